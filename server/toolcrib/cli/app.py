@@ -1,0 +1,76 @@
+"""The commands of people, put together.
+
+Knows which commands there are; never knows what they do. Loaded only when one of them is asked for.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from toolcrib import __version__
+from toolcrib.cli import catalog, config, index
+from toolcrib.cli.output import ExitCode, complain
+from toolcrib.errors import ToolcribError
+
+_AS_IT_IS: dict[str, Any] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+"""For commands that read their own arguments."""
+
+
+def build() -> typer.Typer:
+    """Return the command line with all its commands."""
+    app = typer.Typer(name="toolcrib", add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+    app.callback()(_toolcrib)
+    app.command(context_settings=_AS_IT_IS)(serve)
+    app.command(context_settings=_AS_IT_IS)(demo)
+    app.command()(index.status)
+    app.command()(catalog.search)
+    app.command()(catalog.call)
+    app.add_typer(catalog.tools, name="tools")
+    app.add_typer(index.commands, name="index")
+    app.add_typer(config.commands, name="config")
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong config or arguments, 3 refused to start."""
+    code: object = ExitCode.OK
+    try:
+        build()(args=list(arguments), prog_name="toolcrib")
+    except ToolcribError as error:
+        code = complain(error)
+    except SystemExit as done:
+        code = done.code
+    return code if isinstance(code, int) else ExitCode.FAILED
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"toolcrib {__version__}")
+        raise typer.Exit
+
+
+def _toolcrib(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """One MCP server in front of all your MCP servers: agents search, get the tool they need, and use it."""
+
+
+def serve(context: typer.Context) -> None:
+    """Serve over stdio or HTTP; this is what a client starts."""
+    from toolcrib.cli.serve import main
+
+    raise typer.Exit(main(context.args))
+
+
+def demo(context: typer.Context) -> None:
+    """Show the whole way from a search to a result, with servers that need no setup."""
+    from toolcrib.cli.demo import main
+
+    raise typer.Exit(main(context.args))

@@ -1,0 +1,166 @@
+"""``toolcrib search``, ``call`` and ``tools``: a person does what an agent would do, with the same rules.
+
+Knows how tools and results are shown in a terminal; never knows how they are found, permitted or called.
+"""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from toolcrib.cli.in_process import with_crib
+from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.errors import UnknownTool
+from toolcrib.index.ranking import SearchRequest
+from toolcrib.listing import SOURCE_META
+from toolcrib.model import JsonObject, SearchType
+from toolcrib.text import one_line, split_summary, truncate
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib, Hit, SearchAnswer
+    from toolcrib.gate import Session
+
+_DESCRIPTION = 100
+
+tools = typer.Typer(help="Look at the tools that an agent can use.", no_args_is_help=True)
+
+
+def search(  # noqa: PLR0913, PLR0917 - one parameter an option
+    query: Annotated[str, typer.Argument(help="What the tool should do; or a pattern, or a name.")],
+    kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
+    schema: Annotated[bool, typer.Option("--schema", help="Show whole input schemas.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find tools, as the tool tool_search does it for an agent."""
+    from toolcrib.wire.builtin import search_result
+
+    request = SearchRequest(query, kind, limit, include_always=True, server=None)
+
+    async def find(crib: "Crib", session: "Session") -> "SearchAnswer":
+        return await crib.search_tools(session, request, "schema" if schema else "signature")
+
+    answer = with_crib(config, find)
+    if as_json:
+        print_json(search_result(answer, growing=False)["structuredContent"])
+        return
+    for hit in answer.hits:
+        print_text(_hit_text(hit))
+    if not answer.hits:
+        print_text("Nothing found.")
+    if answer.note:
+        print_text(answer.note)
+
+
+def call(
+    name: Annotated[str, typer.Argument(help="The tool's name, as search shows it.")],
+    arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, as a JSON object.")] = "{}",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Call a tool, as the tool tool_call does it for an agent, and print what it gives."""
+    from toolcrib.crib import ToolCall
+
+    try:
+        given = json.loads(arguments)
+    except ValueError as error:
+        raise typer.BadParameter(f"is not JSON: {error}", param_hint="JSON") from None
+
+    async def run(crib: "Crib", session: "Session") -> JsonObject:
+        wanted = ToolCall(name, given, meta={}, extra={}, on_progress=_show_progress, announce=_tell_nobody)
+        return await crib.call_any(session, wanted)
+
+    result = with_crib(config, run)
+    if as_json:
+        print_json(result)
+    else:
+        print_text(_result_text(result), error=bool(result.get("isError")))
+    if result.get("isError"):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@tools.command("list")
+def list_tools(
+    server: Annotated[str | None, typer.Option(help="Only this server's tools.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List every tool that may be called, listed to agents or not."""
+    shown = [tool for tool in with_crib(config, _definitions) if server in (None, tool["_meta"][SOURCE_META]["owner"])]
+    if as_json:
+        print_json(shown)
+        return
+    for tool in shown:
+        summary, _rest = split_summary(tool.get("description", ""))
+        print_text(f"{tool['name']}  {truncate(one_line(summary), _DESCRIPTION)}".rstrip())
+
+
+@tools.command()
+def show(
+    name: Annotated[str, typer.Argument(help="The tool's name, as search shows it.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one tool as agents see it."""
+
+    async def look(crib: "Crib", session: "Session") -> JsonObject:
+        definitions = await _definitions(crib, session)
+        catalog = crib.indexer.current()
+        tool = catalog.find(name, crib.gate.permitted(session, catalog))
+        for definition in definitions:
+            if tool is not None and definition["name"] == tool.public_name:
+                return definition
+        raise UnknownTool(name)
+
+    definition = with_crib(config, look)
+    if as_json:
+        print_json(definition)
+        return
+    print_text(f"{definition['name']}\n\n{definition.get('description', '')}\n")
+    rest = {key: value for key, value in definition.items() if key not in ("name", "description", "_meta")}
+    print_text(json.dumps(rest, indent=2, ensure_ascii=False))
+
+
+async def _definitions(crib: "Crib", session: "Session") -> list[JsonObject]:
+    session.pass_through = True
+    return await crib.list_tools(session)
+
+
+async def _tell_nobody() -> None:
+    """Leave the list as it is: nobody looks at it."""
+
+
+async def _show_progress(progress: float, total: float | None, message: str | None) -> None:
+    share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+    print_text(f"... {share}{f' {one_line(message)}' if message else ''}", error=True)
+
+
+def _hit_text(hit: "Hit") -> str:
+    line = f"{hit.score:.2f}  {hit.signature or hit.tool.public_name}"
+    if hit.description:
+        line += f"\n      {hit.description}"
+    if hit.input_schema is not None:
+        line += f"\n{json.dumps(hit.input_schema, indent=2, ensure_ascii=False)}"
+    return line
+
+
+def _result_text(result: JsonObject) -> str:
+    """Return a tool's result as text: what is none is named by its kind."""
+    blocks = [_block_text(block) for block in cast("list[Any]", result.get("content") or [])]
+    if not blocks and "structuredContent" in result:
+        blocks = [json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)]
+    return "\n".join(blocks)
+
+
+def _block_text(block: Any) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": str(kind), "mimeType": str(mime), "data": str(data)}:
+            return f"[{kind}: {mime}, {len(data) * 3 // 4} bytes]"
+        case {"type": str(kind)}:
+            return f"[{kind}: see --json]"
+        case _:
+            return "[something that is not in the protocol: see --json]"

@@ -1,0 +1,117 @@
+"""``toolcrib config``: which config file is used, whether it is right, and what it comes to.
+
+Knows how settings are shown; never knows how they are read, and never shows a secret.
+"""
+
+from typing import Any, cast
+
+import typer
+
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
+from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
+from toolcrib.errors import ConfigError
+from toolcrib.model import JsonObject
+from toolcrib.redaction import MASK, Redactor
+
+commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+
+
+@commands.command()
+def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say whether the config file can be used, and everything that is wrong with it."""
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        if not as_json:
+            raise
+        problems = [problem_json(problem) for problem in error.problems]
+        print_json({"ok": False, "source": error.source, "problems": problems})
+        raise typer.Exit(ExitCode.CONFIG) from None
+    skipped, notices = settings.skipped, settings.notices
+    if as_json:
+        print_json(
+            {
+                "ok": True,
+                "source": settings.source,
+                "servers": list(settings.servers),
+                "skipped": [problem_json(problem) for problem in skipped],
+                "notices": [problem_json(problem) for problem in notices],
+            }
+        )
+        return
+    counts = f"servers: {len(settings.servers)}, skipped: {len(skipped)}, notices: {len(notices)}"
+    print_text(f"OK: {settings.source} ({counts})")
+    warn(skipped, "skipped")
+    warn(notices, "notice")
+
+
+@commands.command()
+def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Print the settings in effect, defaults included and secrets masked."""
+    view = _settings_view(load_settings(config))
+    if as_json:
+        print_json(view)
+        return
+    from toolcrib.config.yaml_documents import to_yaml
+
+    print_text(to_yaml(view))
+
+
+@commands.command()
+def path(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Print which config file is used, and where the index and the events are kept."""
+    view = _paths_view(load_settings(config))
+    if as_json:
+        print_json(view)
+        return
+    print_text("\n".join(f"{name}: {value}" for name, value in view.items() if value))
+
+
+def _paths_view(settings: Settings) -> JsonObject:
+    return {
+        "source": settings.source,
+        "config": settings.config_path and str(settings.config_path),
+        "cache_dir": str(settings.cache_dir),
+        "tool_cache_dir": str(settings.tool_cache_dir),
+        "events_file": str(settings.events_file),
+    }
+
+
+def _settings_view(settings: Settings) -> JsonObject:
+    secrets = [secret for server in settings.servers.values() for secret in server.secrets]
+    tokens = [entry.token for entry in settings.toolcrib.http.tokens]
+    view = {
+        **_paths_view(settings),
+        "skipped": [str(problem) for problem in settings.skipped],
+        "notices": [str(problem) for problem in settings.notices],
+        "mcpServers": {key: _server_view(server) for key, server in settings.servers.items()},
+        "toolcrib": settings.toolcrib.model_dump(mode="json"),
+    }
+    return _masked(view, Redactor([*secrets, *tokens]))
+
+
+def _server_view(server: ServerSettings) -> JsonObject:
+    """Return the target of a server; of its environment and headers the names only."""
+    target = server.target
+    if isinstance(target, StdioTarget):
+        return {
+            "command": target.command,
+            "args": list(target.args),
+            "cwd": target.cwd and str(target.cwd),
+            "env": sorted(target.env),
+        }
+    return {
+        "type": "sse" if target.sse else "http",
+        "url": target.public_url,
+        "headers": dict.fromkeys(target.headers, MASK),
+    }
+
+
+def _masked(value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, dict):
+        members = cast("JsonObject", value)
+        return {key: _masked(member, redactor) for key, member in members.items()}
+    if isinstance(value, list):
+        return [_masked(item, redactor) for item in cast("list[Any]", value)]
+    return redactor.clean(value) if isinstance(value, str) else value

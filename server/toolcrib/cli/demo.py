@@ -1,0 +1,155 @@
+"""``toolcrib demo``: a real toolcrib with real servers behind it, used the way an agent uses it.
+
+Knows what a person should see happen; never knows how it is done: it is a client like any other.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_types import CallToolResult
+
+from toolcrib.errors import innermost
+from toolcrib.text import estimate_tokens
+
+_SERVERS = {"time": "mcp_server_time", "git": "mcp_server_git"}
+_HIDDEN = "git__git_log"
+_DEADLINE_S = 90
+
+
+class Unexpected(Exception):
+    """A step did not hold; the text says which and what was seen instead."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the walk-through; return 0 if every step held."""
+    if argv:
+        print("usage: toolcrib demo", file=sys.stderr)
+        return 0 if argv == ["--help"] else 2
+    missing = [module for module in _SERVERS.values() if importlib.util.find_spec(module) is None]
+    if missing:
+        print("The demo needs two small servers: pip install 'toolcrib[demo]'", file=sys.stderr)
+        return 1
+    held = False
+    with tempfile.TemporaryDirectory(prefix="toolcrib-demo-") as folder:
+        try:
+            anyio.run(_walk_through, Path(folder))
+            held = True
+        except* (Unexpected, OSError, TimeoutError, MCPError) as problems:
+            print(f"\nThe demo did not work: {innermost(problems)}", file=sys.stderr)
+    return 0 if held else 1
+
+
+async def _walk_through(folder: Path) -> None:
+    repository = await _make_repository(folder / "repository")
+    config = _write_config(folder, repository)
+    with anyio.fail_after(_DEADLINE_S):
+        async with _client("serve", "--config", str(config)) as client:
+            print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it.\n")
+            before = await _show_list(client, "1. What an agent is shown at first:")
+            _expect(before == ["tool_search", "tool_call"], f"only our own tools should be listed, not {before}")
+            await _search(client)
+            await _call(client, repository)
+            after = await _show_list(client, "\n4. What it is shown now, because it has used it:")
+            _expect(_HIDDEN in after, f"{_HIDDEN} should be listed after its first use")
+            shown = await _tokens(client)
+        async with _client("serve", "--config", str(_everything(config))) as everything:
+            tools = (await everything.list_tools(cache_mode="refresh")).tools
+            _show_savings(shown, await _tokens(everything), len(tools))
+
+
+async def _make_repository(path: Path) -> Path:
+    """Make a repository with one commit for the git server to look at."""
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.com"]
+    commit = [*identity, "commit", "-q", "--allow-empty", "-m", "The first commit of the demo"]
+    for arguments in (["init", "-q", str(path)], ["-C", str(path), *commit]):
+        await anyio.run_process(["git", *arguments], stdout=subprocess.DEVNULL)
+    return path
+
+
+def _write_config(folder: Path, repository: Path) -> Path:
+    arguments = {"time": ["--local-timezone", "UTC"], "git": ["--repository", str(repository)]}
+    servers = {
+        key: {"command": sys.executable, "args": ["-m", module, *arguments[key]]} for key, module in _SERVERS.items()
+    }
+    config = folder / "toolcrib.json"
+    section: dict[str, Any] = {"cache_dir": str(folder / "cache")}
+    config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
+    return config
+
+
+def _everything(config: Path) -> Path:
+    """Return a config that lists every tool at once: what a client without toolcrib would show its model."""
+    document = json.loads(config.read_text(encoding="utf-8"))
+    document["toolcrib"]["tool_search"] = {"enabled": False}
+    plain = config.with_name("everything.json")
+    plain.write_text(json.dumps(document), encoding="utf-8")
+    return plain
+
+
+@asynccontextmanager
+async def _client(*command: str) -> AsyncGenerator[Client]:
+    server = StdioServerParameters(command=sys.executable, args=["-m", "toolcrib", *command])
+    async with Client(stdio_client(server)) as client:
+        yield client
+
+
+async def _show_list(client: Client, heading: str) -> list[str]:
+    names = [tool.name for tool in (await client.list_tools(cache_mode="refresh")).tools]
+    print(heading)
+    print("   tools/list -> " + ", ".join(names))
+    return names
+
+
+async def _search(client: Client) -> None:
+    query = "commit log"
+    print("\n2. It looks for what it needs:")
+    print(f'   tool_search {{"query": "{query}"}}')
+    found = await client.call_tool("tool_search", {"query": query, "limit": 3})
+    answer: Any = found.structured_content or {}
+    hits = answer.get("tools", [])
+    for hit in hits:
+        print(f"   {hit['score']:.2f}  {hit['signature']}\n         {hit['description']}")
+    _expect(any(hit["name"] == _HIDDEN for hit in hits), f"the search should find {_HIDDEN}: {_text(found)}")
+
+
+async def _call(client: Client, repository: Path) -> None:
+    arguments = {"repo_path": str(repository), "max_count": 1}
+    print("\n3. It calls what it found, though it was never listed:")
+    print(f'   tool_call {{"name": "{_HIDDEN}", "arguments": {json.dumps(arguments)}}}')
+    found = await client.call_tool("tool_call", {"name": _HIDDEN, "arguments": arguments})
+    print("   " + _text(found).strip().replace("\n", "\n   "))
+    _expect(not found.is_error, "the call should succeed")
+    _expect("The first commit of the demo" in _text(found), "the call should show the demo's commit")
+
+
+async def _tokens(client: Client) -> int:
+    tools = (await client.list_tools(cache_mode="refresh")).tools
+    seen = [tool.model_dump(by_alias=True, include={"name", "description", "input_schema"}) for tool in tools]
+    return sum(estimate_tokens(json.dumps(tool, separators=(",", ":"))) for tool in seen)
+
+
+def _show_savings(shown: int, everything: int, tools: int) -> None:
+    print("\n5. What that costs the agent's context (estimated, four characters a token):")
+    print(f"   {shown:,} tokens now, {everything:,} with all {tools} tools listed: {1 - shown / everything:.0%} saved.")
+    print("   The first number stays about the same with a thousand tools behind it.")
+    _expect(shown < everything, "listing less should cost less")
+    print("\nAll steps held.")
+
+
+def _text(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def _expect(held: bool, otherwise: str) -> None:
+    if not held:
+        raise Unexpected(otherwise)

@@ -1,0 +1,65 @@
+"""A crib in this process for as long as one command takes, without the protocol around it.
+
+Knows what a person's command needs of it; never knows what the command does.
+What takes long to import is imported when a command runs: the other commands do not wait for it.
+"""
+
+import math
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from toolcrib.cli.options import load_settings
+from toolcrib.config.nesting import refuse_nested
+from toolcrib.config.settings import Settings
+from toolcrib.errors import ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.gate import Session
+
+_Answer = TypeVar("_Answer")
+
+
+def with_crib(config: Path | None, use: "Callable[[Crib, Session], Awaitable[_Answer]]") -> _Answer:
+    """Return what ``use`` does with a crib and a session of the person at this machine.
+
+    Only servers that were never listed are started by themselves; the others when they are called.
+
+    Raises:
+        ToolcribError: the config cannot be used, or ``use`` raised it.
+
+    """
+    import anyio
+
+    refuse_nested(os.environ)
+    settings = load_settings(config)
+    answer = anyio.run(_use, _quiet(settings), use)
+    if isinstance(answer, ToolcribError):
+        raise answer
+    return answer
+
+
+async def _use(settings: Settings, use: "Callable[[Crib, Session], Awaitable[_Answer]]") -> _Answer | ToolcribError:
+    from toolcrib.app import Outside, open_crib
+    from toolcrib.gate import RunActivations, Session
+    from toolcrib.wire.sessions import local_caller
+
+    session = Session("command-line", local_caller(settings), RunActivations(), growing=False)
+    async with open_crib(settings, Outside()) as crib:
+        try:
+            return await use(crib, session)
+        except ToolcribError as error:  # outside of the crib's tasks it would come wrapped in groups
+            return error
+
+
+def _quiet(settings: Settings) -> Settings:
+    """Return the settings without what keeps servers up or looks for news in the background."""
+    servers = {
+        key: replace(server, options=server.options.model_copy(update={"start": "lazy"}))
+        for key, server in settings.servers.items()
+    }
+    limits = settings.toolcrib.limits.model_copy(update={"catalog_max_age_s": math.inf})
+    return replace(settings, servers=servers, toolcrib=settings.toolcrib.model_copy(update={"limits": limits}))

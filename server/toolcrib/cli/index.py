@@ -1,0 +1,123 @@
+"""``toolcrib status`` and ``index``: what is known of the servers, and how to make it known anew.
+
+Knows how the index is shown to a person; never knows how it is written, and starts nothing but to refresh it.
+"""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from toolcrib.cli.in_process import with_crib
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.index.store import Store
+from toolcrib.index.tool_tables import TOOLS_SCHEMA
+from toolcrib.index.tools import ServerRow, ToolIndex
+from toolcrib.model import JsonObject
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.gate import Session
+
+commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)
+
+
+def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say what is known of every server, without starting any."""
+    settings = load_settings(config)
+    view = _status_view(settings)
+    if as_json:
+        print_json(view)
+        return
+    over = view["listing"]
+    print_text(f"config   {view['config']}")
+    print_text(f"index    {view['index']}{'' if view['index_exists'] else ' (not made yet)'}")
+    print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP")
+    print_text(f"servers  {len(view['servers'])}, with {sum(server['tools'] for server in view['servers'])} tools")
+    for server in view["servers"]:
+        print_text(_server_text(server))
+    warn(settings.skipped, "skipped")
+    warn(settings.notices, "notice")
+
+
+@commands.command()
+def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Start every server once and list its tools anew."""
+    from toolcrib.downstream.fleet import failed
+
+    async def list_anew(crib: "Crib", _session: "Session") -> dict[str, str]:
+        return failed(await crib.list_servers())
+
+    failures = with_crib(config, list_anew)
+    servers = [
+        {**server, "failed": failures.get(server["server"])}
+        for server in _status_view(load_settings(config))["servers"]
+    ]
+    if as_json:
+        print_json(servers)
+    else:
+        for server in servers:
+            print_text(_server_text(server))
+    if any(server["failed"] for server in servers):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@commands.command()
+def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Forget every listed tool; activations stay. Restart a toolcrib that is running."""
+    settings = load_settings(config)
+    forgotten = sum(row.tool_count for row in _rows(settings, clear=True).values())
+    if as_json:
+        print_json({"forgotten": forgotten})
+    else:
+        print_text(f"Forgot {forgotten} tools. The next start lists every server anew.")
+
+
+def _status_view(settings: Settings) -> JsonObject:
+    from toolcrib.app import settle_listing
+
+    rows = _rows(settings)
+    return {
+        "config": settings.source,
+        "index": str(settings.tool_cache),
+        "index_exists": settings.tool_cache.exists(),
+        "listing": {transport: settle_listing(settings, transport) for transport in ("stdio", "http")},
+        "servers": [_server_view(server, rows.get(key)) for key, server in settings.servers.items()],
+        "skipped": [problem_json(problem) for problem in settings.skipped],
+    }
+
+
+def _server_view(server: ServerSettings, row: ServerRow | None) -> JsonObject:
+    """Return what is known of a server; of a listing under another config, nothing."""
+    if row is None or row.config_fingerprint != server.fingerprint:
+        return {"server": server.key, "tools": 0, "listed_at": None, "protocol": None, "refused": []}
+    return {
+        "server": server.key,
+        "tools": row.tool_count,
+        "listed_at": datetime.fromtimestamp(row.listed_at, UTC).isoformat(timespec="seconds"),
+        "protocol": row.era,
+        "refused": [{"name": each.name, "reason": each.reason} for each in row.refused],
+    }
+
+
+def _rows(settings: Settings, *, clear: bool = False) -> dict[str, ServerRow]:
+    """Return what the index knows of servers, and make it forget where that is asked for; no file is made."""
+    if not settings.tool_cache.exists():
+        return {}
+    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=settings.toolcrib.tool_search.fts) as store:
+        index = ToolIndex(store)
+        rows = index.server_rows()
+        if clear:
+            index.clear()
+        return rows
+
+
+def _server_text(server: JsonObject) -> str:
+    known = f"{server['tools']} tools, listed {server['listed_at']}" if server["listed_at"] else "not listed yet"
+    lines = [f"  {server['server']}: {known}"]
+    if server.get("failed"):
+        lines.append(f"    failed: {server['failed']}")
+    lines += [f"    refused: {each['name']}: {each['reason']}" for each in server["refused"]]
+    return "\n".join(lines)

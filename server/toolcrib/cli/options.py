@@ -1,0 +1,29 @@
+"""Options that many commands share.
+
+Knows their spelling, and hands on the process's environment and directory; never knows what a command does.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from toolcrib.config.loading import load
+from toolcrib.config.settings import Settings
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The config file; see `toolcrib config path` for the default."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def load_settings(path: Path | None) -> Settings:
+    """Return the settings of the config file at ``path``, or of the one that is found.
+
+    Raises:
+        ConfigError: the file cannot be used.
+
+    """
+    return load(path, dict(os.environ), Path.cwd())

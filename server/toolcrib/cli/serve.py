@@ -1,0 +1,151 @@
+"""``toolcrib serve``: what a client registers.
+
+Knows options, signals and exit codes; never knows what is served.
+Parsed by argparse, because a client waits for this start: everything else of the command line costs import time.
+"""
+
+import argparse
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+
+from toolcrib.app import Outside, open_server, refuse_without_session, settle_listing
+from toolcrib.config.loading import load
+from toolcrib.config.nesting import refuse_nested
+from toolcrib.config.schema import Listing
+from toolcrib.config.settings import Settings
+from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
+
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED = 0, 1, 2, 3
+
+
+def main(argv: list[str]) -> int:
+    """Serve until the client leaves or a signal comes; return the exit code."""
+    options = _parser().parse_args(argv)
+    _log_to_stderr(options.log_level, as_json=options.log_format == "json")
+    code = EXIT_OK
+    try:
+        refuse_nested(os.environ)
+        settings = _with_options(load(options.config, os.environ, Path.cwd()), options)
+        for notice in (*settings.notices, *settings.skipped):
+            print(f"toolcrib: {notice}", file=sys.stderr)
+        mirror = _mirror if options.log_format == "json" else None
+        gc.freeze()
+        anyio.run(_serve, settings, options.transport, mirror)
+    except* ConfigError as errors:
+        code = _complain(errors, EXIT_CONFIG)
+    except* StartRefused as errors:
+        code = _complain(errors, EXIT_REFUSED)
+    except* StoreError as errors:
+        code = _complain(errors, EXIT_FAILED)
+    return code
+
+
+def _complain(failure: BaseException, code: int) -> int:
+    """Print why nothing is served, and return ``code``."""
+    print(f"toolcrib: not started. {innermost(failure)}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="toolcrib serve",
+        description="Serve all configured MCP servers as one, over stdio or streamable HTTP.",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="config file (default: see 'toolcrib config path')")
+    parser.add_argument("--transport", choices=("stdio", "http"), default="stdio")
+    parser.add_argument("--host", help="address to bind to, over HTTP (default: http.host, 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port, over HTTP (default: http.port, 8765; 0: any free one)")
+    parser.add_argument("--listing", choices=("dynamic", "stable", "auto"), help="what tools/list shows (gate.listing)")
+    parser.add_argument("--events-file", metavar="FILE", help="where structured events go (events.file)")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="warning")
+    return parser
+
+
+def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Return the settings with what the command line says instead."""
+    section = settings.toolcrib
+    http = {key: value for key in ("host", "port") if (value := getattr(options, key)) is not None}
+    changes = {
+        "http": section.http.model_copy(update=http),
+        "gate": section.gate.model_copy(update={"listing": options.listing} if options.listing else {}),
+        "events": section.events.model_copy(
+            update={"file": str(Path(options.events_file).absolute())} if options.events_file else {}
+        ),
+    }
+    return replace(settings, toolcrib=section.model_copy(update=changes))
+
+
+async def _serve(settings: Settings, transport: str, mirror: Callable[[str], None] | None) -> None:
+    serve = _serve_stdio if transport == "stdio" else _serve_http
+    async with anyio.create_task_group() as tasks:
+        stop = anyio.Event()
+        tasks.start_soon(_stop_on_signal, stop)
+        await serve(settings, settle_listing(settings, transport), Outside(mirror=mirror), stop)
+        tasks.cancel_scope.cancel()
+
+
+async def _serve_stdio(settings: Settings, listing: Listing, outside: Outside, stop: anyio.Event) -> None:
+    from toolcrib.wire.stdio import serve_stdio
+
+    refuse_without_session(settings)
+    async with open_server(settings, listing, outside) as wire, anyio.create_task_group() as tasks:
+
+        async def end() -> None:
+            await stop.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(end)
+        await serve_stdio(wire.server, listing, settings.toolcrib.limits)
+        tasks.cancel_scope.cancel()
+
+
+async def _serve_http(settings: Settings, listing: Listing, outside: Outside, stop: anyio.Event) -> None:
+    from toolcrib.wire.http import bind, host_notice, http_app, refuse_unsafe, serve_http, url_of
+
+    http = settings.toolcrib.http
+    refuse_unsafe(http, activation_scope=settings.toolcrib.tool_search.activation_scope)
+    if notice := host_notice(http):
+        print(f"toolcrib: {notice}", file=sys.stderr)
+    with bind(http) as listener:
+        async with open_server(settings, listing, outside) as wire:
+            print(f"toolcrib: serving {url_of(listener, http)}", file=sys.stderr, flush=True)
+            await serve_http(http_app(wire, http, settings.toolcrib.limits), listener, stop)
+
+
+async def _stop_on_signal(stop: anyio.Event) -> None:
+    """End everything in order on the signals that ask for it."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _number in signals:
+            stop.set()
+
+
+def _log_to_stderr(level: str, *, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if as_json else logging.Formatter("toolcrib: %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("toolcrib").setLevel(level.upper())
+    if level != "debug":
+        # What befalls a server is told in a sentence by us; the SDK prints a traceback for it.
+        for name in ("client", "mcp.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps({"log": record.levelname.lower(), "message": super().format(record)})
+
+
+def _mirror(line: str) -> None:
+    print(line, file=sys.stderr)

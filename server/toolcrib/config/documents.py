@@ -1,0 +1,129 @@
+"""A config file as a plain JSON object, from JSON, JSON with comments, or YAML.
+
+Knows file formats and their dangers; never knows what a key means.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from toolcrib.config.findings import join
+from toolcrib.errors import ConfigError, Problem
+from toolcrib.model import JsonObject
+
+FILE_MAX_BYTES = 4 * 1024 * 1024
+SLOW_MAX_CHARACTERS = 256 * 1024
+"""Longest YAML or JSON with comments: their parsers take about a second for every 100,000 characters."""
+DEPTH_MAX = 64
+
+_UNCLEAN = "holds a NUL or a character that is not Unicode text"
+
+
+class DocumentError(ValueError):
+    """The text is not a document of its format; says where and why, and quotes none of it."""
+
+
+class ObjectWithRepeats(dict[str, Any]):
+    """An object in which ``repeated`` keys stood more than once."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def read(path: Path) -> tuple[JsonObject, list[Problem]]:
+    """Return the object in the file, and what is wrong with it whatever its keys mean.
+
+    Raises:
+        ConfigError: the file cannot be read, is not of its format, is not an object, or is nested too deeply.
+
+    """
+    try:
+        document = _parse(_text(path), as_yaml=path.suffix.lower() in (".yaml", ".yml"))
+        if not isinstance(document, dict):
+            raise DocumentError("must be an object that holds mcpServers, toolcrib, or both")
+        return cast("JsonObject", document), list(_defects(document, ""))
+    except RecursionError:
+        reason = "is nested too deeply"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or 'it is not a file'}"
+    except ValueError as error:
+        reason = str(error)
+    raise ConfigError(str(path), [Problem("file", reason)])
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        raw = file.read(FILE_MAX_BYTES + 1)
+    if len(raw) > FILE_MAX_BYTES:
+        raise DocumentError(f"is larger than {FILE_MAX_BYTES:,} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"is not UTF-8 text: byte {error.start + 1:,}") from None
+
+
+def _parse(text: str, *, as_yaml: bool) -> Any:
+    is_short = len(text) <= SLOW_MAX_CHARACTERS
+    if as_yaml and is_short:
+        from toolcrib.config.yaml_documents import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
+
+        return parse_yaml(text)
+    if as_yaml:
+        raise DocumentError(f"is longer than {SLOW_MAX_CHARACTERS:,} characters, the most for YAML")
+    try:
+        return json.loads(text, object_pairs_hook=object_of)
+    except ValueError as error:
+        if is_short:
+            return _parse_commented(text)
+        raise DocumentError(f"is not JSON: {error}") from None
+
+
+def _parse_commented(text: str) -> Any:
+    import json5  # noqa: PLC0415 - most files are plain JSON
+
+    loads = cast("Callable[..., Any]", json5.loads)  # pyright: ignore[reportUnknownMemberType] - not typed
+    try:
+        return loads(text, object_pairs_hook=object_of)
+    except ValueError as error:
+        raise DocumentError(f"is not JSON: {str(error).replace('<string>:', 'line ')}") from None
+
+
+def object_of(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
+    """Return an object made of ``pairs`` that remembers which keys stood more than once."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    seen: set[str] = set()
+    again = ObjectWithRepeats(made)
+    again.repeated = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
+    return again
+
+
+def _defects(value: Any, path: str, depth: int = 0) -> Iterator[Problem]:
+    """Yield repeated keys, and text and numbers that no program accepts.
+
+    Raises:
+        RecursionError: nested more than ``DEPTH_MAX`` deep.
+
+    """
+    if depth > DEPTH_MAX:
+        raise RecursionError
+    if isinstance(value, ObjectWithRepeats):
+        yield from (Problem(join(path, key), "is given twice", "keep one") for key in value.repeated)
+    if isinstance(value, dict):
+        members = cast("JsonObject", value)
+        yield from (Problem(join(path, key), f"its key {_UNCLEAN}") for key in members if not _is_clean(key))
+        for key, member in members.items():
+            yield from _defects(member, join(path, key), depth + 1)
+    elif isinstance(value, list):
+        for number, item in enumerate(cast("list[Any]", value)):
+            yield from _defects(item, join(path, number), depth + 1)
+    elif isinstance(value, str) and not _is_clean(value):
+        yield Problem(path, _UNCLEAN)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(path, "is not a finite number")
+
+
+def _is_clean(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

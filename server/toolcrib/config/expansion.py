@@ -1,0 +1,58 @@
+"""Variables in the strings of a config file: ``${VAR}``, ``${VAR:-default}``, ``${env:VAR}``.
+
+Knows the spelling of variables and the environment it is given; never knows what a string is for.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from toolcrib.config.findings import join
+from toolcrib.errors import Problem
+
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_KNOWN = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
+_FOREIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:")
+
+
+class Variables:
+    """Fills in the variables of one part of a config file.
+
+    ``missing`` holds a problem for each variable that is not set, ``values`` the values that were filled in.
+    A value is never looked at again: text that comes from a variable is not expanded.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.missing: list[Problem] = []
+        self.values: list[str] = []
+        self._environ = environ
+
+    def fill(self, value: Any, path: str) -> Any:
+        """Return a copy of ``value`` with the variables in all its strings filled in; ``path`` says where it stands."""
+        if isinstance(value, str):
+            return _VARIABLE.sub(lambda match: self._value(match, path), value) if "${" in value else value
+        if isinstance(value, Mapping):
+            members = cast("Mapping[str, Any]", value)
+            return {key: self.fill(member, join(path, key)) for key, member in members.items()}
+        if isinstance(value, list):
+            items = cast("list[Any]", value)
+            return [self.fill(item, join(path, number)) for number, item in enumerate(items)]
+        return value
+
+    def _value(self, match: re.Match[str], path: str) -> str:
+        known = _KNOWN.fullmatch(match[1])
+        if known is None:
+            if _FOREIGN.match(match[1]):
+                hint = "write ${NAME}, ${NAME:-default} or ${env:NAME}"
+                self.missing.append(Problem(path, f"{match[0]} is not a variable that toolcrib knows", hint))
+            return match[0]
+        name, default = known["name"], known["default"]
+        value = self._environ.get(name)
+        if default is not None and not value:
+            return default
+        if value is None:
+            hint = f"set it, or write ${{{name}:-default}}"
+            self.missing.append(Problem(path, f"the variable {name} is not set", hint))
+            return ""
+        self.values.append(value)
+        return value

@@ -1,0 +1,96 @@
+"""What is wrong, left out or worth saying about a config file, and how pydantic's errors become sentences.
+
+Knows problems and where they are; never knows what is done about them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from toolcrib.errors import Problem
+from toolcrib.text import one_line
+
+_REASONS = {
+    "missing": "is required",
+    "string_type": "must be text",
+    "string_unicode": "holds characters that are not Unicode text",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+}
+"""Our words for pydantic's error types; the other types speak for themselves."""
+
+
+_NAMED_MAX = 20
+"""Names listed in one text."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """All that was found: ``problems`` forbid a start, ``skipped`` are servers left out, ``notices`` are warnings."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    skipped: list[Problem] = field(default_factory=list[Problem])
+    notices: list[Problem] = field(default_factory=list[Problem])
+
+
+def join(path: str, *keys: str | int) -> str:
+    """Return the dotted path of what stands under ``keys`` below ``path``: ``a.b[0]``."""
+    for key in keys:
+        name = f"[{key}]" if isinstance(key, int) else one_line(key) or '""'
+        path = f"{path}{name}" if isinstance(key, int) or not path else f"{path}.{name}"
+    return path
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names the known name nearest to ``name``, or all of them where none is near."""
+    names = sorted(known)
+    nearest = get_close_matches(name, names, n=1)
+    if nearest:
+        return f"did you mean {one_line(nearest[0])}?"
+    return f"known: {', '.join(map(one_line, names[:_NAMED_MAX]))}" if names else ""
+
+
+def ignored_keys(path: str, keys: Iterable[str], known: Iterable[str]) -> list[Problem]:
+    """Return a notice about the ``keys`` of an object that toolcrib does not read, if there are any."""
+    names = set(known)
+    ignored = [key for key in keys if key not in names]
+    near = [f"{one_line(key)}: {hint}" for key in ignored if (hint := did_you_mean(key, names)).startswith("did")]
+    listed = ", ".join(one_line(key) for key in ignored[:_NAMED_MAX])
+    more = f" and {len(ignored) - _NAMED_MAX} more" if len(ignored) > _NAMED_MAX else ""
+    return [Problem(path, f"toolcrib does not read {listed}{more}", "; ".join(near))] if ignored else []
+
+
+def validation_problems(error: ValidationError, model: type[BaseModel], path: str) -> list[Problem]:
+    """Return what pydantic found wrong with the value at ``path``, in our words and without the value."""
+    problems: list[Problem] = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        where = tuple(key for key in item["loc"] if key != "[key]")
+        if item["type"] == "extra_forbidden":
+            known = _model_at(model, where[:-1]).model_fields
+            problems.append(Problem(join(path, *where), "is not a known key", did_you_mean(str(where[-1]), known)))
+        else:
+            reason = _REASONS.get(item["type"], item["msg"].replace("Input should", "must", 1))
+            problems.append(Problem(join(path, *where), reason))
+    return problems
+
+
+def _model_at(model: type[BaseModel], where: tuple[str | int, ...]) -> type[BaseModel]:
+    for key in where:
+        if key in model.model_fields:
+            model = _model_in(model.model_fields[str(key)].annotation) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model that an annotation such as ``dict[str, tuple[Model, ...]]`` is about, if any."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

@@ -1,0 +1,62 @@
+"""One hash for all that identifies a server and decides its rows in the index.
+
+Knows what counts as a change of a server; never knows what a tool is. Secrets go into it as hashes only.
+"""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
+
+ROW_FORMAT = 1
+"""Raised when the same tool would be stored as a different row."""
+
+
+def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSection) -> str:
+    """Return the hash of an entry, its options and the general settings that shape rows, as 64 hex digits.
+
+    The variables of ``entry`` are filled in, and its ``type`` is ``stdio``, ``http`` or ``sse``.
+    """
+    identity = {
+        "row_format": ROW_FORMAT,
+        "target": _target(entry),
+        "options": options.model_dump(),
+        "policy": section.policy.model_dump(),
+        "tool_examples": section.tool_examples.model_dump(),
+        "loading": [section.tool_search.default_loading_mode, section.tool_search.always_loaded_patterns],
+        "limits": [
+            section.limits.name_max,
+            section.limits.tools_per_server,
+            section.limits.definition_max_bytes,
+        ],
+    }
+    return _digest(json.dumps(identity, sort_keys=True, separators=(",", ":")))
+
+
+def _target(entry: ServerEntry) -> dict[str, Any]:
+    if entry.url is None:
+        return {
+            "command": entry.command,
+            "args": entry.args,
+            "cwd": entry.cwd,
+            "env": _hashed(entry.env or {}),
+        }
+    url = urlsplit(entry.url)
+    userinfo, _, address = url.netloc.rpartition("@")
+    return {
+        "type": entry.type,
+        "url": url._replace(netloc=address, query="", fragment="").geturl(),
+        "hashed": [_digest(userinfo), _digest(url.query)],
+        "headers": _hashed({name.lower(): value for name, value in (entry.headers or {}).items()}),
+    }
+
+
+def _hashed(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: _digest(value) for name, value in values.items()}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

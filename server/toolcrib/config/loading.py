@@ -1,0 +1,175 @@
+"""From a config file on disk to :class:`~toolcrib.config.settings.Settings`, or to everything that is wrong with it.
+
+Knows where a file is looked for and in which order it is made sense of; never knows what is done with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from toolcrib.config.documents import read
+from toolcrib.config.expansion import Variables
+from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
+from toolcrib.config.nesting import refuse_nested
+from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir
+from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.servers import ServerReader
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.errors import ConfigError, Problem
+from toolcrib.model import JsonObject
+
+__all__ = ["load", "refuse_nested"]
+
+USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
+"""Names looked for in the user's config directory, the first one there is used."""
+
+WORKING_DIRECTORY_FILES = ("mcp.json", ".mcp.json", *USER_FILES)
+"""Names in the working directory that are worth a notice; none is ever used by itself."""
+
+_TOP_LEVEL = ("mcpServers", "toolcrib", "$schema")
+_CONTEXT = ("tenant_id", "project_id", "profile", "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the config comes from; ``path`` None is the embedded default. Its paths start from ``base``."""
+
+    path: Path | None
+    base: Path
+    environ: Mapping[str, str]
+    cwd: Path
+
+    @property
+    def name(self) -> str:
+        return "the built-in defaults" if self.path is None else str(self.path)
+
+
+def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
+    """Return what is configured: in ``path``, else ``$TOOLCRIB_CONFIG``, else the user's config directory.
+
+    Without any file: no downstream. A relative ``path`` starts from ``cwd``, where no file is ever used by itself.
+
+    Raises:
+        ConfigError: the file cannot be used; it carries everything that is wrong.
+
+    """
+    findings = Findings()
+    source = _find(path, environ, cwd, findings)
+    document: JsonObject = {}
+    if source.path is not None:
+        document, findings.problems = read(source.path)
+    findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
+    section = _section(document.get("toolcrib"), environ, findings)
+    servers = _servers(document, section, source, findings)
+    if findings.problems:
+        raise ConfigError(source.name, findings.problems)
+    section = _with_absolute_paths(_with_context(section, environ), source)
+    return Settings(
+        source=source.name,
+        config_path=source.path,
+        cache_dir=_cache_dir(section, source),
+        toolcrib=section,
+        servers=servers,
+        skipped=tuple(findings.skipped),
+        notices=tuple(findings.notices),
+        session_id=section.context.session_id,
+    )
+
+
+def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Findings) -> _Source:
+    named = str(path) if path is not None else environ.get("TOOLCRIB_CONFIG")
+    if named:
+        file = absolute(named, cwd, environ)
+        return _Source(file, file.parent, environ, cwd)
+    directory = user_config_dir(environ)
+    own = [file for name in USER_FILES if _is_there(file := directory / name)]
+    for other in own[1:]:
+        findings.notices.append(Problem(str(other), "is not used", f"{own[0].name} beside it is"))
+    for name in WORKING_DIRECTORY_FILES:
+        if cwd != directory and _is_there(cwd / name):
+            reason = "is in the working directory, and such a file is never used by itself"
+            findings.notices.append(Problem(name, reason, f"to use it, add --config {name}"))
+    return _Source(own[0], directory, environ, cwd) if own else _Source(None, cwd, environ, cwd)
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:
+        return False
+
+
+def _section(raw: Any, environ: Mapping[str, str], findings: Findings) -> ToolcribSection:
+    """Return the key ``toolcrib``; the defaults where it is wrong, so that the rest can be looked at too."""
+    variables = Variables(environ)
+    filled = variables.fill({} if raw is None else raw, "toolcrib")
+    findings.problems += variables.missing
+    try:
+        section = ToolcribSection.model_validate(filled)
+    except ValidationError as error:
+        findings.problems += validation_problems(error, ToolcribSection, "toolcrib")
+        return ToolcribSection()
+    if "skills" in section.model_fields_set:
+        findings.notices.append(Problem("toolcrib.skills", "is understood, but this release serves no skills"))
+    return section
+
+
+def _servers(
+    document: JsonObject, section: ToolcribSection, source: _Source, findings: Findings
+) -> dict[str, ServerSettings]:
+    entries = _object(document.get("mcpServers"))
+    if entries is None:
+        findings.problems.append(Problem("mcpServers", "must be an object of servers by name"))
+        return {}
+    options = _object((_object(document.get("toolcrib")) or {}).get("servers")) or {}
+    for key in options:
+        if key not in entries:
+            path = join("toolcrib.servers", key)
+            findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, entries)))
+    reader = ServerReader(section, source.environ, source.base, findings)
+    servers = (reader.read(key, entry) for key, entry in entries.items())
+    return {server.key: server for server in servers if server is not None}
+
+
+def _object(value: Any) -> JsonObject | None:
+    """Return ``value`` if it is an object, an empty one where there is none, and None where it is something else."""
+    if value is None:
+        return {}
+    return cast("JsonObject", value) if isinstance(value, dict) else None
+
+
+def _with_context(section: ToolcribSection, environ: Mapping[str, str]) -> ToolcribSection:
+    """Return the section with what the config leaves open about the caller taken from the environment."""
+    found = {
+        name: value
+        for name in _CONTEXT
+        if getattr(section.context, name) is None and (value := environ.get(f"TOOLCRIB_{name.upper()}"))
+    }
+    return section.model_copy(update={"context": section.context.model_copy(update=found)})
+
+
+def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribSection:
+    def settled(part: BaseModel, key: str) -> dict[str, str]:
+        text = getattr(part, key)
+        return {} if text is None else {key: str(absolute(text, source.base, source.environ))}
+
+    search, events = section.tool_search, section.events
+    return section.model_copy(
+        update={
+            **settled(section, "cache_dir"),
+            "tool_search": search.model_copy(update=settled(search, "cache_dir")),
+            "events": events.model_copy(update=settled(events, "file")),
+        }
+    )
+
+
+def _cache_dir(section: ToolcribSection, source: _Source) -> Path:
+    if section.cache_dir is not None:
+        return Path(section.cache_dir)
+    named = source.environ.get("TOOLCRIB_CACHE_DIR")
+    if named:
+        return absolute(named, source.cwd, source.environ)
+    return user_cache_dir(source.environ, source.path)

@@ -1,0 +1,51 @@
+"""Paths in a config file, and the user's own directories.
+
+Knows how a path is written; never knows what it names.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+_APP = "toolcrib"
+_UNREADABLE = re.compile(r"[^A-Za-z0-9]+")
+
+
+def absolute(text: str, base: Path, environ: Mapping[str, str]) -> Path:
+    """Return the path that ``text`` means where relative paths start from ``base``; a leading ``~`` is the home."""
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    if home and (text == "~" or text.startswith(("~/", "~\\"))):
+        text = home + text[1:]
+    return Path(os.path.normpath(base / text))
+
+
+def user_config_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory in which a person keeps the config file."""
+    if environ.get("XDG_CONFIG_HOME"):
+        return Path(environ["XDG_CONFIG_HOME"], _APP)
+    from platformdirs import user_config_path  # noqa: PLC0415 - a start with --config does not pay for it
+
+    return user_config_path(_APP, appauthor=False)
+
+
+def user_cache_dir(environ: Mapping[str, str], config: Path | None) -> Path:
+    """Return the directory for the index that belongs to one config file, or to having none."""
+    return _user_cache_dir(environ) / _folder(config)
+
+
+def _user_cache_dir(environ: Mapping[str, str]) -> Path:
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"], _APP)
+    from platformdirs import user_cache_path  # noqa: PLC0415 - a start that names its cache does not pay for it
+
+    return user_cache_path(_APP, appauthor=False)
+
+
+def _folder(config: Path | None) -> str:
+    if config is None:
+        return "default"
+    resolved = config.resolve()
+    readable = _UNREADABLE.sub("-", f"{resolved.parent.name}-{resolved.stem}").strip("-")[:40]
+    return f"{readable}-{sha256(os.fsencode(resolved)).hexdigest()[:12]}"

@@ -1,0 +1,306 @@
+"""The shape of a config file: every key, its type, its bounds and its default.
+
+Knows names and ranges only; never knows files, variables of the environment or running state.
+The text under each key is its row in docs/configuration.md.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, field_validator
+from pydantic_core import PydanticCustomError
+
+from toolcrib.config.skills_schema import SkillsSection
+from toolcrib.config.values import Bool, Count, OneOrMore, Seconds, Section, Str, Strings
+from toolcrib.model import LoadingMode, SideEffects
+
+Listing = Literal["dynamic", "stable", "auto"]
+
+
+class ServerEntry(BaseModel):
+    """One entry of `mcpServers`. Other programs read it too: keys that toolcrib does not know are left alone."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    command: Str | None = None
+    """The program to start; where it begins with `./` or `../`, relative to the config file."""
+    args: Strings | None = None
+    """Its arguments."""
+    env: dict[str, Str] | None = None
+    """Variables added to its environment."""
+    cwd: Str | None = None
+    """The directory it is started in; null: toolcrib's own."""
+    type: Str | None = None
+    """`stdio`, `http` (also `streamable-http`) or `sse`; null: by `command` or `url`."""
+    url: Str | None = None
+    """The address of a server reached over HTTP."""
+    headers: dict[str, Str] | None = None
+    """Headers sent with every request to it."""
+    disabled: Bool = False
+    """Leave this server out."""
+
+
+class ContextSection(Section):
+    """Who asks, on stdio and on plain loopback HTTP."""
+
+    tenant_id: Str | None = None
+    """The caller's tenant; null: `TOOLCRIB_TENANT_ID`."""
+    project_id: Str | None = None
+    """The caller's project; null: `TOOLCRIB_PROJECT_ID`."""
+    profile: Str | None = None
+    """The caller's profile; null: `TOOLCRIB_PROFILE`."""
+    session_id: Str | None = None
+    """The stable name of the session; null: `TOOLCRIB_SESSION_ID`."""
+
+
+class ToolSearchSection(Section):
+    """How tools are found and activated."""
+
+    enabled: Bool = True
+    """False: list every allowed tool, as a plain proxy would."""
+    include_search_tool: Bool = True
+    """Offer `tool_search`."""
+    default_loading_mode: LoadingMode = LoadingMode.DEFERRED
+    """Whether tools are listed from the start or only once activated."""
+    always_loaded_patterns: Strings = ()
+    """Tools listed from the start whatever else is said: globs of `server.tool`."""
+    activation_scope: Literal["run", "session"] = "run"
+    """How long an activation holds: one connection, or a session id that outlives it."""
+    preferred_namespaces: Strings = ()
+    """Servers whose tools come first among equally good hits."""
+    fts: Literal["auto", "off"] = "auto"
+    """Full-text search; `off` is for tests."""
+    fts_fallback_to_regex: Bool = True
+    """Search by pattern where SQLite has no FTS5; false: an error instead."""
+    enable_incremental_index: Bool = True
+    """Write only what has changed to the index."""
+    rebuild_cache_on_init: Bool = False
+    """List all servers anew at every start."""
+    max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
+    """Most hits of one search."""
+    cache_dir: Str | None = None
+    """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
+
+
+class GateSection(Section):
+    """What `tools/list` shows, and which doors lead to a tool."""
+
+    listing: Listing | None = None
+    """Whether activated tools appear in the list; null: by transport."""
+    call_tools: Literal["single", "split"] = "single"
+    """`split` adds `tool_call_read`, which calls only tools that say they change nothing."""
+    pass_through_below: Annotated[int, Strict(), Field(ge=0)] = 0
+    """List everything to a caller who may use fewer tools than this; 0: never."""
+
+
+class ToolExamplesSection(Section):
+    """How examples of use are shown under a tool's description (R91)."""
+
+    enabled: Bool = True
+    """Show examples."""
+    max_examples_per_tool: Annotated[int, Strict(), Field(ge=0, le=10)] = 3
+    """Most examples of one tool."""
+    include_descriptions: Bool = True
+    """Show what each example is for."""
+    filter_tags: Strings | None = None
+    """Show only examples with one of these tags; null: all."""
+
+
+class WhenSection(Section):
+    """The facts that a visibility rule asks of the caller; all given ones must hold."""
+
+    tenant_id: OneOrMore | None = None
+    """The caller's tenant is one of these."""
+    project_id: OneOrMore | None = None
+    """The caller's project is one of these."""
+    profile: OneOrMore | None = None
+    """The caller's profile is one of these."""
+
+
+class VisibilitySection(Section):
+    """One visibility rule."""
+
+    when: WhenSection
+    """The callers that the rule is about."""
+    allow: Strings | None = None
+    """Globs that take the place of `policy.allow` for them; null: they do not."""
+    deny: Strings = ()
+    """Globs added to `policy.deny` for them."""
+
+
+class PolicySection(Section):
+    """Who may use what: case-sensitive globs; a deny wins."""
+
+    allow: Strings = ("*",)
+    """Tools that may be used: globs of `server.tool`."""
+    deny: Strings = ()
+    """Tools that do not exist for anyone: globs of `server.tool` or of the bare name."""
+    visibility: tuple[VisibilitySection, ...] = ()
+    """Rules for some callers only."""
+
+
+class ExampleSection(Section):
+    """One example of use of a tool (R85)."""
+
+    args: dict[str, JsonValue]
+    """The arguments of the call."""
+    description: Str = ""
+    """What the call is for."""
+    tags: Strings = ()
+    """Words about it; `minimal`, `common` and `edge-case` decide the order."""
+
+
+class ServerSection(Section):
+    """What toolcrib adds to one entry of `mcpServers`."""
+
+    enabled: Bool = True
+    """Use the server."""
+    description: Str = ""
+    """What the server is for."""
+    protocol: Literal["auto", "legacy", "modern"] = "auto"
+    """The revisions of MCP to speak with it."""
+    default_loading_mode: LoadingMode | None = None
+    """Overrides `tool_search.default_loading_mode` for its tools."""
+    always_loaded_tools: Strings = ()
+    """Its tools that are listed from the start."""
+    deferred_tools: Strings | None = None
+    """Its only tools that are not listed from the start; null: by loading mode."""
+    tags: dict[str, Strings] = Field(default={})
+    """Search words for its tools, by tool name or glob."""
+    side_effects: dict[str, SideEffects] = Field(default={})
+    """What its tools do to the world, by tool name, where their own annotations are wrong or missing."""
+    tool_examples: dict[str, tuple[ExampleSection, ...]] = Field(default={})
+    """Examples of use, by tool name; they take the place of the server's own."""
+    inherit_from_schema: Bool = True
+    """Use the examples in the tools' own schemas."""
+    start: Literal["lazy", "eager"] = "lazy"
+    """Start it when a tool is first called, or at once."""
+    idle_stop_s: Annotated[float, Strict(), Field(ge=0)] = 0
+    """Seconds without a call after which it is stopped; 0: never."""
+    connect_timeout_s: Seconds = 30
+    """Seconds it may take to start and to list its tools."""
+    call_timeout_s: Seconds = 60
+    """Seconds a call may take without progress."""
+    inherit_env: Strings = ()
+    """More variables of toolcrib's own environment that it gets: globs."""
+
+
+class TokenSection(Section):
+    """One bearer token and the caller it stands for."""
+
+    token: Annotated[str, Strict(), Field(min_length=8, repr=False)]
+    """The secret; write `${VARIABLE}`."""
+    subject: Annotated[str, Strict(), Field(min_length=1)]
+    """The caller's name."""
+    tenant_id: Str | None = None
+    """The caller's tenant."""
+    project_id: Str | None = None
+    """The caller's project."""
+    profile: Str | None = None
+    """The caller's profile."""
+
+
+class HttpSection(Section):
+    """Serving over streamable HTTP."""
+
+    host: Str = "127.0.0.1"
+    """The address to listen on; beyond loopback only with tokens."""
+    port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8765
+    """The port to listen on; 0: any free one."""
+    path: Annotated[str, Strict(), Field(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
+    """The path of the endpoint."""
+    allowed_hosts: Strings = ()
+    """More values of the header `Host` to accept."""
+    allowed_origins: Strings = ()
+    """Values of the header `Origin` to accept."""
+    session_idle_s: Seconds = 1800
+    """Seconds without a request after which a session ends."""
+    max_sessions: Count = 1000
+    """Most sessions at a time."""
+    tokens: tuple[TokenSection, ...] = ()
+    """Who may connect; empty: anyone on this computer."""
+
+    @field_validator("tokens")
+    @classmethod
+    def _each_token_once(cls, tokens: tuple[TokenSection, ...]) -> tuple[TokenSection, ...]:
+        if len({entry.token for entry in tokens}) < len(tokens):
+            raise PydanticCustomError("repeated_token", "must not hold the same token twice")
+        return tokens
+
+
+class EventsSection(Section):
+    """Structured events."""
+
+    file: Str | None = None
+    """The file they are written to; null: `events.jsonl` in the cache directory."""
+    level: Literal["debug", "info", "warning", "off"] = "info"
+    """The least important events to write."""
+    max_bytes: Count = 10 * 1024 * 1024
+    """Size at which the file is moved to `.1` and begun anew."""
+
+
+class LimitsSection(Section):
+    """Every bound, with its unit in its name: `_s` seconds, `_ms` milliseconds, `_bytes`, else a count."""
+
+    first_index_wait_s: Annotated[float, Strict(), Field(ge=0)] = 10
+    """How long after the start an answer waits for servers that are being listed for the first time."""
+    parallel_starts: Count = 4
+    """Servers started at the same time."""
+    catalog_max_age_s: Seconds = 86_400
+    """Age at which a server's list of tools is fetched again."""
+    result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
+    """Size of one tool result."""
+    schema_check_ms: Annotated[float, Strict(), Field(gt=0)] = 50
+    """Time for checking the arguments of one call."""
+    name_max: Annotated[int, Strict(), Field(ge=24, le=128)] = 64
+    """Characters of a tool's public name."""
+    tools_per_server: Count = 20_000
+    """Tools taken from one server."""
+    list_pages: Count = 1000
+    """Pages of one server's list."""
+    definition_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 512 * 1024
+    """Size of one tool's definition."""
+    request_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 4 * 1024 * 1024
+    """Size of one request from a client."""
+    message_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 64 * 1024 * 1024
+    """Size of one message from a server."""
+    garbage_lines: Count = 1000
+    """Lines in a row of a server's output that are no messages before it is given up."""
+    calls_in_flight: Count = 128
+    """Calls under way at a time."""
+    call_max_s: Seconds = 3600
+    """How long one call may take however much progress it reports."""
+    close_timeout_s: Seconds = 3
+    """How long a server may take to stop."""
+    backoff_max_s: Seconds = 60
+    """Longest pause between two attempts to start a server."""
+    regex_ms: Annotated[float, Strict(), Field(gt=0)] = 100
+    """Time for one search by pattern."""
+    sessions_kept_s: Seconds = 30 * 86_400
+    """How long the activations of an unused session are kept."""
+
+
+class ToolcribSection(Section):
+    """The whole value of the key `toolcrib`."""
+
+    cache_dir: Str | None = None
+    """Where the index is kept; null: a folder for this config file in the user's cache directory."""
+    context: ContextSection = ContextSection()
+    """Who asks."""
+    tool_search: ToolSearchSection = ToolSearchSection()
+    """How tools are found and activated."""
+    gate: GateSection = GateSection()
+    """What is listed."""
+    tool_examples: ToolExamplesSection = ToolExamplesSection()
+    """How examples are shown."""
+    policy: PolicySection = PolicySection()
+    """Who may use what."""
+    servers: dict[str, ServerSection] = Field(default={})
+    """What is said about single servers, by their key in `mcpServers`."""
+    skills: SkillsSection = SkillsSection()
+    """Skills."""
+    http: HttpSection = HttpSection()
+    """Serving over HTTP."""
+    events: EventsSection = EventsSection()
+    """Structured events."""
+    limits: LimitsSection = LimitsSection()
+    """Every bound."""

@@ -1,0 +1,171 @@
+"""Entries of ``mcpServers`` made into servers to connect to.
+
+Knows what an entry may hold, its secrets and its target; never knows how a server is started or what it offers.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from pydantic import ValidationError
+
+from toolcrib.config.child_environment import child_environment, safe_names
+from toolcrib.config.expansion import Variables
+from toolcrib.config.findings import Findings, ignored_keys, join, validation_problems
+from toolcrib.config.fingerprints import fingerprint
+from toolcrib.config.nesting import starts_toolcrib
+from toolcrib.config.paths import absolute
+from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
+from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
+from toolcrib.errors import Problem
+
+SECRET_MIN_CHARACTERS = 6
+"""Shorter values are not taken for secrets: masking them would mask ordinary words."""
+
+_TYPES = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOT_IN_URL = re.compile(r"[\x00-\x20\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReader:
+    """Reads the entries of one config file. ``base`` is the directory that relative paths start from."""
+
+    section: ToolcribSection
+    environ: Mapping[str, str]
+    base: Path
+    findings: Findings
+
+    def read(self, key: str, raw: Any) -> ServerSettings | None:
+        """Return the server of one entry, or None where it is left out; what is wrong goes to the findings."""
+        path = join("mcpServers", key)
+        if not key.strip():
+            self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
+        variables = Variables(self.environ)
+        entry = self._entry(variables.fill(raw, path), path)
+        if entry is None:
+            return None
+        options = self.section.servers.get(key, ServerSection())
+        if entry.disabled or not options.enabled:
+            return self._skip(Problem(path, "is disabled"))
+        if variables.missing:
+            reasons = dict.fromkeys(problem.reason for problem in variables.missing)
+            return self._skip(Problem(path, "; ".join(reasons), variables.missing[0].hint))
+        if starts_toolcrib(entry.command or "", entry.args or ()):
+            hint = "list the servers behind it here instead"
+            return self._skip(Problem(path, "would start toolcrib inside toolcrib", hint))
+        problems = list(_value_problems(entry, path))
+        if problems:
+            self.findings.problems += problems
+            return None
+        return ServerSettings(
+            key=key,
+            target=self._target(entry, options),
+            options=options,
+            fingerprint=fingerprint(entry, options, self.section),
+            secrets=tuple(dict.fromkeys(filter(self._is_secret, _private_values(entry, variables)))),
+        )
+
+    def _skip(self, reason: Problem) -> None:
+        self.findings.skipped.append(reason)
+
+    def _entry(self, raw: Any, path: str) -> ServerEntry | None:
+        """Return the entry where its shape is right, with its type settled."""
+        try:
+            entry = ServerEntry.model_validate(raw)
+        except ValidationError as error:
+            self.findings.problems += validation_problems(error, ServerEntry, path)
+            return None
+        self.findings.notices += ignored_keys(path, raw, ServerEntry.model_fields)
+        problem = _shape_problem(entry, path)
+        if problem:
+            self.findings.problems.append(problem)
+            return None
+        return entry.model_copy(update={"type": _type(entry)})
+
+    def _target(self, entry: ServerEntry, options: ServerSection) -> Target:
+        if entry.command is None:
+            return HttpTarget(entry.url or "", dict(entry.headers or {}), sse=entry.type == "sse")
+        return StdioTarget(
+            command=self._command(entry.command),
+            args=entry.args or (),
+            env=child_environment(self.environ, options.inherit_env, entry.env or {}),
+            cwd=None if entry.cwd is None else absolute(entry.cwd, self.base, self.environ),
+        )
+
+    def _command(self, command: str) -> str:
+        is_path = command.startswith(("./", "../", ".\\", "..\\", "~/"))
+        return str(absolute(command, self.base, self.environ)) if is_path else command
+
+    def _is_secret(self, value: str) -> bool:
+        """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""
+        known = (self.environ.get(name) for name in safe_names())
+        return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
+
+
+def _type(entry: ServerEntry) -> str | None:
+    """Return ``stdio``, ``http`` or ``sse``; None where the entry names another type."""
+    if entry.type is None:
+        return "http" if entry.command is None else "stdio"
+    return _TYPES.get(entry.type.lower().replace("-", "").replace("_", ""))
+
+
+def _shape_problem(entry: ServerEntry, path: str) -> Problem | None:
+    kind = _type(entry)
+    if kind is None:
+        return Problem(join(path, "type"), "must be stdio, http, streamable-http or sse")
+    if entry.command is None and entry.url is None:
+        return Problem(path, "needs a command or a url")
+    if entry.command is not None and entry.url is not None:
+        return Problem(path, "has a command and a url", "keep one of them")
+    if (kind == "stdio") != (entry.command is not None):
+        needed = "a command" if kind == "stdio" else "a url"
+        return Problem(join(path, "type"), f"is {kind}, which needs {needed}")
+    return None
+
+
+def _value_problems(entry: ServerEntry, path: str) -> Iterator[Problem]:
+    """Yield what is wrong with the values of an entry once its variables are filled in, without the values."""
+    if entry.command is not None and not entry.command.strip():
+        yield Problem(join(path, "command"), "must not be empty")
+    for name in entry.env or {}:
+        if not name or "=" in name:
+            yield Problem(join(path, "env", name), "is not a name for a variable")
+    if entry.url is not None and not _is_http_url(entry.url):
+        yield Problem(join(path, "url"), "must be a URL like https://host/path")
+    for name, value in (entry.headers or {}).items():
+        if not _HEADER_NAME.match(name) or _CONTROL.search(value):
+            yield Problem(join(path, "headers", name), "is not a header that can be sent")
+
+
+def _is_http_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_is_fine and not _NOT_IN_URL.search(url)
+
+
+def _private_values(entry: ServerEntry, variables: Variables) -> Iterator[str]:
+    """Yield every value that may be a secret: of variables, the environment, headers and the URL."""
+    yield from variables.values
+    yield from (entry.env or {}).values()
+    for value in (entry.headers or {}).values():
+        yield value
+        yield value.rpartition(" ")[2]
+    if entry.url is not None:
+        yield from _private_parts(urlsplit(entry.url))
+
+
+def _private_parts(url: SplitResult) -> Iterator[str]:
+    for part in url.netloc.rpartition("@")[0].split(":", 1):
+        yield part
+        yield unquote(part)
+    for pair in url.query.split("&"):
+        yield pair.partition("=")[2]
+    yield from (value for _, value in parse_qsl(url.query))

@@ -1,0 +1,112 @@
+"""What the rest of the program gets from a config file: parsed, expanded and frozen.
+
+Knows the settled values only; never knows how or where they were written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolcrib.config.schema import ServerSection, ToolcribSection
+from toolcrib.errors import Problem
+from toolcrib.policy import CONTEXT_KEYS, Policy, VisibilityRule
+
+TOOL_CACHE = "tool_cache.db"
+"""The name of the tool index in its directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTarget:
+    """A downstream that is started as a process. ``env`` is its whole environment, already chosen."""
+
+    command: str
+    args: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """A downstream that is reached by streamable HTTP, or by the older SSE transport."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    sse: bool = False
+
+    @property
+    def public_url(self) -> str:
+        """Return the URL without what may be secret: user, password and query."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+Target = StdioTarget | HttpTarget
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """One downstream: how to reach it, and what toolcrib does with its tools.
+
+    ``fingerprint`` is the hash of all that decides its rows in the index and how it is started; it holds no secret.
+    ``secrets`` are values that must never appear in a log, an error or an event.
+    """
+
+    key: str
+    target: Target
+    options: ServerSection
+    fingerprint: str
+    secrets: tuple[str, ...] = field(repr=False, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that was configured.
+
+    ``source`` names the file for people. ``servers`` are the ones to use; ``skipped`` are entries left out
+    (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
+    Every path in ``toolcrib`` but those of skills is absolute.
+    """
+
+    source: str
+    config_path: Path | None
+    cache_dir: Path
+    toolcrib: ToolcribSection
+    servers: Mapping[str, ServerSettings]
+    skipped: tuple[Problem, ...] = ()
+    notices: tuple[Problem, ...] = ()
+    session_id: str | None = None
+
+    @property
+    def tool_cache_dir(self) -> Path:
+        """Return the directory of the tool index."""
+        named = self.toolcrib.tool_search.cache_dir
+        return self.cache_dir if named is None else Path(named)
+
+    @property
+    def tool_cache(self) -> Path:
+        """Return the file of the tool index."""
+        return self.tool_cache_dir / TOOL_CACHE
+
+    @property
+    def events_file(self) -> Path:
+        """Return the file that events are written to."""
+        named = self.toolcrib.events.file
+        return self.cache_dir / "events.jsonl" if named is None else Path(named)
+
+    @property
+    def policy(self) -> Policy:
+        """Return a fresh policy made of the config's globs."""
+        section = self.toolcrib.policy
+        return Policy(
+            section.allow,
+            section.deny,
+            [
+                VisibilityRule(
+                    when={key: tuple(value) for key in CONTEXT_KEYS if (value := getattr(rule.when, key)) is not None},
+                    allow=rule.allow,
+                    deny=rule.deny,
+                )
+                for rule in section.visibility
+            ],
+        )

@@ -1,0 +1,133 @@
+"""The shape of ``toolcrib.skills``: every key, its type, its bounds and its default.
+
+Knows names and ranges only; never knows files or what a skill is.
+The text under each key is its row in docs/configuration.md.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict
+
+from toolcrib.config.values import Bool, Count, Section, Str, Strings
+
+ScopeMode = Literal["project", "tenant", "global"]
+
+
+class SkillPackConfig(Section):
+    """One pack of curated skills (R110)."""
+
+    name: Annotated[str, Strict(), Field(min_length=1)]
+    """The pack's name, a part of the names of its skills."""
+    path: Annotated[str, Strict(), Field(min_length=1)]
+    """Its folder, or `package:resource`."""
+    format: Literal["md", "yaml", "json", "jsonl"] | None = None
+    """The format of its files; null: by each file's name."""
+    scope_mode: ScopeMode = "project"
+    """Who sees its skills."""
+    enabled: Bool = True
+    """Load the pack."""
+    update_existing_pack_skills: Bool = True
+    """Replace a skill of the pack when its file has changed."""
+    pinned_skill_names: Strings = ()
+    """Skills that come first in the skill directory."""
+
+
+class SkillPermission(Section):
+    """One rule about who may load a skill (R181)."""
+
+    tool: Str = "skill_get"
+    """The tool that the rule is about."""
+    skill_name: Str | None = None
+    """The skill that the rule is about; null: every skill."""
+    action: Literal["deny", "allow", "confirm"]
+    """What happens: a deny beats an allow, an allow beats a confirmation."""
+
+
+class SkillsInitialSection(Section):
+    """Bounds of the full catalog of skills (R173)."""
+
+    max_entries: Count = 200
+    """Most skills in it."""
+    max_bytes: Count = 32_768
+    """Most bytes of it."""
+
+
+class SkillsSearchSection(Section):
+    """Bounds of `skill_search` (R185)."""
+
+    default_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 8
+    """Hits where the caller names no limit."""
+    max_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 20
+    """Most hits that a caller may ask for."""
+
+
+class SkillsDirectoryConfig(Section):
+    """The short list of skills in the server's instructions (R122)."""
+
+    enabled: Bool = True
+    """Put it there."""
+    max_entries: Count = 30
+    """Most skills in it."""
+    max_bytes: Count = 1200
+    """Most bytes of it."""
+    include_fields: tuple[Literal["name", "title", "trigger", "task_type"], ...] = (
+        "name",
+        "title",
+        "trigger",
+    )
+    """What is said of each skill."""
+    selection_strategy: Literal["pinned_then_recent", "pinned_then_top"] = "pinned_then_recent"
+    """Which skills are in it."""
+
+
+class SkillsSection(Section):
+    """Skills. This release accepts these keys and serves no skills yet."""
+
+    enabled: Bool = True
+    """Serve skills."""
+    core_pack: Bool = True
+    """Load the pack that ships with toolcrib."""
+    cache_dir: Str | None = None
+    """Where the index of skills is kept; null: `toolcrib.cache_dir`."""
+    top_k: Count = 3
+    """Skills that a prompt for a task brings."""
+    max_tokens: Annotated[int, Strict(), Field(ge=200)] = 2000
+    """Most tokens of those skills together."""
+    summarize: Bool = False
+    """Shorten skills with a model; not supported."""
+    redact_pii: Bool = True
+    """Replace mail addresses, phone numbers and keys in skill texts."""
+    scope_mode: ScopeMode = "project"
+    """Who sees skills that name no scope."""
+    fts_fallback_to_regex: Bool = True
+    """Search by pattern where SQLite has no FTS5."""
+    estimator: Literal["chars", "bytes"] = "chars"
+    """What tokens are estimated from: a quarter of the characters, or of the bytes."""
+    skill_packs: tuple[SkillPackConfig, ...] = ()
+    """Packs of curated skills."""
+    skill_dirs: Strings = ()
+    """More folders to look for Agent Skills in."""
+    discover: tuple[Literal["repo", "user"], ...] = ("repo", "user")
+    """Where Agent Skills are looked for: the repository, the home directory."""
+    trust_project: Bool = True
+    """Offer the skills of the repository."""
+    validation: Literal["strict", "lenient"] = "lenient"
+    """Whether a skill that breaks the format's rules is refused or only reported."""
+    disabled_skills: Strings = ()
+    """Skills to leave out, by name."""
+    permissions: tuple[SkillPermission, ...] = ()
+    """Rules about who may load a skill."""
+    expose_paths: Bool = False
+    """Tell local callers the paths of skill files."""
+    serve_resources: Bool = True
+    """Offer skills as resources too."""
+    publish_redacted: Bool = False
+    """Offer skills as resources even where redaction changed their text."""
+    tool_activation: Literal["hint"] = "hint"
+    """How a skill brings its tools: it names them."""
+    initial: SkillsInitialSection = SkillsInitialSection()
+    """Bounds of the full catalog."""
+    search: SkillsSearchSection = SkillsSearchSection()
+    """Bounds of `skill_search`."""
+    directory: SkillsDirectoryConfig = SkillsDirectoryConfig()
+    """The short list in the server's instructions."""

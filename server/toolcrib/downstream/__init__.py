@@ -1,0 +1,1 @@
+"""Downstream servers: their processes and addresses, their protocol eras, their lives."""

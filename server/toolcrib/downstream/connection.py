@@ -1,0 +1,304 @@
+"""One live connection to one server: its era, its raw tool list, its calls, and the news of its end.
+
+Knows both protocol eras from the client's side; never knows callers, policies or what an index is.
+Results stay raw: the SDK's typed path raises after a tool has run when a list or a result is not perfect.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal, Protocol
+
+import anyio
+import anyio.abc
+import mcp_types as types
+from mcp import MCPError
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolcrib import __version__
+from toolcrib.downstream.failures import is_closed, is_end, is_undelivered
+from toolcrib.downstream.transport import Streams
+from toolcrib.errors import ConnectionLost, DownstreamError
+from toolcrib.json_values import as_object
+from toolcrib.model import JsonObject
+
+Era = Literal["legacy", "modern"]
+
+CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
+_CAPABILITIES = types.ClientCapabilities()
+_LISTEN_AGAIN_S = 1.0
+
+
+class Progress(Protocol):
+    """Takes one report of progress of a call."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass it on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One ``tools/call``: the downstream's own tool name, its arguments, and what travels beside them.
+
+    ``extra`` are further members of ``params``: the answers of a caller to an ``input_required`` result.
+    """
+
+    name: str
+    arguments: JsonObject
+    meta: JsonObject
+    extra: JsonObject
+
+
+class DiedOnProbe(Exception):
+    """The server went away when it was asked in the modern way."""
+
+
+class Undelivered(Exception):
+    """The server surely did nothing: its address refused the request, or did not know our session any more."""
+
+
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """The SDK's dispatcher, which also tells when its connection has ended."""
+
+    def __init__(self, *streams: Any) -> None:
+        super().__init__(*streams)
+        self.ended = anyio.Event()
+
+    async def run(self, *handlers: Any, **options: Any) -> None:
+        try:
+            await super().run(*handlers, **options)
+        finally:
+            self.ended.set()
+
+
+class Connection:
+    """A connected, negotiated server. Make one with :func:`connect`.
+
+    ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
+    """
+
+    def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup) -> None:
+        self._streams = streams
+        self._tasks = tasks
+        self._dispatcher = _Dispatcher(streams.read, streams.write)
+        self.session = ClientSession(
+            dispatcher=self._dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
+        )
+        self._ids = count(1)
+        self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
+        self.closed, self.retired = self._dispatcher.ended, anyio.Event()
+        self.list_changed = anyio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it takes no more calls."""
+        return self.closed.is_set() or self.retired.is_set()
+
+    @property
+    def era(self) -> Era:
+        """The protocol era that was negotiated."""
+        return "modern" if self.session.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
+
+    async def explain(self) -> str:
+        """Return what the transport knows about a failure; may be empty."""
+        return await self._streams.explain()
+
+    async def list_tools(self, *, pages: int) -> list[Any]:
+        """Return the raw items of ``tools/list``, all pages, undecoded.
+
+        Raises:
+            MCPError: the server refused.
+            ValueError: its answer is no list of tools, or does not end within ``pages`` pages.
+
+        """
+        tools: list[Any] = []
+        cursor: str | None = None
+        for _ in range(pages):
+            result = await self._request("tools/list", {} if cursor is None else {"cursor": cursor}, {})
+            page = result.pop("tools", None)  # out of the message, which the SDK keeps until the next one arrives
+            if not isinstance(page, list):
+                raise ValueError("its answer to tools/list has no list 'tools'")
+            tools += page
+            following = result.get("nextCursor")
+            if not following:
+                self._remember_param_headers(tools)
+                return tools
+            if not isinstance(following, str) or following == cursor:
+                break
+            cursor = following
+        raise ValueError(f"its answer to tools/list does not end (page {pages} or a repeated cursor)")
+
+    async def call_tool(self, call: Call, on_progress: Progress | None) -> JsonObject:
+        """Call a tool and return the raw result. The caller bounds the time; leaving early cancels the call.
+
+        Raises:
+            DownstreamError: the server answered with a JSON-RPC error.
+            Undelivered: the call did not reach the server; a new connection may try.
+            ConnectionLost: the server went away; the call may have run.
+
+        """
+        request_id = f"call-{next(self._ids)}"
+        params = {**call.extra, "name": call.name, "arguments": call.arguments}
+        if call.meta:
+            params["_meta"] = call.meta
+        options: CallOptions = {"request_id": request_id, "cancel_on_abandon": False}
+        if on_progress is not None:
+            options["on_progress"] = on_progress
+        try:
+            return await self._request("tools/call", params, options)
+        except MCPError as error:
+            if is_undelivered(error):
+                raise Undelivered(error.message) from None
+            if is_closed(error):
+                raise ConnectionLost("", error.message) from None
+            raise DownstreamError(error.code, error.message, error.error.data) from None
+        except anyio.get_cancelled_exc_class():
+            # In a task of the connection, so that a server that reads nothing cannot hold up the caller.
+            if not self.closed.is_set():
+                self._tasks.start_soon(self._cancel, request_id)
+            raise
+
+    async def _request(self, method: str, params: JsonObject, options: CallOptions) -> JsonObject:
+        if self.era == "modern":
+            self._stamp(method, params, options)
+        try:
+            return await self._dispatcher.send_raw_request(method, params, options)
+        except MCPError as error:
+            if is_undelivered(error) or is_end(error):
+                self.retired.set()
+            raise
+
+    def _stamp(self, method: str, params: JsonObject, options: CallOptions) -> None:
+        """Add what every request of 2026-07-28 carries: the envelope, and on HTTP the routing headers."""
+        version = self.session.protocol_version or ""
+        params["_meta"] = {
+            **params.get("_meta", {}),
+            types.PROTOCOL_VERSION_META_KEY: version,
+            types.CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
+            types.CLIENT_CAPABILITIES_META_KEY: _CAPABILITIES.model_dump(by_alias=True, exclude_none=True),
+        }
+        if not self._streams.http:
+            return
+        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
+        if isinstance(name := params.get("name"), str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+            headers |= mcp_param_headers(self._param_headers.get(name, {}), params["arguments"])
+        options["headers"] = headers
+
+    def _remember_param_headers(self, tools: list[Any]) -> None:
+        """Keep which arguments the server wants mirrored into headers (2026-07-28 streamable HTTP)."""
+        if not self._streams.http or self.era != "modern":
+            return
+        for tool in tools:
+            name, schema = as_object(tool).get("name"), as_object(as_object(tool).get("inputSchema"))
+            if isinstance(name, str) and not find_invalid_x_mcp_header(schema):
+                self._param_headers[name] = x_mcp_header_map(schema)
+
+    async def _cancel(self, request_id: str) -> None:
+        await self._dispatcher.notify("notifications/cancelled", {"requestId": request_id})
+
+    async def _on_message(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self.list_changed.set()
+
+    async def listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Hold a 2026-07-28 subscription to list changes for as long as the connection lives.
+
+        Held before the first list is fetched, because a change between the two would not be told again.
+        """
+        if not await self._subscribe(task_status.started):
+            task_status.started()
+            return
+        while not self.closed.is_set():
+            await anyio.sleep(_LISTEN_AGAIN_S)
+            # What changed meanwhile was not told.
+            await self._subscribe(self._note_change)
+
+    async def _subscribe(self, on_held: Callable[[], None]) -> bool:
+        """Hold one subscription until it ends; return whether it was granted at all."""
+        held = False
+        with suppress(MCPError, SubscriptionLost):
+            async with listen(self.session, tools_list_changed=True) as subscription:
+                held = True
+                on_held()
+                async for _event in subscription:
+                    self._note_change()
+        return held
+
+    @property
+    def announces_changes(self) -> bool:
+        """Whether list changes arrive by a subscription that has to be held."""
+        capabilities = self.session.server_capabilities
+        tools = capabilities.tools if capabilities else None
+        return self.era == "modern" and bool(tools and tools.list_changed)
+
+
+@asynccontextmanager
+async def connect(streams: Streams, eras: Sequence[Era]) -> AsyncGenerator[Connection]:
+    """Negotiate over open streams and yield the connection. ``eras`` are those to try, the likelier one first.
+
+    Raises:
+        DiedOnProbe: the server ended at the modern probe; a fresh one should be addressed the old way.
+        MCPError: the server refused.
+
+    """
+    async with anyio.create_task_group() as tasks:
+        connection = Connection(streams, tasks)
+        async with connection.session:
+            await _negotiate(connection, eras)
+            if connection.announces_changes:
+                await tasks.start(connection.listen)
+            yield connection
+            tasks.cancel_scope.cancel()
+
+
+async def _negotiate(connection: Connection, eras: Sequence[Era]) -> None:
+    """Find the era: the first that the server speaks."""
+    if eras[0] == "modern" and await _is_modern(connection, may_be_legacy="legacy" in eras):
+        return
+    try:
+        await connection.session.initialize()
+    except MCPError as error:
+        if error.code != types.UNSUPPORTED_PROTOCOL_VERSION or "modern" not in eras:
+            raise
+        # It has become modern since, or took so long to start that it took the late probe for the opening.
+        await connection.session.discover()
+
+
+async def _is_modern(connection: Connection, *, may_be_legacy: bool) -> bool:
+    """Probe the server; false if only the handshake can tell."""
+    try:
+        await connection.session.discover()
+    except (MCPError, ValueError, RuntimeError) as error:
+        if not may_be_legacy:
+            raise
+        if isinstance(error, MCPError):
+            if is_undelivered(error):
+                raise
+            if connection.closed.is_set() or is_closed(error):
+                raise DiedOnProbe from error
+        return False
+    return True
+
+
+def known_era(name: str | None) -> Era | None:
+    """Return a remembered era, if it is one."""
+    return name if name in ("legacy", "modern") else None

@@ -1,0 +1,111 @@
+"""All downstreams together: which are indexed first, how many start at once, which are kept up.
+
+Knows the set of servers and their order of business; never knows what their tools mean or who calls them.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+from anyio.abc import TaskGroup
+
+from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.connection import Era
+from toolcrib.downstream.lifecycle import Downstream, State, Status, Surroundings
+from toolcrib.errors import StartFailed
+
+_KEEP_UP_PAUSE_S = 1.0
+
+
+class Fleet:
+    """The configured servers by key. Make one with :func:`open_fleet`."""
+
+    def __init__(self, servers: Mapping[str, Downstream], parallel_starts: int, tasks: TaskGroup) -> None:
+        self._servers, self._tasks = servers, tasks
+        self._first_listing: dict[str, anyio.Event] = {}
+        self._starts = anyio.Semaphore(parallel_starts)
+
+    def __getitem__(self, key: str) -> Downstream:
+        """Return a server; KeyError if it is not configured."""
+        return self._servers[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._servers
+
+    def statuses(self) -> dict[str, Status]:
+        """Return every server's state."""
+        return {key: server.status for key, server in self._servers.items()}
+
+    def begin(self, unlisted: Iterable[str], stale: Iterable[str]) -> None:
+        """Start in the background what has to be listed, never-listed servers first, and what is to be kept up.
+
+        Servers in ``unlisted`` were never listed: searches and calls may wait for them (:meth:`first_listing`).
+        """
+        for key in unlisted:
+            self._first_listing[key] = anyio.Event()
+            self._tasks.start_soon(self._list_first, key)
+        for key in stale:
+            self._tasks.start_soon(self._list, key)
+        for key, server in self._servers.items():
+            if server.settings.options.start == "eager":
+                self._tasks.start_soon(self._keep_up, key)
+
+    @property
+    def listing_first(self) -> list[str]:
+        """Servers whose very first listing is under way."""
+        return [key for key, listed in self._first_listing.items() if not listed.is_set()]
+
+    async def first_listing(self, keys: Iterable[str]) -> None:
+        """Wait until none of these servers is being listed for the first time. Failed ones are not waited for."""
+        for key in keys:
+            if listed := self._first_listing.get(key):
+                await listed.wait()
+
+    async def list_all(self) -> dict[str, Status]:
+        """List every server that nobody uses, and return what became of each."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.first_listing, list(self._first_listing))
+            for key in self._servers.keys() - self._first_listing.keys():
+                tasks.start_soon(self._list, key)
+        return self.statuses()
+
+    async def _list_first(self, key: str) -> None:
+        try:
+            await self._list(key)
+        finally:
+            self._first_listing[key].set()
+
+    async def _list(self, key: str) -> None:
+        """Start a server so that it is listed; a lazy one goes to sleep again by itself."""
+        server = self._servers[key]
+        async with self._starts:
+            # A failure's state and reason are kept and told by the server itself.
+            with suppress(StartFailed):
+                await server.connection(wanted=server.settings.options.start == "eager")
+
+    async def _keep_up(self, key: str) -> None:
+        server = self._servers[key]
+        while True:
+            with suppress(StartFailed):
+                async with self._starts:
+                    connection = await server.connection()
+                await connection.closed.wait()
+            await anyio.sleep(_KEEP_UP_PAUSE_S)
+
+
+@asynccontextmanager
+async def open_fleet(
+    servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], surroundings: Surroundings
+) -> AsyncGenerator[Fleet]:
+    """Run a fleet; when left, every connection is closed and every process is gone."""
+    async with anyio.create_task_group() as tasks:
+        downstreams = {
+            key: Downstream(settings, eras.get(key), surroundings, tasks) for key, settings in servers.items()
+        }
+        yield Fleet(downstreams, surroundings.limits.parallel_starts, tasks)
+        tasks.cancel_scope.cancel()
+
+
+def failed(statuses: Mapping[str, Status]) -> dict[str, str]:
+    """Return the servers that are down, with the reasons."""
+    return {key: status.reason for key, status in statuses.items() if status.state is State.FAILED}

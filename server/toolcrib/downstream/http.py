@@ -1,0 +1,148 @@
+"""The HTTP client under the SDK's transports: every fault of a request becomes an answer to it, and bodies are bounded.
+
+Knows status codes, sessions and broken connections; never knows what a message asks.
+Without it, one refused connection ends all that the SDK does for that server, and nobody can tell whether a call ran.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from http import HTTPStatus
+from typing import Any
+
+import httpx2
+import mcp_types as types
+from mcp.client.streamable_http import MCP_SESSION_ID
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from toolcrib.json_values import as_object
+
+UNDELIVERED = -39_404
+"""JSON-RPC error code of our own, outside all ranges in use: the server surely did not do what was asked."""
+
+BROKEN = -39_405
+"""Likewise: the connection broke before the answer came."""
+
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_SESSION_WORDS = (b"session", b"not initialized")
+
+Deliver = Callable[[SessionMessage], None]
+
+
+class HttpClient(httpx2.AsyncClient):
+    """A client for one server: ``shown_url`` stands in texts, ``max_bytes`` bound a body that is no event stream.
+
+    ``deliver`` takes the answers of transports on which they do not come as responses.
+    """
+
+    def __init__(self, shown_url: str, max_bytes: int, deliver: Deliver | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._shown_url, self._max_bytes, self._deliver = shown_url, max_bytes, deliver
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request. A message that gets no proper response gets a JSON-RPC error that says why.
+
+        Raises:
+            httpx2.TransportError: a request that carries no message failed.
+
+        """
+        try:
+            response = await super().send(request, **options)
+        except httpx2.TransportError as error:
+            reason = self._reason(error)
+            if request.method != "POST":
+                raise type(error)(reason) from error
+            return self._answer(request, UNDELIVERED if isinstance(error, _NEVER_SENT) else BROKEN, reason)
+        if not _is_event_stream(response):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream, self._max_bytes)
+        if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
+            return await self._explained(request, response)
+        return response
+
+    async def _explained(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """Return a refusal as it is if it is a JSON-RPC error, else one made of its status; know a lost session."""
+        body = await _body(response)
+        if _has_session(request) and _has_lost_session(response.status_code, body):
+            return self._answer(request, UNDELIVERED, "it does not know our session any more")
+        if self._deliver is None and _is_own_error(body):
+            return response
+        missing = response.status_code == HTTPStatus.NOT_FOUND
+        code = types.METHOD_NOT_FOUND if missing else types.INTERNAL_ERROR
+        return self._answer(request, code, status_text(response))
+
+    def _answer(self, request: httpx2.Request, code: int, text: str) -> httpx2.Response:
+        """Return the response that makes the SDK's transport answer the request with an error."""
+        asked = as_object(json.loads(request.content))
+        error = types.JSONRPCError(jsonrpc="2.0", id=asked.get("id"), error=types.ErrorData(code=code, message=text))
+        if self._deliver is not None:
+            if "method" in asked and "id" in asked:
+                self._deliver(SessionMessage(error))
+            return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
+        headers, body = {"content-type": "application/json"}, error.model_dump_json(by_alias=True)
+        return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, headers=headers, text=body, request=request)
+
+    def _reason(self, error: httpx2.TransportError) -> str:
+        cause = str(error) or type(error).__name__
+        if isinstance(error, _NEVER_SENT):
+            return f"cannot connect to {self._shown_url} ({cause})"
+        return f"the connection to {self._shown_url} broke ({cause})"
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """A response body that fails when it grows too large."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: int) -> None:
+        self._stream, self._max_bytes = stream, max_bytes
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise httpx2.StreamError(f"an answer of more than {self._max_bytes} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _is_event_stream(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").lower().startswith("text/event-stream")
+
+
+async def _body(response: httpx2.Response) -> bytes:
+    """Return the whole body; nothing of one that is too large or breaks off."""
+    try:
+        return await response.aread()
+    except (httpx2.StreamError, httpx2.TransportError):
+        return b""
+    finally:
+        await response.aclose()
+
+
+def _is_own_error(body: bytes) -> bool:
+    try:
+        return isinstance(jsonrpc_message_adapter.validate_json(body, by_name=False), types.JSONRPCError)
+    except ValidationError:
+        return False
+
+
+def _has_session(request: httpx2.Request) -> bool:
+    """Whether a request is part of a session: named in a header, or on the older transport in the address."""
+    return MCP_SESSION_ID in request.headers or b"session" in request.url.query.lower()
+
+
+def _has_lost_session(status: int, body: bytes) -> bool:
+    """Whether a request failed for its session only. 404 is what the specification asks for; many servers say 400."""
+    is_told = any(words in body.lower() for words in _SESSION_WORDS)
+    return status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.BAD_REQUEST and is_told)
+
+
+def status_text(response: httpx2.Response) -> str:
+    """Return a status for people, with what to do about it where that is known."""
+    text = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+    if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return f"{text}: check the headers in its entry of the config"
+    return text

@@ -1,0 +1,371 @@
+"""The life of one downstream: asleep, starting, ready, failed; started once however many wait, ended for certain.
+
+Knows states, deadlines and backoff; never knows callers or policies, nor other servers.
+One task owns a connection from its first byte to its last; everybody else only waits for it or calls through it.
+"""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import anyio
+import anyio.abc
+from mcp import MCPError
+
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.connection import Call, Connection, DiedOnProbe, Era, Progress, Undelivered, connect
+from toolcrib.downstream.failures import reason_of
+from toolcrib.downstream.progress import Relay
+from toolcrib.downstream.transport import Connector, Streams
+from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed, StoreError
+from toolcrib.json_steps import collector_paused
+from toolcrib.model import JsonObject
+from toolcrib.redaction import Redactor
+
+_DEBOUNCE_S = 0.05
+_REST = 4
+"""After a listing, the next one waits so many times as long as it took: no server can keep us listing."""
+
+_DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
+_BACKOFF_FIRST_S = 0.5
+_PATIENCE_S = 2.0
+"""A caller waits out a pause before the next start when it is at most so long; otherwise it gets the reason now."""
+
+
+class State(StrEnum):
+    """What a server is doing."""
+
+    SLEEPING = "sleeping"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A server's state, and why, for people; ``reason`` holds no secret."""
+
+    state: State
+    reason: str = ""
+
+
+LiveTools = Mapping[str, str]
+"""The tools of a live connection's own list: name to fingerprint of the record made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a downstream needs from the program around it.
+
+    ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready.
+    ``jitter`` returns a random number in [0, 1).
+    """
+
+    limits: LimitsSection
+    connector: Connector
+    listed: Callable[[ServerSettings, list[Any], Era], Awaitable[LiveTools]]
+    state_changed: Callable[[str, Status], None]
+    jitter: Callable[[], float]
+
+
+@dataclass(slots=True)
+class _Start:
+    """One attempt to start, shared by all who wait for it. Unless ``wanted``, it is only to be listed."""
+
+    wanted: bool
+    deadline: float = math.inf
+    done: anyio.Event = field(default_factory=anyio.Event)
+    connection: Connection | None = None
+    error: StartFailed | None = None
+
+
+class Downstream:
+    """One configured server. ``tasks`` will own its connections."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        era: Era | None,
+        surroundings: Surroundings,
+        tasks: anyio.abc.TaskGroup,
+    ) -> None:
+        self.settings = settings
+        self.status = Status(State.SLEEPING)
+        self.live: LiveTools = {}
+        self._era = era
+        self._around, self._tasks = surroundings, tasks
+        self._clean = Redactor(settings.secrets).clean
+        self._owner, self._listing = anyio.Lock(), anyio.Lock()
+        self._start: _Start | None = None
+        self._failures = 0
+        self._next_start = -math.inf
+        self._in_flight = 0
+        self._last_use = -math.inf
+        self._capacity = anyio.Semaphore(surroundings.limits.calls_in_flight, fast_acquire=True)
+
+    async def connection(self, *, wanted: bool = True) -> Connection:
+        """Return the live connection; start the server first if it is not up.
+
+        ``wanted`` false is for indexing: a lazy server goes to sleep again once it has been listed.
+
+        Raises:
+            StartFailed: it cannot be started; the text says why, and when the next try is due.
+
+        """
+        if self._current() is None:
+            await self._wait_for_turn()
+        start = self._current()
+        if start is None:
+            start = self._start = _Start(wanted)
+            self._tasks.start_soon(self._own, start)
+        start.wanted = start.wanted or wanted
+        if not start.done.is_set():
+            await start.done.wait()
+        if start.connection is None:
+            assert start.error is not None
+            raise start.error
+        return start.connection
+
+    def _current(self) -> _Start | None:
+        """Return the start under way or the live one; none if the connection has ended meanwhile."""
+        start = self._start
+        if start is not None and start.connection is not None and start.connection.is_over:
+            self._end(start)
+        return self._start
+
+    async def _wait_for_turn(self) -> None:
+        """Hold back after failures, a little; refuse at once while a longer pause lasts."""
+        pause = self._next_start - anyio.current_time()
+        if pause > _PATIENCE_S:
+            raise self._start_failed()
+        if pause > 0:
+            await anyio.sleep(pause)
+
+    async def call(self, call: Call, on_progress: Progress | None) -> JsonObject:
+        """Call a tool on the live connection, once, within the server's deadline, which progress restarts.
+
+        A call that surely did not reach the server is sent again, once, on a new connection with the same tool.
+
+        Raises:
+            StartFailed: the server cannot be started; nothing ran.
+            CallTimeout: no answer in time; the call may have run and is never repeated.
+            ConnectionLost: the server went away; the call may have run.
+            DownstreamError: the server's own error.
+
+        """
+        connection = await self.connection()
+        definition = self.live.get(call.name)
+        try:
+            return await self._answer(connection, call, on_progress)
+        except Undelivered:
+            connection = await self.connection()
+        if self.live.get(call.name) != definition:
+            raise self._not_run(call, "it has started anew, and the tool has changed")
+        try:
+            return await self._answer(connection, call, on_progress)
+        except Undelivered as error:
+            raise self._not_run(call, str(error)) from None
+
+    async def _answer(self, connection: Connection, call: Call, on_progress: Progress | None) -> JsonObject:
+        """Send the call and wait for its result, no longer than the deadline allows."""
+        options, call_max_s = self.settings.options, self._around.limits.call_max_s
+        self._in_flight += 1
+        try:
+            with anyio.move_on_after(call_max_s), anyio.move_on_after(options.call_timeout_s) as patience:
+                relay = Relay(patience, options.call_timeout_s, on_progress) if on_progress is not None else None
+                async with self._capacity:
+                    result = await connection.call_tool(call, relay)
+                if relay:
+                    await relay.settle()
+                return result
+        except ConnectionLost as error:
+            raise await self._lost(connection, str(error)) from None
+        finally:
+            self._in_flight -= 1
+            self._last_use = anyio.current_time()
+        waited_s = options.call_timeout_s if patience.cancelled_caught else call_max_s
+        raise CallTimeout(
+            self.settings.key,
+            f"The server {self.settings.key!r} did not answer {call.name!r} within {waited_s:g} s. "
+            "The call may have run: check before you repeat it.",
+        )
+
+    async def _lost(self, connection: Connection, reason: str) -> ConnectionLost:
+        known = self._clean(await connection.explain() or reason)
+        return ConnectionLost(
+            self.settings.key,
+            f"The server {self.settings.key!r} went away during the call ({known}). "
+            "The call may have run: check before you repeat it. The next call starts or reaches the server anew.",
+        )
+
+    def _not_run(self, call: Call, reason: str) -> ConnectionLost:
+        return ConnectionLost(
+            self.settings.key,
+            f"The server {self.settings.key!r} did not take the call of {call.name!r}: {self._clean(reason)}. "
+            "Nothing ran; search for the tool again, then repeat the call.",
+        )
+
+    async def _own(self, start: _Start) -> None:
+        """Own one connection for its whole life."""
+        async with self._owner:
+            start.deadline = anyio.current_time() + self.settings.options.connect_timeout_s
+            try:
+                try:
+                    await self._live(start, self._eras())
+                except* DiedOnProbe:
+                    if self._start is start:
+                        await self._live(start, ("legacy",))
+            except* Exception as failures:  # barrier: a server's task; one bad server never takes others down
+                self._fail(start, reason_of(failures))
+            finally:
+                self._end(start)
+
+    def _eras(self) -> Sequence[Era]:
+        """Return the eras to try: the configured one, or both, beginning with the one that was spoken last."""
+        if self.settings.options.protocol != "auto":
+            return (self.settings.options.protocol,)
+        return ("legacy", "modern") if self._era == "legacy" else ("modern", "legacy")
+
+    async def _live(self, start: _Start, eras: Sequence[Era]) -> None:
+        """Connect, list, serve, and let go again; every wait but that for the end of the connection has a deadline."""
+        silent = f"it did not answer within {self.settings.options.connect_timeout_s:g} s (its connect_timeout_s)"
+        self._set(State.STARTING)
+        with anyio.CancelScope(deadline=start.deadline) as bounded:
+            async with self._around.connector(self.settings, self._around.limits) as streams:
+                try:
+                    async with connect(streams, eras) as connection:
+                        await self._list(connection)
+                        bounded.deadline = math.inf
+                        await self._serve(start, connection)
+                        bounded.deadline = anyio.current_time() + self._around.limits.close_timeout_s
+                        known = await streams.explain() if connection.closed.is_set() else ""
+                        self._set(State.SLEEPING, self._clean(known))
+                except* DiedOnProbe:
+                    raise
+                except* Exception as failures:  # barrier: a server's task; told with what the streams know
+                    self._fail(start, await _explained(reason_of(failures), streams))
+                finally:
+                    if bounded.cancel_called:
+                        with anyio.CancelScope(shield=True):
+                            self._fail(start, await _explained(silent, streams))
+        if bounded.cancelled_caught:
+            self._fail(start, silent)
+
+    async def list_again(self) -> None:
+        """List the live connection's tools once more.
+
+        Raises:
+            StartFailed: it went away, or its list cannot be read.
+
+        """
+        await self._list_again(await self.connection())
+
+    async def _list_again(self, connection: Connection) -> None:
+        key, timeout_s = self.settings.key, self.settings.options.connect_timeout_s
+        try:
+            with anyio.fail_after(timeout_s):
+                await self._list(connection)
+        except TimeoutError:
+            raise StartFailed(key, f"The tools of {key!r} cannot be read: no answer within {timeout_s:g} s") from None
+        except (MCPError, StoreError, ValueError) as error:
+            reason = self._clean(reason_of(error))
+            raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
+
+    async def _list(self, connection: Connection) -> None:
+        pages = self._around.limits.list_pages
+        async with self._listing:
+            with collector_paused():
+                # The list gets no name here: it should be gone when the pause ends.
+                self.live = await self._around.listed(
+                    self.settings, await connection.list_tools(pages=pages), connection.era
+                )
+        self._era = connection.era
+
+    async def _serve(self, start: _Start, connection: Connection) -> None:
+        """Let callers use the connection until it ends or nobody wants it."""
+        self._failures = 0
+        self._last_use = anyio.current_time()
+        start.connection = connection
+        start.done.set()
+        self._set(State.READY)
+        if start.wanted:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._refresh, connection)
+                tasks.start_soon(self._retire, connection, tasks.cancel_scope)
+                if self.settings.options.idle_stop_s and self.settings.options.start == "lazy":
+                    tasks.start_soon(self._sleep_when_idle, start, tasks.cancel_scope)
+                await connection.closed.wait()
+                tasks.cancel_scope.cancel()
+        self._end(start)
+
+    async def _refresh(self, connection: Connection) -> None:
+        """List again, soon, each time the server says that its list has changed, but not most of the time."""
+        pause_s = _DEBOUNCE_S
+        while True:
+            await connection.list_changed.wait()
+            await anyio.sleep(pause_s)
+            connection.list_changed = anyio.Event()
+            began = anyio.current_time()
+            try:
+                await self._list_again(connection)
+                self._set(State.READY)
+            except StartFailed as error:
+                self._set(State.READY, str(error))
+            pause_s = max(_DEBOUNCE_S, _REST * (anyio.current_time() - began))
+
+    async def _retire(self, connection: Connection, serving: anyio.CancelScope) -> None:
+        """Leave a connection that takes no more calls, as soon as those under way have heard so too."""
+        await connection.retired.wait()
+        with anyio.move_on_after(_DRAIN_S):
+            while self._in_flight:
+                await anyio.sleep(_DRAIN_POLL_S)
+        serving.cancel()
+
+    async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:
+        idle_s = self.settings.options.idle_stop_s
+        while self._in_flight or anyio.current_time() < self._last_use + idle_s:
+            await anyio.sleep_until(max(self._last_use, anyio.current_time() - idle_s / 2) + idle_s)
+        # In this order: nobody is given a connection that is about to be closed.
+        self._end(start)
+        serving.cancel()
+
+    def _end(self, start: _Start) -> None:
+        """Make the next caller begin anew, and wake whoever still waits for this start."""
+        if self._start is start:
+            self._start = None
+        if not start.done.is_set():
+            start.error = self._start_failed()
+            start.done.set()
+
+    def _fail(self, start: _Start, reason: str) -> None:
+        """Note why a start or a connection failed; the first reason counts."""
+        if self._start is not start:
+            return
+        self._failures += 1
+        longest = min(_BACKOFF_FIRST_S * 2.0 ** min(self._failures - 1, 16), self._around.limits.backoff_max_s)
+        self._next_start = anyio.current_time() + longest * (0.5 + self._around.jitter() / 2)
+        self._set(State.FAILED, self._clean(reason))
+        self._end(start)
+
+    def _start_failed(self) -> StartFailed:
+        key, reason = self.settings.key, self.status.reason or "it was stopped"
+        pause_s = math.ceil(max(1.0, self._next_start - anyio.current_time()))
+        return StartFailed(
+            key,
+            f"The server {key!r} could not be started: {reason}. "
+            f"A call in {pause_s} s tries again; other servers are not affected.",
+        )
+
+    def _set(self, state: State, reason: str = "") -> None:
+        status = Status(state, reason)
+        if status != self.status:
+            self.status = status
+            self._around.state_changed(self.settings.key, status)
+
+
+async def _explained(reason: str, streams: Streams) -> str:
+    known = await streams.explain()
+    return f"{reason}; {known}" if known else reason

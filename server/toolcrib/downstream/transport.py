@@ -1,0 +1,179 @@
+"""From a server's settings to a pair of message streams: a process's pipes, streamable HTTP, or the older SSE.
+
+Knows the three ways to reach a server and their bounds; never knows protocol eras, tools or policies.
+"""
+
+import math
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp import StdioServerParameters
+from mcp.client._transport import TransportStreams
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
+from toolcrib.downstream.http import HttpClient
+from toolcrib.downstream.process import Child, running
+from toolcrib.pipes import MessageReader, PipeBounds, message_pipe
+from toolcrib.redaction import Redactor
+from toolcrib.text import truncate
+
+_QUOTED_MAX = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """An open transport. ``explain`` adds what the transport knows about a failure: exit code, last words."""
+
+    read: ReadStream[SessionMessage | Exception]
+    write: WriteStream[SessionMessage]
+    http: bool
+    explain: Callable[[], Awaitable[str]]
+
+
+class Connector(Protocol):
+    """Opens the transport of a server; tests pass their own."""
+
+    def __call__(self, server: ServerSettings, limits: LimitsSection) -> AbstractAsyncContextManager[Streams]:
+        """Return a context manager that connects when entered and has let go of everything when left."""
+        ...
+
+
+@asynccontextmanager
+async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGenerator[Streams]:
+    """Connect to ``server`` as its settings say.
+
+    Raises:
+        OSError: a program that cannot be started.
+        httpx2.HTTPError: an address that cannot be reached.
+
+    """
+    match server.target:
+        case StdioTarget() as target if sys.platform == "win32":
+            parameters = StdioServerParameters(
+                command=target.command, args=list(target.args), env=dict(target.env), cwd=target.cwd
+            )
+            async with stdio_client(parameters) as (read, write):
+                yield Streams(read, write, http=False, explain=_nothing_known)
+        case StdioTarget() as target:
+            async with _process_streams(server, target, limits) as streams:
+                yield streams
+        case HttpTarget() as target:
+            way = _sse_streams if target.sse else _http_streams
+            async with way(server, target, limits) as (read, write):
+                yield Streams(read, write, http=True, explain=_nothing_known)
+
+
+@asynccontextmanager
+async def _http_streams(
+    server: ServerSettings, target: HttpTarget, limits: LimitsSection
+) -> AsyncGenerator[TransportStreams]:
+    timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
+    async with (
+        HttpClient(
+            target.public_url, limits.message_max_bytes, headers=dict(target.headers), timeout=timeout
+        ) as client,
+        streamable_http_client(target.url, http_client=client, max_sse_event_size=limits.message_max_bytes) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _sse_streams(
+    server: ServerSettings, target: HttpTarget, limits: LimitsSection
+) -> AsyncGenerator[TransportStreams]:
+    """Connect the older way. What comes by the event stream is joined with the faults of what was posted."""
+    joined, received = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+
+    def client(
+        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> HttpClient:
+        options = {"headers": headers, "timeout": timeout, "auth": auth}
+        return HttpClient(target.public_url, limits.message_max_bytes, joined.send_nowait, **options)
+
+    async with (
+        joined,
+        received,
+        sse_client(
+            target.url,
+            dict(target.headers),
+            server.options.connect_timeout_s,
+            limits.call_max_s,
+            httpx_client_factory=client,
+        ) as (read, write),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_pump, read, joined)
+        yield received, write
+        tasks.cancel_scope.cancel()
+
+
+async def _pump(
+    read: ReadStream[SessionMessage | Exception], joined: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    async with joined:
+        async for item in read:
+            await joined.send(item)
+
+
+@asynccontextmanager
+async def _process_streams(
+    server: ServerSettings, target: StdioTarget, limits: LimitsSection
+) -> AsyncGenerator[Streams]:
+    clean = Redactor(server.secrets).clean
+    first_garbage: list[str] = []
+
+    def note_garbage(line: str) -> None:
+        if not first_garbage:
+            first_garbage.append(_quoted(clean(line)))
+
+    bounds = PipeBounds(limits.message_max_bytes, limits.garbage_lines)
+    async with (
+        running(target, limits.close_timeout_s) as child,
+        message_pipe(child.read_fd, child.write_fd, bounds, note_garbage) as (reader, writer),
+    ):
+
+        async def explain() -> str:
+            said = await _state_of(reader, child)
+            if words := clean(" / ".join(child.stderr)):
+                said.append(f"its last words on stderr: {_quoted(words[-_QUOTED_MAX:])}")
+            if first_garbage:
+                said.append(f"it printed {first_garbage[0]} on stdout, where only MCP messages may go")
+            return "; ".join(said)
+
+        yield Streams(reader, writer, http=False, explain=explain)
+
+
+async def _state_of(reader: MessageReader, child: Child) -> list[str]:
+    """Return what happened to a process and its output."""
+    if reader.ended.is_set():
+        await child.settle()
+    said = [f"it {reader.fault}"] if reader.fault else []
+    match child.exit_status:
+        case None:
+            pass
+        case status if status < 0:
+            said.append(f"it was ended by signal {-status}")
+        case status:
+            said.append(f"it exited with status {status}")
+    return said
+
+
+def _quoted(text: str) -> str:
+    """Return strangers' text for one line of ours: control characters escaped, not too long."""
+    return repr(truncate(text, _QUOTED_MAX))
+
+
+async def _nothing_known() -> str:
+    return ""

@@ -1,0 +1,107 @@
+"""One tree of errors, each with a public text for the model or person who gets it and a private detail for the log.
+
+Knows every way toolcrib says no; never knows where an error is shown or how it is encoded.
+
+    ToolcribError
+    ├── ConfigError         the config file is wrong; carries every problem at once
+    ├── StartRefused        the config is right, but serving it would not be safe
+    ├── BadRequest          arguments the caller can correct
+    ├── UnknownTool         denied, hidden and nonexistent are this one error
+    ├── StoreError          an index file cannot be used
+    ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
+    └── Unavailable         a downstream gave no answer
+        ├── StartFailed     it could not be started or listed
+        ├── ConnectionLost  it went away during the call
+        └── CallTimeout     it did not answer in time
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+
+class ToolcribError(Exception):
+    """Base of all errors of ours. ``str(error)`` is public; ``detail`` goes to the log only."""
+
+    def __init__(self, public: str, *, detail: str = "") -> None:
+        super().__init__(public)
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a config file: where (``toolcrib.limits.name_max``), what, and what to do."""
+
+    path: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """One line for a terminal."""
+        return f"{self.path}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
+
+
+class ConfigError(ToolcribError):
+    """The config cannot be used; ``problems`` holds all that is wrong with it."""
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        super().__init__(f"{source} cannot be used:\n{lines}")
+        self.source = source
+        self.problems = tuple(problems)
+
+
+class StartRefused(ToolcribError):
+    """Serving as configured would not be safe; the text says why and what to change."""
+
+
+class BadRequest(ToolcribError):
+    """The caller's arguments cannot be served; the text says what to change."""
+
+
+class UnknownTool(ToolcribError):
+    """No such tool for this caller. Says nothing about whether others have it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Unknown tool: {name}")
+        self.name = name
+
+
+class StoreError(ToolcribError):
+    """An index file cannot be opened, read or written."""
+
+
+class DownstreamError(ToolcribError):
+    """A downstream's own JSON-RPC error, passed on as it is."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Unavailable(ToolcribError):
+    """A downstream gave no answer; the text names the server."""
+
+    def __init__(self, server: str, public: str, *, detail: str = "") -> None:
+        super().__init__(public, detail=detail)
+        self.server = server
+
+
+class StartFailed(Unavailable):
+    """The server could not be started, connected to or listed."""
+
+
+class ConnectionLost(Unavailable):
+    """The server went away while the call was under way. The call may have run."""
+
+
+class CallTimeout(Unavailable):
+    """The server did not answer within its deadline. The call may have run."""
+
+
+def innermost(failure: BaseException) -> BaseException:
+    """Return the failure itself, or the first one inside the groups that task groups wrap it in."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
+    return failure

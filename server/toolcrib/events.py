@@ -1,0 +1,174 @@
+"""Structured events: one JSON object a line, in a file and wherever the lines are mirrored to.
+
+Knows event names, levels and the file; never knows what an event is about. Every text is redacted on its way in.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from toolcrib.redaction import redact_text
+from toolcrib.text import truncate
+
+Level = Literal["debug", "info", "warning", "off"]
+
+EVENT_LEVELS: Mapping[str, Level] = {
+    "tool_search_query": "info",
+    "tool_activated": "info",
+    "tool_activation_denied": "warning",
+    "tool_call": "info",
+    "downstream_state": "info",
+    "index_rebuilt": "warning",
+    "skill_pack_loaded": "info",
+    "skill_directory_rendered": "info",
+    "skills_retrieved": "info",
+    "skill_search_query": "info",
+    "skill_get": "info",
+    "skill_list": "info",
+}
+"""How important each event is (R151 to R159); one that is not here counts as ``info``."""
+
+TEXT_MAX = 2000
+"""Characters of one text in an event."""
+
+_RANKS: Mapping[Level, int] = {"debug": 0, "info": 1, "warning": 2, "off": 3}
+_OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+
+_log = logging.getLogger(__name__)
+
+
+class EventFile:
+    """The file that events are appended to: mode 0600, and moved to ``.1`` before it grows past ``max_bytes``.
+
+    Nothing is opened before :meth:`open` or the first line. Writing never raises; the first failure is logged,
+    and every later line tries again.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = 10 * 1024 * 1024) -> None:
+        self._path, self._max_bytes = path, max_bytes
+        self._fd: int | None = None
+        self._size = 0
+        self._is_reported = False
+
+    def open(self) -> None:
+        """Open the file, making it and its directory (0700) where they do not exist."""
+        try:
+            self._open()
+        except (OSError, ValueError) as error:
+            self._fail(error)
+
+    def write(self, line: bytes) -> None:
+        """Append ``line`` with one system call."""
+        try:
+            if self._fd is not None and self._size and self._size + len(line) > self._max_bytes:
+                self._rotate(self._fd)
+            self._size += os.write(self._fd if self._fd is not None else self._open(), line)
+        except (OSError, ValueError) as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Close the file; writing opens it again."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _open(self) -> int:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fd = os.open(self._path, _OPEN_FLAGS, 0o600)
+        self._size = os.fstat(self._fd).st_size
+        return self._fd
+
+    def _rotate(self, fd: int) -> None:
+        """Move the file away and begin anew, unless another process has already done so."""
+        ours = os.fstat(fd)
+        self.close()
+        if os.path.samestat(ours, self._path.stat()):
+            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self._is_reported:
+            self._is_reported = True
+            reason = getattr(error, "strerror", None) or str(error)
+            _log.warning("Events cannot be written to %s: %s", self._path, reason)
+        self.close()
+
+
+class EventLog:
+    """Takes events from everywhere in the program and writes those that are important enough.
+
+    ``clean`` is applied to every text: it takes secrets and personal data out.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        level: Level = "info",
+        clean: Callable[[str], str] = redact_text,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._write, self._clean, self._now = write, clean, now
+        self._floor = _RANKS[level]
+        self._encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+    def emit(self, event: str, *, session: str | None = None, duration_ms: float | None = None, **fields: Any) -> None:
+        """Write an event: exactly ``fields``, and ``ts`` (ISO 8601, UTC), ``event``, ``session``, ``duration_ms``."""
+        if self._floor > _RANKS[EVENT_LEVELS.get(event, "info")]:
+            return
+        record = {
+            "ts": self._now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "event": event,
+            "session": self._cleaned(session),
+            "duration_ms": None if duration_ms is None else round(duration_ms, 3),
+            **{name: self._cleaned(value) for name, value in fields.items()},
+        }
+        self._write(self._encode(record))
+
+    def _cleaned(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return truncate(self._clean(value[: 4 * TEXT_MAX]), TEXT_MAX)
+        if value is None or isinstance(value, int | float):
+            return value
+        if isinstance(value, Mapping):
+            members = cast("Mapping[str, Any]", value)
+            return {name: self._cleaned(member) for name, member in members.items()}
+        if isinstance(value, Sequence | set | frozenset):
+            return [self._cleaned(item) for item in cast("Sequence[Any]", value)]
+        return value
+
+
+@contextmanager
+def open_event_log(
+    file: EventFile | None,
+    *,
+    level: Level = "info",
+    mirror: Callable[[str], None] | None = None,
+    clean: Callable[[str], str] = redact_text,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Generator[EventLog]:
+    """Open the event log in ``file``, if any; ``mirror`` gets every line too, without its line end.
+
+    Never raises because of either: a file that cannot be written is logged once, and serving goes on without it.
+    """
+    if level == "off":
+        file = None
+
+    def write(line: str) -> None:
+        if file:
+            file.write(f"{line}\n".encode())
+        if mirror:
+            with suppress(OSError, ValueError):
+                mirror(line)
+
+    if file:
+        file.open()
+    try:
+        yield EventLog(write, level=level, clean=clean, now=now)
+    finally:
+        if file:
+            file.close()

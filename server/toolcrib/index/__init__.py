@@ -1,0 +1,1 @@
+"""The indexes on disk and the ranking over them."""

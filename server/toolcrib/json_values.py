@@ -1,0 +1,43 @@
+"""Untyped JSON looked at safely: as an object, as a list, level by level.
+
+Knows only that a value came out of a JSON parser; never knows what it means.
+"""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from toolcrib.model import JsonObject
+
+_CONTAINERS: tuple[type, ...] = (dict, list)
+_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),
+    (str, "string"),
+    (int, "integer"),
+    (float, "number"),
+    (list, "array"),
+    (dict, "object"),
+)
+
+
+def as_object(value: Any) -> JsonObject:
+    """Return ``value`` if it is a JSON object, else an empty one."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return ``value`` if it is a JSON array, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def json_type(value: Any) -> str:
+    """Return the name that JSON Schema has for the type of ``value``."""
+    return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
+
+
+def levels(value: Any) -> Iterator[list[Any]]:
+    """Yield the objects and arrays of each level of nesting, outermost first. Holds one level at a time."""
+    containers: list[Any] = [value]
+    while containers := [each for each in containers if isinstance(each, _CONTAINERS)]:
+        yield containers
+        members = [as_object(each).values() or as_list(each) for each in containers]
+        containers = [child for each in members for child in each]

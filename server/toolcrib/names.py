@@ -1,0 +1,63 @@
+"""(server, tool) to public name: total, injective and stable; and the other spellings that people use.
+
+Knows the naming rule and the reserved names; never knows which tools exist.
+"""
+
+import re
+from hashlib import sha256
+
+BUILTIN_NAMES = (
+    "tool_search",
+    "tool_call",
+    "tool_call_read",
+    "skill_search",
+    "skill_get",
+    "skill_list",
+)
+"""Names of our own tools, in the order they are listed. No downstream tool can have one: public names hold ``__``."""
+
+SEPARATOR = re.compile(r"(__|[./:])")
+"""What may stand between a server and a tool in a spelling."""
+
+_ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
+_BAD = re.compile(r"[^A-Za-z0-9_-]")
+_HASH_END = re.compile(r"-[0-9a-f]{8}\Z")
+_SEPARATOR = "__"
+_SEPARATORS = (_SEPARATOR, ".", "/", ":")
+
+
+def public_name(server: str, tool: str, name_max: int = 64) -> str:
+    """Return the name under which a client sees ``tool`` of ``server``, at most ``name_max`` characters.
+
+    ``server__tool`` where both fit the alphabet of tool names (2026-07-28 server/tools, "Tool Names") and can
+    be told apart again; otherwise cleaned, cut and ended with 8 hex digits of SHA-256(server NUL tool).
+    """
+    plain = f"{server}{_SEPARATOR}{tool}"
+    if _is_plain_server(server) and _ALPHABET.match(tool) and len(plain) <= name_max and not _HASH_END.search(plain):
+        return plain
+    digest = sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{_BAD.sub('-', plain)[: name_max - 9]}-{digest}"
+
+
+def _is_plain_server(server: str) -> bool:
+    """Whether the first ``__`` of ``server__tool`` is sure to be the separator."""
+    return bool(_ALPHABET.match(server)) and _SEPARATOR not in server and not server.endswith("_")
+
+
+def qualified_spellings(server: str, tool: str, public: str) -> tuple[str, ...]:
+    """Return every spelling that names the server too; what ``allow`` and always patterns are matched against."""
+    return public, f"{server}__{tool}", f"{server}.{tool}", f"{server}/{tool}", f"{server}:{tool}"
+
+
+def bare_name(name: str, server: str) -> str | None:
+    """Return what follows ``server`` and a separator in ``name``; None where it does not begin like that."""
+    for mark in _SEPARATORS:
+        if name.startswith(f"{server}{mark}"):
+            return name[len(server) + len(mark) :]
+    return None
+
+
+def may_belong_to(name: str, server: str) -> bool:
+    """Return whether ``name``, in any qualified spelling, could be a tool of ``server``."""
+    cleaned = _BAD.sub("-", server)
+    return any(name.startswith((f"{server}{mark}", f"{cleaned}{mark}")) for mark in _SEPARATORS)

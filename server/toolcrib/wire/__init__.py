@@ -1,0 +1,1 @@
+"""toolcrib as an MCP server: protocol, built-in tools, transports."""

@@ -1,0 +1,306 @@
+"""Our own tools as a client sees them: definitions, argument checks, and answers as text and structured content.
+
+Knows the words that a model reads; never knows how anything is found or called.
+"""
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from toolcrib.config.settings import Settings
+from toolcrib.crib import Hit, SearchAnswer
+from toolcrib.errors import BadRequest
+from toolcrib.examples import render
+from toolcrib.index.ranking import SearchRequest
+from toolcrib.listing import side_effects_text
+from toolcrib.model import JsonObject, SearchType
+
+TOOL_SEARCH, TOOL_CALL, TOOL_CALL_READ = "tool_search", "tool_call", "tool_call_read"
+_ALWAYS_LOAD = {"anthropic/alwaysLoad": True}
+_LIMIT_MAX = 20
+_Model = TypeVar("_Model", bound=BaseModel)
+
+INSTRUCTIONS = """\
+<tool_discovery>
+Many more tools are available than are listed. When a task needs one you do not see, search before you give up:
+1. tool_search with one capability per query, e.g. "create issue"; for a task of several steps search several times.
+2. Call what you found at once with tool_call, by its name, with arguments that fit its signature. \
+Ask with detail "schema" if the signature is not enough.
+If nothing fits, say so; do not guess names.
+</tool_discovery>"""
+"""What the server tells a model on connecting (R27, R126)."""
+
+
+class SearchArguments(BaseModel):
+    """The arguments of ``tool_search``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    query: Annotated[str, Strict()]
+    search_type: Literal["fts", "regex", "exact", "bm25"] = "fts"
+    limit: Annotated[int, Strict(), Field(ge=1)] = 8
+    include_always_loaded: Annotated[bool, Strict()] = False
+    detail: Literal["signature", "schema"] = "signature"
+    server: Annotated[str, Strict()] | None = None
+
+
+class CallArguments(BaseModel):
+    """The arguments of ``tool_call`` and ``tool_call_read``; ``arguments`` is forgiven its shape later on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Strict()]
+    arguments: Any = None
+
+
+class Builtins:
+    """The built-in tools of one configuration, in the order in which they are listed."""
+
+    def __init__(self, settings: Settings) -> None:
+        section = settings.toolcrib.tool_search
+        self._max_results = section.max_search_results
+        self._limit_max = max(_LIMIT_MAX, section.max_search_results)
+        self.definitions: list[JsonObject] = []
+        if section.enabled:
+            if section.include_search_tool:
+                self.definitions.append(self._tool_search())
+            self.definitions.append(_tool_call())
+            if settings.toolcrib.gate.call_tools == "split":
+                self.definitions.append(_tool_call_read())
+        self.names = frozenset(definition["name"] for definition in self.definitions)
+
+    def search_request(self, arguments: JsonObject) -> tuple[SearchRequest, Literal["signature", "schema"]]:
+        """Check the arguments of ``tool_search``.
+
+        Raises:
+            BadRequest: they do not fit; the text names each field.
+
+        """
+        given = _checked(SearchArguments, arguments)
+        if given.limit > self._limit_max:
+            raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
+        kind = SearchType.FTS if given.search_type == "bm25" else SearchType(given.search_type)
+        request = SearchRequest(
+            given.query.strip(),
+            kind,
+            min(given.limit, self._max_results),
+            include_always=given.include_always_loaded,
+            server=given.server,
+        )
+        return request, given.detail
+
+    def call_arguments(self, arguments: JsonObject) -> CallArguments:
+        """Check the arguments of ``tool_call``.
+
+        Raises:
+            BadRequest: they do not fit; the text names each field.
+
+        """
+        return _checked(CallArguments, arguments)
+
+    def _tool_search(self) -> JsonObject:
+        return {
+            "name": TOOL_SEARCH,
+            "title": "Find tools",
+            "description": (
+                "Search the tools of all connected MCP servers, most of which are not listed. "
+                "One capability per query; several short queries for a task. "
+                "Returns names, signatures and how to call them.\n"
+                "Examples:\n"
+                '- args: {"query":"create github issue"}\n'
+                '- args: {"query":"(list|search)_.*file","search_type":"regex"}\n'
+                '- args: {"query":"github__create_issue","search_type":"exact","detail":"schema"}'
+            ),
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "query": _described("string", "What the tool should do, in a few words; or a regex or name"),
+                    "search_type": {
+                        **_described("string", "fts: words; regex: RE2 over names and texts; exact: a name"),
+                        "enum": ["fts", "regex", "exact"],
+                        "default": "fts",
+                    },
+                    "limit": {
+                        **_described("integer", "Most results"),
+                        "minimum": 1,
+                        "maximum": self._limit_max,
+                        "default": 8,
+                    },
+                    "include_always_loaded": {
+                        **_described("boolean", "Also find tools that are always listed"),
+                        "default": False,
+                    },
+                    "detail": {
+                        **_described("string", "schema: whole input schemas"),
+                        "enum": ["signature", "schema"],
+                        "default": "signature",
+                    },
+                    "server": _described("string", "Only this server's tools"),
+                },
+                "required": ["query"],
+            },
+            "outputSchema": _SEARCH_OUTPUT,
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+            "_meta": dict(_ALWAYS_LOAD),
+        }
+
+
+def _tool_call() -> JsonObject:
+    return {
+        "name": TOOL_CALL,
+        "title": "Call a tool",
+        "description": (
+            "Call a tool by name, listed or not; find names and signatures with tool_search.\n"
+            "Examples:\n"
+            '- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
+        ),
+        "inputSchema": _call_schema(),
+        "annotations": {"destructiveHint": True, "openWorldHint": True},
+        "_meta": dict(_ALWAYS_LOAD),
+    }
+
+
+def _tool_call_read() -> JsonObject:
+    return {
+        "name": TOOL_CALL_READ,
+        "title": "Call a read-only tool",
+        "description": (
+            "Call a tool that its server declares read-only; refuses others.\n"
+            "Examples:\n"
+            '- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
+        ),
+        "inputSchema": _call_schema(),
+        "annotations": {"readOnlyHint": True, "openWorldHint": True},
+        "_meta": dict(_ALWAYS_LOAD),
+    }
+
+
+def _call_schema() -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {
+            "name": _described("string", "Name from tool_search"),
+            "arguments": {**_described("object", "The tool's arguments"), "default": {}},
+        },
+        "required": ["name"],
+    }
+
+
+def _described(kind: str, description: str) -> JsonObject:
+    return {"type": kind, "description": description}
+
+
+_SEARCH_OUTPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tools": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "description": {"type": "string"},
+                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                    "match_type": {"type": "string", "enum": ["exact", "regex", "fts"]},
+                    "loading_mode": {"type": "string", "enum": ["always", "deferred", "skill"]},
+                    "server": {"type": "string"},
+                    "side_effects": {
+                        "type": "string",
+                        "enum": ["pure", "read", "write", "external", "stateful"],
+                    },
+                    "activated": {"type": "boolean"},
+                    "signature": {"type": "string"},
+                    "input_schema": {"type": "object"},
+                    "examples": {"type": "array", "items": {"type": "object"}},
+                    "status": {"type": "string", "enum": ["starting", "failed"]},
+                },
+                "required": ["name", "description", "score", "match_type", "loading_mode"],
+            },
+        },
+        "query": {"type": "string"},
+        "search_type": {"type": "string", "enum": ["fts", "regex", "exact"]},
+        "total_deferred": {"type": "integer"},
+        "confidence": {"type": "string", "enum": ["high", "low", "none"]},
+        "usage": {"type": "string"},
+        "note": {"type": "string"},
+    },
+    "required": ["tools", "query", "search_type"],
+}
+
+
+def search_result(answer: SearchAnswer, *, growing: bool) -> JsonObject:
+    """Return the result of ``tool_search``: structured, and the same as text for hosts that show only text."""
+    usage = "Call one now with tool_call" + ("; a used tool is listed too." if growing else ".")
+    structured: JsonObject = {
+        "tools": [_hit(hit) for hit in answer.hits],
+        "query": answer.query,
+        "search_type": answer.effective.value,
+        "total_deferred": answer.total_deferred,
+        "confidence": answer.confidence,
+    }
+    if answer.hits:
+        structured["usage"] = usage
+    if answer.note:
+        structured["note"] = answer.note
+    return {
+        "content": [{"type": "text", "text": _search_text(answer, structured)}],
+        "structuredContent": structured,
+        "isError": False,
+    }
+
+
+def _hit(hit: Hit) -> JsonObject:
+    shown: dict[str, Any] = {
+        "name": hit.tool.public_name,
+        "description": hit.description,
+        "score": hit.score,
+        "match_type": hit.match_type,
+        "loading_mode": hit.tool.loading_mode.value,
+        # A name that begins with its server need not say it twice: five hits have to fit into 500 tokens.
+        "server": None if hit.tool.public_name.startswith(f"{hit.tool.server}__") else hit.tool.server,
+        "side_effects": side_effects_text(hit.tool.side_effects),
+        "activated": hit.activated or None,
+        "signature": hit.signature,
+        "input_schema": hit.input_schema,
+        "examples": [_example(example.args, example.description) for example in hit.examples] or None,
+        "status": hit.status,
+    }
+    return {key: value for key, value in shown.items() if value is not None}
+
+
+def _example(args: Any, description: str) -> JsonObject:
+    return {"args": dict(args), **({"description": description} if description else {})}
+
+
+def _search_text(answer: SearchAnswer, structured: JsonObject) -> str:
+    """Return the answer as lines: what was found, how to call it, and why there is not more."""
+    head = (
+        f"{len(answer.hits)} tools for {json.dumps(answer.query, ensure_ascii=False)} "
+        f"({answer.effective.value}, confidence {answer.confidence}, {answer.total_deferred} deferred in all)"
+    )
+    tail = [structured[key] for key in ("usage", "note") if key in structured]
+    return "\n".join([head, *map(_hit_text, answer.hits), *tail])
+
+
+def _hit_text(hit: Hit) -> str:
+    facts = [f"{hit.score:.2f} {hit.match_type}", hit.tool.loading_mode.value]
+    facts += [fact for fact in (side_effects_text(hit.tool.side_effects), hit.status) if fact]
+    if hit.activated:
+        facts.append("activated")
+    line = f"- {hit.signature or hit.tool.public_name} [{', '.join(facts)}] {hit.description}"
+    if hit.input_schema is not None:
+        line += f"\n  schema: {json.dumps(hit.input_schema, ensure_ascii=False, separators=(',', ':'))}"
+    block = render(hit.examples, include_descriptions=True)
+    return f"{line}\n{block}" if block else line
+
+
+def _checked(model: type[_Model], arguments: JsonObject) -> _Model:
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
+        )
+        known = ", ".join(model.model_fields)
+        raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None

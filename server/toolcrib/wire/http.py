@@ -1,0 +1,203 @@
+"""toolcrib over streamable HTTP: tokens, host and origin checks, and the refusal of what would not be safe.
+
+Knows addresses, headers and bearer tokens; never knows tools or sessions beyond the SDK's own.
+"""
+
+import hmac
+import ipaddress
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from hashlib import sha256
+
+import anyio
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.routing import Route
+
+from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
+from toolcrib.errors import StartRefused
+from toolcrib.wire.server import Wire
+
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_CLIENT = "toolcrib"
+_ISSUER = "toolcrib:tokens"
+_GRACE_S = 2
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a server bound to ``host`` can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_unsafe(http: HttpSection, *, activation_scope: str) -> None:
+    """Refuse to serve HTTP where it would not be safe.
+
+    Raises:
+        StartRefused: bound beyond this machine without tokens, or session scope without tokens.
+
+    """
+    if not http.tokens and not is_loopback(http.host):
+        raise StartRefused(
+            f"http.host is {http.host!r}, which other machines can reach, and there are no http.tokens: anybody could "
+            "use your tools. Set http.tokens, or bind to 127.0.0.1."
+        )
+    if not http.tokens and activation_scope == "session":
+        raise StartRefused(
+            "tool_search.activation_scope 'session' over HTTP needs http.tokens: without them anybody could take up "
+            "another's session by its id. Set http.tokens, or use 'run'."
+        )
+
+
+def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
+    """Return the ASGI application. Host and Origin are checked with and without tokens.
+
+    Its lifespan is that of all sessions and streams: when it ends, they do.
+    """
+    manager = StreamableHTTPSessionManager(
+        wire.server,
+        security_settings=_security(http),
+        session_idle_timeout=http.session_idle_s,
+        max_sessions=http.max_sessions,
+        max_request_body_size=limits.request_max_bytes,
+    )
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        async with manager.run():
+            yield
+            wire.end_subscriptions()
+
+    endpoint = StreamableHTTPASGIApp(manager)
+    protected = RequireAuthMiddleware(endpoint, [], None) if http.tokens else endpoint
+    middleware = [
+        Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(TokenTable(http.tokens))),
+        Middleware(AuthContextMiddleware),
+    ]
+    app = Starlette(
+        routes=[Route(http.path, protected)],
+        middleware=middleware if http.tokens else None,
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False  # a redirect repeats the request's Host, unchecked
+    return app
+
+
+def _security(http: HttpSection) -> TransportSecuritySettings:
+    """Allow the names of this machine, the address that it is bound to, and what the config allows."""
+    own = [*_LOOPBACK_NAMES] if _is_any(http.host) else [*_LOOPBACK_NAMES, _in_url(http.host)]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[pattern for name in own for pattern in (name, f"{name}:*")] + list(http.allowed_hosts),
+        allowed_origins=[f"http://{name}:*" for name in own] + list(http.allowed_origins),
+    )
+
+
+def host_notice(http: HttpSection) -> str | None:
+    """Return what to tell somebody who serves on every address and allows no name by which others reach it."""
+    if http.allowed_hosts or not _is_any(http.host):
+        return None
+    return (
+        f"http.host is {http.host!r} and http.allowed_hosts is empty: only clients that address this server as "
+        "localhost get past the check of the Host header. Add the names by which others reach it."
+    )
+
+
+def _is_any(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+class TokenTable:
+    """Finds the caller of a bearer token, in a time that tells nothing about the tokens."""
+
+    def __init__(self, tokens: tuple[TokenSection, ...]) -> None:
+        self._tokens = [(sha256(token.token.encode()).digest(), token) for token in tokens]
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return who the token stands for; None for an unknown one."""
+        digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
+        found: TokenSection | None = None
+        for known, section in self._tokens:
+            if hmac.compare_digest(known, digest):
+                found = section
+        if found is None:
+            return None
+        facts = {"tenant_id": found.tenant_id, "project_id": found.project_id, "profile": found.profile}
+        return AccessToken(
+            token=token,
+            client_id=_CLIENT,
+            scopes=[],
+            subject=found.subject,
+            claims={"iss": _ISSUER, **{key: value for key, value in facts.items() if value is not None}},
+        )
+
+
+class _HttpServer(uvicorn.Server):
+    """uvicorn, with signals left to the command that runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def serve_http(app: Starlette, listener: socket.socket, stop: anyio.Event) -> None:
+    """Serve on a bound socket until ``stop`` is set; requests under way get a moment to end, then all streams do."""
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=2 * _GRACE_S
+    )
+    server = _HttpServer(config)
+    served = anyio.Event()
+
+    async def serve() -> None:
+        await server.serve(sockets=[listener])
+        served.set()
+
+    async with anyio.create_task_group() as tasks, app.router.lifespan_context(app):
+        tasks.start_soon(serve)
+        await stop.wait()
+        server.should_exit = True
+        with anyio.move_on_after(_GRACE_S):
+            await served.wait()
+
+
+def bind(http: HttpSection) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        StartRefused: the address is taken or not ours.
+
+    """
+    family = socket.AF_INET6 if ":" in http.host else socket.AF_INET
+    try:
+        listener = socket.create_server((http.host.strip("[]"), http.port), family=family)
+    except OSError as error:
+        raise StartRefused(
+            f"Cannot listen on {http.host}:{http.port}: {error.strerror}. Choose another --port."
+        ) from None
+    # Connections inherit it. Without it every answer in two pieces waits 40 ms for the client to acknowledge one.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def url_of(listener: socket.socket, http: HttpSection) -> str:
+    """Return the address that a client connects to."""
+    return f"http://{_in_url(http.host)}:{listener.getsockname()[1]}{http.path}"

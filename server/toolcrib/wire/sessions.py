@@ -1,0 +1,120 @@
+"""From a request to the session behind it: by transport, era, token and header, never by an argument of the model's.
+
+Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from toolcrib.config.schema import Listing
+from toolcrib.config.settings import Settings
+from toolcrib.gate import Activations, Gate, NoActivations, RunActivations, Session
+from toolcrib.model import Caller
+
+SESSION_HEADER = "x-toolcrib-session"
+"""The header by which an HTTP client names a stable session of its own."""
+
+_STATE = "toolcrib.sessions"
+_PER_CONNECTION = 64
+"""Callers and session ids that one connection may stand for at a time; beyond that the oldest begins anew."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Connected:
+    """A session with the channel on which its client can be told that its list has changed."""
+
+    session: Session
+    channel: ServerSession
+
+    async def announce(self) -> None:
+        """Tell the client that its list has changed; a client that is gone misses nothing."""
+        await self.channel.send_notification(types.ToolListChangedNotification())
+
+
+def is_modern(context: Context) -> bool:
+    """Return whether the request is of the sessionless era."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def local_caller(settings: Settings) -> Caller:
+    """Return the person at this machine, who needs no token."""
+    context = settings.toolcrib.context
+    return Caller("local", context.tenant_id, context.project_id, context.profile)
+
+
+class Sessions:
+    """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
+
+    def __init__(self, settings: Settings, gate: Gate, listing: Listing) -> None:
+        self._settings, self._gate, self._listing = settings, gate, listing
+        self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
+        self._count = 0
+
+    def of(self, context: Context) -> Session:
+        """Return the session of a request; a request without one gets a session that keeps nothing."""
+        caller, session_id = self._caller(), self._session_id(context)
+        if is_modern(context):
+            return self._make(caller, self._stored(caller, session_id) or NoActivations(), growing=False)
+        known = self._of_connection(context.session)
+        connected = known.get((caller, session_id))
+        if connected is None:
+            activations = self._stored(caller, session_id) or RunActivations()
+            session = self._make(caller, activations, growing=self._listing != "stable")
+            connected = known[caller, session_id] = Connected(session, context.session)
+            if len(known) > _PER_CONNECTION:
+                del known[next(iter(known))]
+        return connected.session
+
+    def keeping_nothing(self) -> Session:
+        """Return a session of the sessionless era for whoever is asking right now."""
+        return self._make(self._caller(), NoActivations(), growing=False)
+
+    def open(self) -> Iterable[Connected]:
+        """Return the sessions that can be told of a change."""
+        return [connected for known in self._by_connection.values() for connected in known.values()]
+
+    def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
+        """Return the sessions of one connection, which are forgotten when the SDK ends it."""
+        # The SDK has no public way to a connection; tests/http fails if it moves.
+        connection = channel._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        if connection not in self._by_connection:
+            self._by_connection[connection] = {}
+            connection.exit_stack.callback(self._by_connection.pop, connection)
+        return self._by_connection[connection]
+
+    def _make(self, caller: Caller, activations: Activations, *, growing: bool) -> Session:
+        self._count += 1
+        return Session(f"{caller.principal}-{self._count}", caller, activations, growing)
+
+    def _session_id(self, context: Context) -> str | None:
+        """Return the id under which activations outlive the connection, if that is configured and there is one."""
+        if self._gate.scope != "session":
+            return None
+        if context.request is None:
+            return self._settings.session_id
+        named = context.request.headers.get(SESSION_HEADER) if get_access_token() else None
+        return named or None
+
+    def _stored(self, caller: Caller, session_id: str | None) -> Activations | None:
+        return None if session_id is None else self._gate.stored_activations(caller.principal, session_id)
+
+    def _caller(self) -> Caller:
+        """Return who is asking: the token's subject, or the person at this machine."""
+        token = get_access_token()
+        if token is None:
+            return local_caller(self._settings)
+        claims = token.claims or {}
+        if token.subject is None:
+            raise MCPError(code=types.INVALID_REQUEST, message="This token stands for nobody.")
+        return Caller(token.subject, claims.get("tenant_id"), claims.get("project_id"), claims.get("profile"))

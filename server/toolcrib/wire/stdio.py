@@ -1,0 +1,69 @@
+"""toolcrib over stdin and stdout, which from then on carry the protocol and nothing else.
+
+Knows the process's own descriptors; never knows what the messages say.
+The SDK's stdio server makes three worker-thread hops a message; where the descriptors allow it, ours makes none.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from mcp.server import Server
+from mcp.server.runner import serve_dual_era_loop, serve_loop
+from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+
+from toolcrib.config.schema import LimitsSection, Listing
+from toolcrib.pipes import PipeBounds, message_pipe, supports
+
+_log = logging.getLogger(__name__)
+
+MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+
+
+async def serve_stdio(server: Server[Any], listing: Listing, limits: LimitsSection) -> None:
+    """Serve one client until it closes our stdin."""
+    async with _streams(limits) as (read, write), server.lifespan(server) as state:
+        options = server.create_initialization_options()
+        serve = serve_loop if listing == "dynamic" else serve_dual_era_loop
+        await serve(server, read, write, lifespan_state=state, init_options=options)
+
+
+@asynccontextmanager
+async def _streams(limits: LimitsSection) -> AsyncGenerator[MessageStreams]:
+    if not supports(0, 1):
+        async with stdio_server() as streams:
+            yield streams
+        return
+    bounds = PipeBounds(limits.request_max_bytes, limits.garbage_lines)
+    with _claimed_descriptors() as (read_fd, write_fd):
+        async with message_pipe(read_fd, write_fd, bounds, _ignore) as streams:
+            yield streams
+            if fault := streams[0].fault:
+                _log.warning("ended, because the client %s", fault)
+
+
+@contextmanager
+def _claimed_descriptors() -> Generator[tuple[int, int]]:
+    """Take stdin and stdout for the protocol: whatever else is printed goes to stderr, other reads meet the end."""
+    sys.stdout.flush()
+    read_fd, write_fd = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nowhere, 0)
+        os.dup2(2, 1)
+        yield read_fd, write_fd
+    finally:
+        sys.stdout.flush()
+        os.dup2(read_fd, 0)
+        os.dup2(write_fd, 1)
+        for fd in (read_fd, write_fd, nowhere):
+            os.close(fd)
+
+
+def _ignore(_line: str) -> None:
+    """Let garbage from a client pass; the pipe counts it and ends the connection past its bound."""

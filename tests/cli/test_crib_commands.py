@@ -1,0 +1,216 @@
+"""toolcrib status, search, call, tools and index: what a person sees, what a program gets, and the exit codes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.menu import FakeServer, tool
+from toolcrib.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+TOOLS = [
+    tool("echo", "Say it again. And again.", {"text": "string"}, ["text"]),
+    tool("fail", "Go wrong on purpose."),
+    tool("progress", "Work in steps.", {"steps": "integer"}),
+    {"name": "broken", "description": "No schema at all.", "inputSchema": 1},
+]
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> FakeServer:
+    return FakeServer(tmp_path, tools=TOOLS)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, fake: FakeServer) -> Run:
+    """Run a command with a config that has one server; ``toolcrib`` is the rest of the config."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
+
+    def run(*arguments: str, toolcrib: dict[str, Any] | None = None) -> tuple[int, str, str]:
+        section = {"cache_dir": "cache", **(toolcrib or {})}
+        file = tmp_path / "crib.json"
+        file.write_text(json.dumps({"mcpServers": {"zoo": fake.entry()}, "toolcrib": section}))
+        code = main([*arguments, "--config", str(file)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+# -- status and index ----------------------------------------------------------------------------
+
+
+def test_status_starts_nothing_and_makes_no_file(run: Run, fake: FakeServer, tmp_path: Path):
+    code, out, _err = run("status")
+    assert code == 0
+    assert "zoo: not listed yet" in out
+    assert "(not made yet)" in out
+    assert fake.starts() == []
+    assert not (tmp_path / "cache").exists()
+
+
+def test_status_says_how_much_is_indexed_and_what_was_refused_and_why(run: Run, fake: FakeServer):
+    assert run("index", "refresh")[0] == 0
+    code, out, _err = run("status")
+    assert code == 0
+    assert "dynamic over stdio, dynamic over HTTP" in out
+    assert "servers  1, with 3 tools" in out
+    assert "zoo: 3 tools, listed 20" in out
+    assert "refused: broken: " in out
+    code, out, err = run("status", "--json")
+    [server] = json.loads(out)["servers"]
+    assert (server["server"], server["tools"], server["refused"][0]["name"]) == ("zoo", 3, "broken")
+    assert err == ""
+    assert len(fake.starts()) == 1
+
+
+def test_status_does_not_count_what_was_listed_under_another_config(run: Run, fake: FakeServer):
+    run("index", "refresh")
+    assert "zoo: not listed yet" in run("status", toolcrib={"servers": {"zoo": {"inherit_env": ["ZOO_*"]}}})[1]
+
+
+def test_refresh_lists_a_changed_server_anew(run: Run, fake: FakeServer):
+    run("index", "refresh")
+    fake.change(tools=["another"])
+    assert run("tools", "list")[1].split()[0] == "zoo__echo"
+    code, out, _err = run("index", "refresh")
+    assert code == 0
+    assert "zoo: 1 tools" in out
+    assert run("tools", "list")[1].split()[0] == "zoo__another"
+
+
+def test_refresh_fails_with_the_reason_and_keeps_what_was_known(run: Run, fake: FakeServer):
+    run("index", "refresh")
+    fake.change(exit_at="list")
+    code, out, _err = run("index", "refresh")
+    assert code == 1
+    assert "failed: " in out
+    assert "zoo: 3 tools" in out
+    code, out, _err = run("index", "refresh", "--json")
+    assert code == 1
+    assert "exited with status 3" in json.loads(out)[0]["failed"]
+
+
+def test_clear_forgets_the_tools(run: Run, fake: FakeServer):
+    assert json.loads(run("index", "clear", "--json")[1]) == {"forgotten": 0}
+    run("index", "refresh")
+    code, out, _err = run("index", "clear")
+    assert code == 0
+    assert "Forgot 3 tools" in out
+    assert "zoo: not listed yet" in run("status")[1]
+
+
+# -- search, tools and call ----------------------------------------------------------------------
+
+
+def test_search_shows_what_agents_find(run: Run, fake: FakeServer):
+    code, out, _err = run("search", "say again")
+    assert code == 0
+    first, second = out.splitlines()[:2]
+    assert first.endswith("  zoo__echo(text: string)")
+    assert second.strip() == "Say it again."
+    code, out, _err = run("search", "zoo__.*", "--type", "regex", "--limit", "2", "--schema", "--json")
+    hits = json.loads(out)["tools"]
+    assert len(hits) == 2
+    assert all(hit["input_schema"]["type"] == "object" for hit in hits)
+    assert len(fake.starts()) == 1
+
+
+def test_search_says_so_when_there_is_nothing(run: Run):
+    code, out, _err = run("search", "astronomy")
+    assert (code, out.splitlines()[0]) == (0, "Nothing found.")
+
+
+def test_a_pattern_that_cannot_be_used_is_an_error(run: Run):
+    code, out, err = run("search", "(", "--type", "regex")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ")
+    assert run("search", "x", "--type", "magic")[0] == 2
+
+
+def test_tools_lists_what_may_be_called_and_nothing_else(run: Run):
+    code, out, _err = run("tools", "list", toolcrib={"policy": {"deny": ["fail"]}})
+    assert code == 0
+    assert out.splitlines() == ["zoo__echo  Say it again.", "zoo__progress  Work in steps."]
+    assert run("tools", "list", "--server", "none")[1] == ""
+    names = [tool["name"] for tool in json.loads(run("tools", "list", "--json")[1])]
+    assert names == ["zoo__echo", "zoo__fail", "zoo__progress"]
+
+
+@pytest.mark.parametrize("spelling", ["zoo__echo", "zoo.echo", "echo"])
+def test_tools_shows_one_in_any_spelling(run: Run, spelling: str):
+    code, out, _err = run("tools", "show", spelling)
+    assert code == 0
+    assert out.startswith("zoo__echo\n")
+    assert '"inputSchema"' in out
+    assert json.loads(run("tools", "show", spelling, "--json")[1])["name"] == "zoo__echo"
+
+
+def test_a_denied_tool_cannot_be_shown_or_called(run: Run, fake: FakeServer):
+    denied = {"policy": {"deny": ["echo"]}}
+    assert run("tools", "show", "echo", toolcrib=denied) == (1, "", "Error: Unknown tool: echo\n")
+    code, out, err = run("call", "zoo__echo", '{"text": "hi"}', toolcrib=denied)
+    assert (code, out) == (1, "")
+    assert err.startswith("Unknown tool: zoo__echo")
+    assert fake.calls() == []
+
+
+def test_call_prints_the_result(run: Run, fake: FakeServer):
+    code, out, err = run("call", "zoo.echo", '{"text": "hi"}')
+    assert (code, out, err) == (0, '{"text": "hi"}\n', "")
+    code, out, _err = run("call", "zoo.echo", '{"text": "hi"}', "--json")
+    assert json.loads(out)["structuredContent"] == {"text": "hi"}
+    assert fake.calls()[0]["arguments"] == {"text": "hi"}
+
+
+def test_call_shows_progress_beside_the_result(run: Run):
+    code, out, err = run("call", "progress", '{"steps": 2}')
+    assert (code, out) == (0, "2 steps\n")
+    assert err == "... 1 of 2 step 1\n... 2 of 2 step 2\n"
+
+
+def test_a_failed_call_is_told_on_stderr_and_by_the_exit_code(run: Run, fake: FakeServer):
+    assert run("call", "fail", '{"message": "too late"}') == (1, "", "too late\n")
+    code, _out, err = run("call", "echo", "{}")
+    assert code == 1
+    assert "text: is required" in err
+    assert run("call", "echo", "{")[0] == 2
+    assert [call["name"] for call in fake.calls()] == ["fail"]
+
+
+def test_a_result_that_is_no_text_is_named_and_cannot_steer_the_terminal(run: Run, fake: FakeServer):
+    picture = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
+    blocks = [picture, {"type": "resource_link", "uri": "x:y", "name": "n"}, {"type": "text", "text": "a\x1b[2Jb"}]
+    fake.change(results={"echo": {"content": blocks}})
+    code, out, _err = run("call", "echo", '{"text": ""}')
+    assert code == 0
+    assert out == "[image: image/png, 3 bytes]\n[resource_link: see --json]\na[2Jb\n"
+
+
+# -- exit codes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["status"], ["search", "x"], ["tools", "list"], ["call", "x"], ["index", "clear"]])
+def test_a_wrong_config_ends_every_command_with_2(run: Run, command: list[str]):
+    code, out, err = run(*command, toolcrib={"gat": 1})
+    assert (code, out) == (2, "")
+    assert "did you mean gate?" in err
+
+
+def test_inside_a_server_that_toolcrib_started_nothing_is_started(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TOOLCRIB_PARENT", "1")
+    code, out, err = run("search", "x")
+    assert (code, out) == (3, "")
+    assert "another toolcrib" in err
+
+
+def test_commands_do_not_keep_eager_servers_up(run: Run, fake: FakeServer):
+    eager = {"servers": {"zoo": {"start": "eager"}}}
+    run("index", "refresh", toolcrib=eager)
+    run("search", "x", toolcrib=eager)
+    assert len(fake.starts()) == 1

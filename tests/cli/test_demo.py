@@ -1,0 +1,54 @@
+"""toolcrib demo, and the two commands that README promises."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.cli import main
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def command_between(marker: str) -> str:
+    found = re.search(rf"<!-- {marker} -->\n```sh\n(.+)\n```\n<!-- /{marker} -->", README)
+    assert found, f"README has one command between the markers {marker}"
+    return found[1]
+
+
+def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
+    command = [sys.executable, "-m", "toolcrib", "demo"]
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr
+    for number in range(1, 6):
+        assert f"\n{number}. " in ended.stdout
+    assert "tools/list -> tool_search, tool_call\n" in ended.stdout
+    assert "tools/list -> tool_search, tool_call, git__git_log\n" in ended.stdout
+    assert "The first commit of the demo" in ended.stdout
+    assert "All steps held." in ended.stdout
+    assert ended.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_takes_no_arguments(capsys: pytest.CaptureFixture[str]):
+    assert main(["demo", "--help"]) == 0
+    assert main(["demo", "faster"]) == 2
+    assert capsys.readouterr().err == "usage: toolcrib demo\n" * 2
+
+
+def test_without_its_servers_the_demo_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert main(["demo"]) == 1
+    assert "pip install 'toolcrib[demo]'" in capsys.readouterr().err
+
+
+def test_readme_shows_how_to_try_and_how_to_test_in_one_line_each():
+    assert command_between("demo-command").endswith("/toolcrib demo")
+    assert command_between("test-command").endswith("-m pytest -q -n auto")
+    for marker in ("demo-command", "test-command"):
+        assert command_between(marker).startswith("python3 -m venv .venv && .venv/bin/pip install -q ")

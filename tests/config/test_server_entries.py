@@ -1,0 +1,278 @@
+"""Entries of mcpServers: their targets, their secrets, what is left out and what is wrong."""
+
+from typing import Any
+
+import pytest
+
+from toolcrib.config.child_environment import SAFE_WINDOWS, child_environment, safe_names
+from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
+from toolcrib.errors import ConfigError, Problem
+
+
+@pytest.fixture
+def server(load_server: Any) -> Any:
+    def run(*args: Any, **more: Any) -> ServerSettings:
+        return load_server(*args, **more).servers["it"]
+
+    return run
+
+
+@pytest.fixture
+def problems(load_server: Any) -> Any:
+    def run(*args: Any, **more: Any) -> dict[str, Problem]:
+        with pytest.raises(ConfigError) as caught:
+            load_server(*args, **more)
+        return {problem.path: problem for problem in caught.value.problems}
+
+    return run
+
+
+# Targets
+
+
+@pytest.mark.parametrize(
+    ("entry", "transport"),
+    [
+        ({"url": "https://host/mcp"}, "http"),
+        ({"type": "http", "url": "https://host/mcp"}, "http"),
+        ({"type": "streamable-http", "url": "https://host/mcp"}, "http"),
+        ({"type": "streamableHttp", "url": "https://host/mcp"}, "http"),
+        ({"type": "streamable_http", "url": "https://host/mcp"}, "http"),
+        ({"type": "sse", "url": "https://host/mcp"}, "sse"),
+    ],
+)
+def test_an_entry_with_a_url_is_reached_over_http(entry: Any, transport: str, server: Any):
+    target = server({**entry, "headers": {"X-Key": "${KEY}"}}, KEY="value").target
+    assert target == HttpTarget("https://host/mcp", {"X-Key": "value"}, sse=transport == "sse")
+
+
+@pytest.mark.parametrize("entry", [{}, {"type": "stdio"}, {"args": None, "env": None, "cwd": None, "url": None}])
+def test_an_entry_with_a_command_is_started(entry: Any, server: Any):
+    target = server({"command": "run", **entry}).target
+    assert isinstance(target, StdioTarget)
+    assert (target.command, target.args, target.cwd) == ("run", (), None)
+
+
+def test_the_public_url_has_no_user_and_no_query():
+    assert HttpTarget("https://u:p@host:8080/mcp?key=1#x", {}).public_url == "https://host:8080/mcp"
+
+
+def test_variables_are_filled_in_everywhere_in_an_entry(server: Any):
+    target = server({"command": "${C}", "args": ["${C}x"], "env": {"E": "${C}"}, "cwd": "/${C}"}, C="c").target
+    assert (target.command, target.args, target.env["E"], str(target.cwd)) == ("c", ("cx",), "c", "/c")
+
+
+# Environment
+
+
+def test_a_process_gets_the_safe_and_needed_variables_its_own_and_the_marker(server: Any):
+    variables = {
+        "PATH": "/bin", "USER": "u", "LC_ALL": "C", "HTTPS_PROXY": "p", "no_proxy": "n", "SSL_CERT_FILE": "/c",
+        "npm_config_registry": "r", "UV_INDEX": "i", "SSH_AUTH_SOCK": "/s", "TZ": "UTC", "TERM": "() { :; }",
+        "AWS_SECRET": "s", "OPENAI_API_KEY": "k", "LD_PRELOAD": "l",
+    }  # fmt: skip
+    env = server({"command": "x", "env": {"OWN": "o", "PATH": "/own"}}, **variables).target.env
+    assert set(env) - {"HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} == {
+        "PATH", "USER", "LC_ALL", "HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "npm_config_registry", "UV_INDEX",
+        "SSH_AUTH_SOCK", "TZ", "OWN", "TOOLCRIB_PARENT",
+    }  # fmt: skip
+    assert env["PATH"] == "/own"
+    assert env["TOOLCRIB_PARENT"] == "1"
+
+
+def test_globs_let_a_process_inherit_more(server: Any):
+    env = server({"command": "x"}, {"inherit_env": ["AWS_*"]}, AWS_REGION="eu", AZURE="no").target.env
+    assert env["AWS_REGION"] == "eu"
+    assert "AZURE" not in env
+
+
+def test_an_entry_cannot_take_the_marker_away(server: Any):
+    assert server({"command": "x", "env": {"TOOLCRIB_PARENT": ""}}).target.env["TOOLCRIB_PARENT"] == "1"
+
+
+def test_other_systems_have_other_safe_names():
+    assert safe_names("win32") == SAFE_WINDOWS
+    assert "HOME" in safe_names("linux")
+    assert child_environment({}, (), {}) == {"TOOLCRIB_PARENT": "1"}
+
+
+# Secrets
+
+
+def test_what_may_be_a_secret_is_known(server: Any):
+    stdio = server(
+        {"command": "x", "args": ["--key", "${KEY}"], "env": {"A": "abcdef", "B": "short", "C": "123456789"}},
+        KEY="from-variable",
+    )
+    assert set(stdio.secrets) == {"from-variable", "abcdef"}
+    http = server(
+        {
+            "url": "https://user99:p%40ssword@host/?q=que%20ry&x",
+            "headers": {"Authorization": "Bearer abcdefgh"},
+        }
+    )
+    assert set(http.secrets) == {
+        "user99", "p%40ssword", "p@ssword", "que%20ry", "que ry", "Bearer abcdefgh", "abcdefgh",
+    }  # fmt: skip
+
+
+def test_what_every_server_is_told_is_no_secret(server: Any, environ: dict[str, str]):
+    assert server({"command": "x", "args": ["${HOME}"], "env": {"X": "${HOME}"}}).secrets == ()
+
+
+# Left out
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "reason"),
+    [
+        ({"command": "x", "disabled": True}, {}, "is disabled"),
+        ({"command": "x"}, {"enabled": False}, "is disabled"),
+        ({"command": "${NOT_SET}"}, {}, "the variable NOT_SET is not set"),
+        (
+            {"url": "${U1}", "headers": {"a": "${U2} ${U1}"}},
+            {},
+            "the variable U1 is not set; the variable U2 is not set",
+        ),
+        ({"command": "toolcrib"}, {}, "would start toolcrib inside toolcrib"),
+        ({"command": "${ME}"}, {}, "would start toolcrib inside toolcrib"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_left_out_once_with_the_reason(
+    entry: Any, options: Any, reason: str, load_server: Any
+):
+    got = load_server(entry, options, ME="/opt/bin/toolcrib")
+    assert got.servers == {}
+    assert [(problem.path, problem.reason) for problem in got.skipped] == [("mcpServers.it", reason)]
+
+
+def test_keys_of_other_programs_in_an_entry_are_noticed(load_server: Any):
+    got = load_server({"command": "x", "autoApprove": [], "arg": ["y"]})
+    assert list(got.servers) == ["it"]
+    [notice] = got.notices
+    assert str(notice) == "mcpServers.it: toolcrib does not read autoApprove, arg (arg: did you mean args?)"
+
+
+# Wrong
+
+
+@pytest.mark.parametrize(
+    ("entry", "path", "reason"),
+    [
+        ({}, "", "needs a command or a url"),
+        ({"command": "x", "url": "https://h"}, "", "has a command and a url"),
+        ([], "", "must be an object"),
+        (None, "", "must be an object"),
+        ({"command": 3}, ".command", "must be text"),
+        ({"command": " "}, ".command", "must not be empty"),
+        ({"command": "x", "args": "y"}, ".args", "must be a list"),
+        ({"command": "x", "args": [1]}, ".args[0]", "must be text"),
+        ({"command": "x", "env": {"PORT": 80}}, ".env.PORT", "must be text"),
+        ({"command": "x", "env": {"A=B": "c"}}, ".env.A=B", "is not a name for a variable"),
+        ({"command": "x", "env": {"": "c"}}, '.env.""', "is not a name for a variable"),
+        ({"command": "x", "disabled": "yes"}, ".disabled", "must be true or false"),
+        ({"command": "x", "type": "http"}, ".type", "is http, which needs a url"),
+        ({"url": "https://h", "type": "stdio"}, ".type", "is stdio, which needs a command"),
+        ({"url": "https://h", "type": "ws"}, ".type", "must be stdio, http, streamable-http or sse"),
+        ({"url": "https://h", "headers": {"a b": "c"}}, ".headers.a b", "is not a header that can be sent"),
+        (
+            {"url": "https://h", "headers": {"a": "secret\r\nX: y"}},
+            ".headers.a",
+            "is not a header that can be sent",
+        ),
+    ],
+)
+def test_a_malformed_entry_is_an_error(entry: Any, path: str, reason: str, problems: Any):
+    found = problems(entry)
+    assert found[f"mcpServers.it{path}"].reason == reason
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "host/mcp",
+        "ftp://host",
+        "https://",
+        "https://[::1",
+        "https://h:99999",
+        "https://h:0",
+        "https://h/ x",
+        "${E}",
+    ],
+)
+def test_a_url_that_cannot_be_reached_is_an_error_that_does_not_repeat_it(url: str, problems: Any):
+    found = problems({"url": url}, E="")
+    assert found["mcpServers.it.url"].reason == "must be a URL like https://host/path"
+
+
+def test_an_empty_name_is_an_error(load_document: Any):
+    with pytest.raises(ConfigError) as caught:
+        load_document({"mcpServers": {" ": {"command": "x"}}})
+    assert [problem.path for problem in caught.value.problems] == ['mcpServers.""']
+
+
+def test_a_name_cannot_steer_a_terminal(load_document: Any):
+    with pytest.raises(ConfigError) as caught:
+        load_document({"mcpServers": {"a\x1b[2J\nb": {}}})
+    assert str(caught.value.problems[0]) == "mcpServers.a[2J b: needs a command or a url"
+
+
+# Fingerprints
+
+
+def test_the_fingerprint_is_a_hash_that_stays_the_same(server: Any):
+    entry = {"command": "x", "env": {"A": "1", "B": "2"}}
+    first = server(entry)
+    again = server({"env": {"B": "2", "A": "1"}, "command": "x"}, TZ="elsewhere")
+    assert len(first.fingerprint) == 64
+    assert first.fingerprint == again.fingerprint
+
+
+BASE = {"command": "x", "args": ["a"], "env": {"A": "1"}}
+WEB = {"url": "https://u:p@host/mcp?k=1", "headers": {"X": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((BASE,), ({**BASE, "command": "y"},)),
+        ((BASE,), ({**BASE, "args": ["b"]},)),
+        ((BASE,), ({**BASE, "env": {"A": "2"}},)),
+        ((BASE,), ({**BASE, "cwd": "/tmp"},)),
+        ((BASE,), (BASE, {"default_loading_mode": "always"})),
+        ((BASE,), (BASE, {"tool_examples": {"t": [{"args": {"a": 1}}]}})),
+        ((WEB,), ({**WEB, "url": "https://u:p@host/other?k=1"},)),
+        ((WEB,), ({**WEB, "url": "https://u:p@host/mcp?k=2"},)),
+        ((WEB,), ({**WEB, "url": "https://u:q@host/mcp?k=1"},)),
+        ((WEB,), ({**WEB, "headers": {"X": "2"}},)),
+        ((WEB,), ({**WEB, "type": "sse"},)),
+    ],
+)
+def test_a_change_of_an_entry_changes_its_fingerprint(before: Any, after: Any, server: Any):
+    assert server(*before).fingerprint != server(*after).fingerprint
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"policy": {"deny": ["*.x"]}},
+        {"policy": {"visibility": [{"when": {"profile": "p"}, "deny": ["*.x"]}]}},
+        {"tool_examples": {"max_examples_per_tool": 1}},
+        {"tool_search": {"default_loading_mode": "always"}},
+        {"tool_search": {"always_loaded_patterns": ["it.*"]}},
+        {"limits": {"name_max": 49}},
+    ],
+)
+def test_a_general_setting_that_shapes_rows_changes_the_fingerprint(section: Any, server: Any):
+    assert server(BASE).fingerprint != server(BASE, toolcrib=section).fingerprint
+
+
+def test_a_setting_that_shapes_no_row_changes_no_fingerprint(server: Any):
+    section = {"limits": {"parallel_starts": 9}, "http": {"port": 1}}
+    assert server(BASE).fingerprint == server(BASE, toolcrib=section).fingerprint
+
+
+def test_the_spelling_of_an_entry_changes_no_fingerprint(server: Any):
+    spelled = {**WEB, "type": "streamable-http", "headers": {"x": "1"}}
+    assert server(WEB).fingerprint == server(spelled).fingerprint

@@ -1,0 +1,121 @@
+"""A fleet of real servers, and all that it told the rest of the program.
+
+async with fleet_of(settings_of(fake)) as it:
+    assert await it.text("fake", "echo", {"a": 1}) == '{"a": 1}'
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from fakes.menu import FakeServer
+from toolcrib.config.schema import LimitsSection, ServerSection
+from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
+from toolcrib.downstream.connection import Call, Era, Progress
+from toolcrib.downstream.fleet import Fleet, open_fleet
+from toolcrib.downstream.lifecycle import State, Status, Surroundings
+from toolcrib.downstream.transport import open_streams
+
+JsonObject = dict[str, Any]
+TEST_S = 30
+PATIENCE_S = 5
+DEADLINE_S = 0.5
+"""A deadline that a healthy fake keeps, also on a busy machine with a warm cache, and that a test can wait for."""
+
+
+@dataclass
+class Watched:
+    """A running fleet. ``lists`` are the tool names of each listing with its era; ``states`` every change of state.
+
+    A ``listing_error`` is what taking in a list fails with.
+    """
+
+    fleet: Fleet = field(init=False)
+    lists: list[tuple[str, list[str], Era]] = field(default_factory=list)
+    states: list[tuple[str, Status]] = field(default_factory=list)
+    starting_most: int = 0
+    listing_error: Exception | None = None
+
+    async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> Mapping[str, str]:
+        if self.listing_error is not None:
+            raise self.listing_error
+        self.lists.append((server.key, [tool["name"] for tool in raw], era))
+        await anyio.lowlevel.checkpoint()
+        return {tool["name"]: json.dumps(tool, sort_keys=True) for tool in raw}
+
+    def state_changed(self, key: str, status: Status) -> None:
+        self.states.append((key, status))
+        latest = {key: status.state for key, status in self.states}
+        self.starting_most = max(self.starting_most, list(latest.values()).count(State.STARTING))
+
+    def states_of(self, key: str = "fake") -> list[str]:
+        """Return the states that a server went through."""
+        return [status.state.value for one, status in self.states if one == key]
+
+    def reason(self, key: str = "fake") -> str:
+        """Return why a server is in its state."""
+        return self.fleet[key].status.reason
+
+    async def call(
+        self, key: str, name: str, arguments: JsonObject | None = None, on_progress: Progress | None = None
+    ) -> JsonObject:
+        """Call a tool and return the raw result."""
+        return await self.fleet[key].call(Call(name, arguments or {}, {}, {}), on_progress)
+
+    async def text(self, key: str, name: str, arguments: JsonObject | None = None) -> str:
+        """Call a tool and return the text of its result."""
+        return (await self.call(key, name, arguments))["content"][0]["text"]
+
+    async def is_in(self, state: State, key: str = "fake") -> None:
+        """Wait until a server is in a state."""
+        await until(lambda: self.fleet[key].status.state is state)
+
+
+async def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
+    """Wait for a condition, in small steps, not for long."""
+    with anyio.fail_after(within_s):
+        while not condition():
+            await anyio.sleep(0.005)
+
+
+@asynccontextmanager
+async def fleet_of(
+    *servers: ServerSettings, eras: Mapping[str, Era] | None = None, jitter: float = 0.0, **limits: Any
+) -> AsyncGenerator[Watched]:
+    """Run a fleet; servers get a moment to stop. The shortest pause after a failure is a quarter of a second."""
+    bounds = LimitsSection(**({"close_timeout_s": 0.3} | limits))
+    watched = Watched()
+    surroundings = Surroundings(bounds, open_streams, watched.listed, watched.state_changed, lambda: jitter)
+    with anyio.fail_after(TEST_S):
+        async with open_fleet({server.key: server for server in servers}, eras or {}, surroundings) as watched.fleet:
+            yield watched
+
+
+def settings_of(fake: FakeServer, secrets: tuple[str, ...] = (), **options: Any) -> ServerSettings:
+    """Return the settings of a fake on stdio."""
+    target = StdioTarget(fake.command, tuple(fake.args), {"PATH": "/usr/bin:/bin"}, None)
+    return ServerSettings(fake.name, target, ServerSection(**options), "fingerprint", secrets)
+
+
+def http_settings(
+    url: str, key: str = "web", headers: Mapping[str, str] | None = None, *, sse: bool = False, **options: Any
+) -> ServerSettings:
+    """Return the settings of a server on HTTP."""
+    return ServerSettings(key, HttpTarget(url, headers or {}, sse), ServerSection(**options), "fingerprint")
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return monotonic() - self._began

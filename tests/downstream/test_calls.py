@@ -1,0 +1,326 @@
+"""How a tool is called: once, within its deadline, and with a text that says what became of it."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+
+from downstream.fleets import DEADLINE_S, JsonObject, Stopwatch, fleet_of, settings_of, until
+from fakes.menu import FakeServer
+from toolcrib.downstream.connection import Call
+from toolcrib.downstream.lifecycle import State
+from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
+
+pytestmark = pytest.mark.anyio
+BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])
+
+
+# -- what passes ---------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_results_pass_as_they_are(tmp_path: Path, era: Any):
+    odd = {
+        "content": [{"type": "text", "text": "a\u2028b"}, {"type": "hologram", "beam": 1}],
+        "structuredContent": {"n": 1.5, "deep": [{}]},
+        "isError": True,
+        "_meta": {"vendor/key": None},
+        "vendorField": [1],
+    }
+    fake = FakeServer(tmp_path, tools=["odd"], results={"odd": odd})
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        result = await it.call("fake", "odd")
+        assert {**result, "_meta": {"vendor/key": result["_meta"]["vendor/key"]}} == odd | (
+            {"resultType": "complete"} if era == "modern" else {}
+        )
+
+
+@BOTH
+async def test_arguments_meta_and_further_params_pass_as_they_are(tmp_path: Path, era: Any):
+    fake = FakeServer(tmp_path)
+    call = Call("echo", {"a": "\udcff", "b": [None]}, {"vendor/key": 1}, {"requestState": "s"})
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        await it.fleet["fake"].call(call, None)
+    [params] = fake.calls("echo")
+    assert (params["arguments"], params["requestState"]) == (call.arguments, "s")
+    assert params["_meta"]["vendor/key"] == 1
+    assert "progressToken" not in params["_meta"]
+    assert ("io.modelcontextprotocol/protocolVersion" in params["_meta"]) == (era == "modern")
+
+
+@BOTH
+async def test_errors_of_the_server_pass_as_they_are(tmp_path: Path, era: Any):
+    error = {"code": -32050, "message": "quota", "data": {"left": 0}}
+    fake = FakeServer(tmp_path, tools=["broke"], error_on_call={"broke": error})
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        with pytest.raises(DownstreamError) as caught:
+            await it.call("fake", "broke")
+    assert (caught.value.code, str(caught.value), caught.value.data) == (-32050, "quota", {"left": 0})
+
+
+async def test_an_error_with_the_code_of_a_closed_connection_is_an_answer_too(tmp_path: Path):
+    error = {"code": types.CONNECTION_CLOSED, "message": "quota exceeded"}
+    fake = FakeServer(tmp_path, error_on_call={"echo": error})
+    async with fleet_of(settings_of(fake)) as it:
+        for _ in range(2):
+            with pytest.raises(DownstreamError, match="quota exceeded"):
+                await it.call("fake", "echo")
+        assert it.fleet["fake"].status.state is State.READY
+    assert len(fake.starts()) == 1
+    assert len(fake.calls()) == 2
+
+
+async def test_a_large_result_comes_whole(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["big"])
+    async with fleet_of(settings_of(fake)) as it:
+        assert await it.text("fake", "big", {"bytes": 5_000_000}) == "x" * 5_000_000
+
+
+async def test_many_calls_share_a_connection(tmp_path: Path):
+    fake, texts = FakeServer(tmp_path), []
+    async with fleet_of(settings_of(fake)) as it, anyio.create_task_group() as tasks:
+
+        async def call(number: int) -> None:
+            texts.append((number, await it.text("fake", "echo", {"n": number})))
+
+        for number in range(200):
+            tasks.start_soon(call, number)
+    assert sorted(texts) == [(number, f'{{"n": {number}}}') for number in range(200)]
+
+
+async def test_only_so_many_calls_are_under_way_at_a_time(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["sleep"])
+    async with fleet_of(settings_of(fake), calls_in_flight=2) as it, anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(it.call, "fake", "sleep", {"seconds": 0.2})
+        await fake.reached("tools/call", 2)
+        await anyio.wait_all_tasks_blocked()
+        assert len(fake.calls()) == 2
+    assert len(fake.calls()) == 3
+
+
+# -- progress ------------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_progress_is_passed_on(tmp_path: Path, era: Any):
+    seen: list[Any] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    fake = FakeServer(tmp_path, tools=["progress"])
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        await it.call("fake", "progress", {"steps": 30}, on_progress)
+    assert seen == [(step, 30, f"step {step}") for step in range(1, 31)]
+
+
+async def test_progress_restarts_the_deadline(tmp_path: Path):
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    fake, watch = FakeServer(tmp_path, tools=["progress"]), Stopwatch()
+    async with fleet_of(settings_of(fake, call_timeout_s=DEADLINE_S)) as it:
+        result = await it.call("fake", "progress", {"steps": 4, "delay": DEADLINE_S / 2}, on_progress)
+        assert result["content"][0]["text"] == "4 steps"
+        assert watch.seconds > DEADLINE_S * 2
+
+
+async def test_progress_cannot_prolong_a_call_for_ever(tmp_path: Path):
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    fake, watch = FakeServer(tmp_path, tools=["progress"]), Stopwatch()
+    async with fleet_of(settings_of(fake), call_max_s=DEADLINE_S) as it:
+        with pytest.raises(CallTimeout, match=r"did not answer 'progress' within 0.5 s"):
+            await it.call("fake", "progress", {"steps": 100, "delay": 0.1}, on_progress)
+        assert watch.seconds < DEADLINE_S + 2
+
+
+async def test_a_receiver_of_progress_that_is_too_slow_misses_some_and_holds_up_nothing(tmp_path: Path):
+    seen: list[float] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+        await anyio.sleep_forever()
+
+    fake = FakeServer(tmp_path, tools=["progress"])
+    async with fleet_of(settings_of(fake)) as it:
+        result = await it.call("fake", "progress", {"steps": 1500}, on_progress)
+        assert result["content"][0]["text"] == "1500 steps"
+    assert seen == list(range(1, 101))
+
+
+async def test_a_result_comes_after_the_progress_that_came_before_it(tmp_path: Path):
+    delivered: list[float] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        await anyio.sleep(0.05)
+        delivered.append(progress)
+
+    fake = FakeServer(tmp_path, tools=["progress"])
+    async with fleet_of(settings_of(fake)) as it:
+        await it.call("fake", "progress", {"steps": 5}, on_progress)
+        assert delivered == [1, 2, 3, 4, 5]
+
+
+async def test_a_receiver_of_progress_that_fails_does_not_fail_the_call(tmp_path: Path):
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        raise ZeroDivisionError
+
+    fake = FakeServer(tmp_path, tools=["progress"])
+    async with fleet_of(settings_of(fake)) as it:
+        assert (await it.call("fake", "progress", {}, on_progress))["content"][0]["text"] == "3 steps"
+
+
+# -- deadlines and cancelling --------------------------------------------------------------------
+
+
+@BOTH
+async def test_a_call_without_an_answer_ends_at_its_deadline_and_is_cancelled_and_not_repeated(
+    tmp_path: Path, era: Any
+):
+    fake = FakeServer(tmp_path, tools=["sleep", "echo"])
+    async with fleet_of(settings_of(fake, protocol=era, call_timeout_s=DEADLINE_S)) as it:
+        await it.call("fake", "echo")
+        watch = Stopwatch()
+        with pytest.raises(CallTimeout) as caught:
+            await it.call("fake", "sleep", {"seconds": 60})
+        assert DEADLINE_S * 0.9 < watch.seconds < DEADLINE_S + 1
+        assert str(caught.value) == (
+            "The server 'fake' did not answer 'sleep' within 0.5 s. The call may have run: check before you repeat it."
+        )
+        assert caught.value.server == "fake"
+        await fake.reached("notifications/cancelled")
+        assert await it.text("fake", "echo") == "{}"
+    [cancelled] = fake.messages("notifications/cancelled")
+    assert cancelled["params"]["requestId"] == fake.messages("tools/call")[1]["id"]
+    assert len(fake.calls("sleep")) == 1
+    assert len(fake.starts()) == 1
+
+
+async def test_a_server_that_hangs_in_calls_ends_each_at_its_deadline(tmp_path: Path):
+    fake = FakeServer(tmp_path, hang_at="call", ignore_sigterm=True)
+    async with fleet_of(settings_of(fake, call_timeout_s=DEADLINE_S)) as it:
+        await it.fleet["fake"].connection()
+        watch = Stopwatch()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(expect_timeout, it, "echo")
+        assert watch.seconds < DEADLINE_S + 1
+    assert len(fake.calls()) == 10
+
+
+async def expect_timeout(it: Any, tool: str, arguments: JsonObject | None = None) -> None:
+    with pytest.raises(CallTimeout):
+        await it.call("fake", tool, arguments)
+
+
+@BOTH
+async def test_a_caller_who_leaves_cancels_the_call_at_the_server(tmp_path: Path, era: Any):
+    fake = FakeServer(tmp_path, tools=["sleep", "cancelled"])
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.call, "fake", "sleep", {"seconds": 60})
+            await fake.reached("tools/call")
+            tasks.cancel_scope.cancel()
+        await fake.reached("notifications/cancelled")
+        assert (await it.call("fake", "cancelled"))["structuredContent"]["ids"] == ["call-1"]
+
+
+async def test_a_server_that_reads_nothing_holds_up_neither_a_call_nor_another_server(tmp_path: Path):
+    wedged, fine = FakeServer(tmp_path, "wedged"), FakeServer(tmp_path, "fine")
+    async with fleet_of(settings_of(wedged, call_timeout_s=DEADLINE_S), settings_of(fine)) as it:
+        await it.call("wedged", "echo")
+        await it.call("fine", "echo")
+        os.kill(wedged.starts()[0], signal.SIGSTOP)
+        watch = Stopwatch()
+
+        async def call_wedged() -> None:
+            with pytest.raises(CallTimeout):
+                await it.call("wedged", "echo", {"text": "x" * 1_000_000})
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(call_wedged)
+            await anyio.wait_all_tasks_blocked()
+            between = Stopwatch()
+            for _ in range(20):
+                assert await it.text("fine", "echo") == "{}"
+            assert between.seconds < DEADLINE_S
+        assert watch.seconds < DEADLINE_S + 1
+
+        os.kill(wedged.starts()[0], signal.SIGCONT)
+        assert await it.text("wedged", "echo", {"a": 1}) == '{"a": 1}'
+    # What had been begun came whole; what had not never came.
+    assert [len(params["arguments"].get("text", "")) for params in wedged.calls()] == [0, 1_000_000, 0]
+
+
+# -- death ---------------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_a_server_that_dies_in_a_call_is_told_and_the_call_is_not_repeated(tmp_path: Path, era: Any):
+    fake = FakeServer(tmp_path, tools=["crash", "counter"])
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        with pytest.raises(ConnectionLost) as caught:
+            await it.call("fake", "crash")
+        assert str(caught.value) == (
+            "The server 'fake' went away during the call (it exited with status 1; its last words on stderr: 'crashed "
+            "in a call'). The call may have run: check before you repeat it. "
+            "The next call starts or reaches the server anew."
+        )
+        assert caught.value.server == "fake"
+        assert await it.text("fake", "counter") == "1"
+        assert it.states_of() == ["starting", "ready", "sleeping", "starting", "ready"]
+    assert len(fake.calls("crash")) == 1
+    assert len(fake.starts()) == 2
+
+
+async def test_all_calls_under_way_hear_of_the_death(tmp_path: Path):
+    fake, lost = FakeServer(tmp_path, tools=["sleep", "crash"]), []
+    async with fleet_of(settings_of(fake)) as it, anyio.create_task_group() as tasks:
+
+        async def call(tool: str) -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await it.call("fake", tool, {"seconds": 60})
+            lost.append(str(caught.value))
+
+        for _ in range(5):
+            tasks.start_soon(call, "sleep")
+        await fake.reached("tools/call", 5)
+        tasks.start_soon(call, "crash")
+    assert len(lost) == 6
+    assert len(fake.calls()) == 6
+
+
+async def test_a_server_that_died_while_nobody_looked_is_started_again(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        await it.call("fake", "echo")
+        os.kill(fake.starts()[0], signal.SIGKILL)
+        await it.is_in(State.SLEEPING)
+        assert it.reason() == "it was ended by signal 9"
+        assert await it.text("fake", "echo") == "{}"
+    assert len(fake.starts()) == 2
+
+
+async def test_a_result_that_is_too_large_costs_the_connection_and_says_so(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["big", "echo"])
+    async with fleet_of(settings_of(fake), message_max_bytes=100_000) as it:
+        with pytest.raises(ConnectionLost, match="sent a line of more than 100000 bytes"):
+            await it.call("fake", "big", {"bytes": 200_000})
+        assert await it.text("fake", "echo") == "{}"
+    assert len(fake.calls("big")) == 1
+
+
+async def test_no_secret_is_told_of_a_death(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["crash"])
+    async with fleet_of(settings_of(fake, secrets=("crashed in",))) as it:
+        with pytest.raises(ConnectionLost, match=r"'\*\*\* a call'"):
+            await it.call("fake", "crash")
+        await until(lambda: "*** a call" in it.reason())

@@ -1,0 +1,167 @@
+"""All servers together: which start in the background, how many at once, which are kept up and which may sleep."""
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+
+from downstream.fleets import Stopwatch, fleet_of, settings_of, until
+from fakes.menu import FakeServer
+from toolcrib.downstream.fleet import failed
+from toolcrib.downstream.lifecycle import State
+from toolcrib.errors import StartFailed
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_servers_are_known_by_their_keys(tmp_path: Path):
+    async with fleet_of(settings_of(FakeServer(tmp_path, "one")), settings_of(FakeServer(tmp_path, "two"))) as it:
+        assert "one" in it.fleet
+        assert "three" not in it.fleet
+        assert it.fleet["one"].settings.key == "one"
+        assert {key: status.state.value for key, status in it.fleet.statuses().items()} == {
+            "one": "sleeping",
+            "two": "sleeping",
+        }
+        with pytest.raises(KeyError):
+            it.fleet["three"]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_only_so_many_servers_start_at_a_time_in_the_background(tmp_path: Path, most: int):
+    fakes = [FakeServer(tmp_path, f"fake{number}", slow_s={"list": 0.1}) for number in range(5)]
+    async with fleet_of(*map(settings_of, fakes), parallel_starts=most) as it:
+        it.fleet.begin([fake.name for fake in fakes[:3]], [fake.name for fake in fakes[3:]])
+        await until(lambda: len(it.lists) == 5)
+        assert it.starting_most == most
+        assert {name for name, _, _ in it.lists[: 3 - most + 1]} <= {fake.name for fake in fakes[:3]}
+
+
+async def test_a_first_listing_is_waited_for_a_later_one_is_not(tmp_path: Path):
+    new, stale = (FakeServer(tmp_path, name, slow_s={"list": 0.2}) for name in ("new", "stale"))
+    async with fleet_of(settings_of(new), settings_of(stale)) as it:
+        it.fleet.begin(["new"], ["stale"])
+        assert it.fleet.listing_first == ["new"]
+        watch = Stopwatch()
+        await it.fleet.first_listing(["stale", "nobody"])
+        assert watch.seconds < 0.1
+        await it.fleet.first_listing(["new"])
+        assert it.fleet.listing_first == []
+        assert "new" in [name for name, _, _ in it.lists]
+
+
+async def test_a_first_listing_that_fails_is_not_waited_for_longer(tmp_path: Path):
+    bad = FakeServer(tmp_path, "bad", exit_at="spawn")
+    async with fleet_of(settings_of(bad)) as it:
+        it.fleet.begin(["bad"], [])
+        await it.fleet.first_listing(["bad"])
+        assert list(failed(it.fleet.statuses())) == ["bad"]
+        assert "it exited with status 3" in failed(it.fleet.statuses())["bad"]
+
+
+async def test_listing_all_lists_every_server_once_and_tells_what_became_of_each(tmp_path: Path):
+    new, known = FakeServer(tmp_path, "new"), FakeServer(tmp_path, "known")
+    bad = FakeServer(tmp_path, "bad", exit_at="spawn")
+    async with fleet_of(*map(settings_of, (new, known, bad))) as it:
+        it.fleet.begin(["new"], [])
+        statuses = await it.fleet.list_all()
+        assert sorted(name for name, _, _ in it.lists) == ["known", "new"]
+        assert statuses["bad"].state is State.FAILED
+    assert (len(new.starts()), len(known.starts())) == (1, 1)
+
+
+# -- eager ---------------------------------------------------------------------------------------
+
+
+async def test_an_eager_server_is_started_at_once_and_again_when_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("toolcrib.downstream.fleet._KEEP_UP_PAUSE_S", 0.05)
+    eager, lazy = FakeServer(tmp_path, "eager"), FakeServer(tmp_path, "lazy")
+    async with fleet_of(settings_of(eager, start="eager"), settings_of(lazy)) as it:
+        it.fleet.begin([], [])
+        await it.is_in(State.READY, "eager")
+        os.kill(eager.starts()[0], signal.SIGKILL)
+        await until(lambda: len(eager.starts()) == 2)
+        await it.is_in(State.READY, "eager")
+        assert lazy.starts() == []
+
+
+async def test_an_eager_server_that_was_never_listed_is_started_once(tmp_path: Path):
+    eager = FakeServer(tmp_path, "eager")
+    async with fleet_of(settings_of(eager, start="eager", idle_stop_s=0.05), parallel_starts=1) as it:
+        it.fleet.begin(["eager"], [])
+        await it.fleet.first_listing(["eager"])
+        await it.is_in(State.READY, "eager")
+        await anyio.sleep(0.2)
+        assert it.states_of("eager") == ["starting", "ready"]
+    assert len(eager.starts()) == 1
+
+
+async def test_an_eager_server_that_cannot_be_started_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.downstream.fleet._KEEP_UP_PAUSE_S", 0.05)
+    eager = FakeServer(tmp_path, "eager", exit_at="list", faulty_starts=1, eras=["legacy"])
+    async with fleet_of(settings_of(eager, start="eager", protocol="legacy")) as it:
+        it.fleet.begin([], [])
+        await it.is_in(State.READY, "eager")
+        assert it.states_of("eager") == ["starting", "failed", "starting", "ready"]
+
+
+# -- idle ----------------------------------------------------------------------------------------
+
+
+async def test_an_idle_server_is_stopped_and_started_again_by_the_next_call(tmp_path: Path):
+    fake = FakeServer(tmp_path, stderr="hello")
+    async with fleet_of(settings_of(fake, idle_stop_s=0.1)) as it:
+        await it.call("fake", "echo")
+        await it.is_in(State.SLEEPING)
+        assert it.reason() == ""
+        await until(lambda: not fake.survivors())
+        assert await it.text("fake", "echo") == "{}"
+    assert len(fake.starts()) == 2
+
+
+async def test_a_server_with_a_call_under_way_is_not_idle(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["sleep"])
+    async with fleet_of(settings_of(fake, idle_stop_s=0.1)) as it:
+        assert await it.text("fake", "sleep", {"seconds": 0.5}) == "slept"
+        assert it.states_of() == ["starting", "ready"]
+        await it.is_in(State.SLEEPING)
+
+
+async def test_a_server_in_use_is_not_idle(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake, idle_stop_s=0.25)) as it:
+        for _ in range(5):
+            await it.call("fake", "echo")
+            await anyio.sleep(0.1)
+        assert it.states_of() == ["starting", "ready"]
+
+
+async def test_no_call_is_lost_to_a_server_that_is_just_being_stopped(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["counter"])
+    async with fleet_of(settings_of(fake, idle_stop_s=0.02)) as it:
+        for number in range(25):
+            await it.text("fake", "counter")
+            await anyio.sleep(0.015 + number % 5 / 400)
+    assert len(fake.calls()) == 25
+
+
+async def test_a_slow_end_of_an_idle_server_is_waited_for_by_the_next_start(tmp_path: Path):
+    fake = FakeServer(tmp_path, ignore_sigterm=True)
+    async with fleet_of(settings_of(fake, idle_stop_s=0.05)) as it:
+        await it.call("fake", "echo")
+        await it.is_in(State.SLEEPING)
+        assert await it.text("fake", "echo") == "{}"
+        assert len(fake.survivors()) == 1
+
+
+async def test_a_failure_is_told_once(tmp_path: Path):
+    fake = FakeServer(tmp_path, exit_at="list")
+    async with fleet_of(settings_of(fake, protocol="legacy")) as it:
+        with pytest.raises(StartFailed):
+            await it.call("fake", "echo")
+        await until(lambda: not fake.survivors())
+        assert it.states_of() == ["starting", "failed"]

@@ -1,0 +1,172 @@
+"""How a server's tools are listed: all pages, once for the index, and again when it says that they have changed."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from downstream.fleets import DEADLINE_S, Stopwatch, fleet_of, settings_of, until
+from fakes.menu import FakeServer, tool
+from toolcrib.downstream.lifecycle import State
+from toolcrib.errors import StartFailed, StoreError
+
+pytestmark = pytest.mark.anyio
+BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])
+
+
+# -- pages ---------------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_all_pages_are_fetched(tmp_path: Path, era: Any):
+    fake = FakeServer(tmp_path, tools={"generate": 25}, page_size=4)
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        await it.fleet["fake"].connection()
+        [(_, names, _)] = it.lists
+        assert len(set(names)) == 25
+    assert len(fake.messages("tools/list")) == 7
+
+
+@pytest.mark.parametrize("loop", ["same", "fresh"])
+async def test_pages_without_an_end_are_refused(tmp_path: Path, loop: Any):
+    fake = FakeServer(tmp_path, cursor_loop=loop)
+    async with fleet_of(settings_of(fake), list_pages=30) as it:
+        with pytest.raises(
+            StartFailed, match=r"its answer to tools/list does not end \(page 30 or a repeated cursor\)"
+        ):
+            await it.fleet["fake"].connection()
+        assert it.lists == []
+    assert len(fake.messages("tools/list")) == {"same": 2, "fresh": 30}[loop]
+
+
+async def test_definitions_pass_undecoded_whatever_they_are(tmp_path: Path):
+    odd = {"name": "odd", "inputSchema": {"type": "array"}, "outputSchema": 7, "x": [None]}
+    fake = FakeServer(tmp_path, tools=[odd, tool("fine")])
+    async with fleet_of(settings_of(fake)) as it:
+        await it.fleet["fake"].connection()
+        assert it.lists == [("fake", ["odd", "fine"], "modern")]
+        assert set(it.fleet["fake"].live) == {"odd", "fine"}
+
+
+# -- changes -------------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_an_announced_change_is_listed_again(tmp_path: Path, era: Any):
+    fake = FakeServer(tmp_path, tools=["grow"], list_changed_after="grow", more_tools=["new"])
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        await it.call("fake", "grow")
+        await until(lambda: set(it.fleet["fake"].live) == {"grow", "new"})
+        assert it.lists[1:] == [("fake", ["grow", "new"], era)]
+        assert it.states_of() == ["starting", "ready"]
+
+
+@BOTH
+async def test_many_announcements_at_once_are_one_change(tmp_path: Path, era: Any):
+    fake = FakeServer(tmp_path, tools=["grow"], list_changed_after="grow", more_tools=["new"])
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        await it.fleet["fake"].connection()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(30):
+                tasks.start_soon(it.call, "fake", "grow")
+        await until(lambda: len(it.lists) >= 2)
+        await anyio.sleep(0.2)
+        assert len(it.lists) <= 4
+
+
+async def test_a_modern_server_that_announces_no_changes_is_not_listened_to(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        await it.call("fake", "echo")
+    assert fake.messages("subscriptions/listen") == []
+
+
+async def test_a_modern_server_is_listened_to_before_it_is_listed(tmp_path: Path):
+    fake = FakeServer(tmp_path, list_changed_capability=True)
+    async with fleet_of(settings_of(fake)) as it:
+        await it.call("fake", "echo")
+    methods = [message["method"] for message in fake.messages()]
+    assert methods.index("subscriptions/listen") < methods.index("tools/list")
+
+
+@pytest.mark.parametrize("error", [StoreError("disk full"), ValueError("disk full")])
+async def test_a_list_that_cannot_be_taken_in_again_is_told_and_the_server_stays(tmp_path: Path, error: Exception):
+    fake = FakeServer(tmp_path, tools=["grow"], list_changed_after="grow", more_tools=["new"])
+    async with fleet_of(settings_of(fake)) as it:
+        await it.fleet["fake"].connection()
+        it.listing_error = error
+        await it.call("fake", "grow")
+        await until(lambda: it.reason() == "The tools of 'fake' cannot be read: disk full")
+        assert it.fleet["fake"].status.state is State.READY
+        it.listing_error = None
+        await it.call("fake", "grow")
+        await until(lambda: it.reason() == "")
+        assert len(it.lists) == 2
+    assert len(fake.starts()) == 1
+
+
+async def test_a_list_that_hangs_when_asked_again_ends_at_the_deadline(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake, connect_timeout_s=DEADLINE_S)) as it:
+        await it.fleet["fake"].connection()
+        os.kill(fake.starts()[0], signal.SIGSTOP)
+        watch = Stopwatch()
+        with pytest.raises(StartFailed, match=r"The tools of 'fake' cannot be read: no answer within 0\.5 s"):
+            await it.fleet["fake"].list_again()
+        assert watch.seconds < DEADLINE_S + 1
+
+
+async def test_listing_again_on_request_starts_a_sleeping_server(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        await it.fleet["fake"].list_again()
+        assert len(it.lists) == 2
+    assert len(fake.starts()) == 1
+
+
+async def test_an_index_that_cannot_be_written_fails_that_start_only(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        it.listing_error = StoreError("the disk is full")
+        with pytest.raises(StartFailed, match="could not be started: the disk is full"):
+            await it.fleet["fake"].connection()
+        it.listing_error = None
+        assert await it.text("fake", "echo") == "{}"
+
+
+# -- for the index only --------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_only_to_be_listed_is_stopped_afterwards(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        it.fleet.begin(["fake"], [])
+        await it.fleet.first_listing(["fake"])
+        await it.is_in(State.SLEEPING)
+        await until(lambda: not fake.survivors())
+        assert it.lists == [("fake", ["echo"], "modern")]
+        assert it.states_of() == ["starting", "ready", "sleeping"]
+        assert it.reason() == ""
+
+
+async def test_a_server_that_somebody_wants_meanwhile_stays(tmp_path: Path):
+    fake = FakeServer(tmp_path, slow_s={"list": 0.1})
+    async with fleet_of(settings_of(fake)) as it:
+        it.fleet.begin(["fake"], [])
+        await fake.reached("tools/list")
+        assert await it.text("fake", "echo") == "{}"
+        assert await it.text("fake", "echo") == "{}"
+        assert it.states_of() == ["starting", "ready"]
+    assert len(fake.starts()) == 1
+
+
+async def test_a_call_at_the_moment_when_a_server_goes_to_sleep_is_answered(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake)) as it:
+        it.fleet.begin(["fake"], [])
+        await it.fleet.first_listing(["fake"])
+        assert await it.text("fake", "echo") == "{}"
+    assert len(fake.calls()) == 1

@@ -1,0 +1,233 @@
+"""A server's process: started as it was asked for, and gone when it is left, with everything it has started."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from downstream.fleets import Stopwatch, until
+from fakes.menu import FakeServer
+from toolcrib.config.settings import StdioTarget
+from toolcrib.downstream.process import Child, running
+
+pytestmark = pytest.mark.anyio
+CLOSE_S = 0.6
+
+
+def target(*command: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> StdioTarget:
+    return StdioTarget(command[0], command[1:], env or {}, cwd)
+
+
+def python(code: str, **more: Any) -> StdioTarget:
+    return target(sys.executable, "-S", "-c", code, **more)
+
+
+def fake_target(fake: FakeServer) -> StdioTarget:
+    return target(fake.command, *fake.args)
+
+
+@asynccontextmanager
+async def started(what: StdioTarget, close_timeout_s: float = CLOSE_S) -> AsyncGenerator[Child]:
+    with anyio.fail_after(10):
+        async with running(what, close_timeout_s) as child:
+            yield child
+
+
+def environment_of(child: Child) -> list[bytes]:
+    return sorted(filter(None, Path(f"/proc/{child.process.pid}/environ").read_bytes().split(b"\0")))
+
+
+def folder_of(child: Child) -> Path:
+    return Path(f"/proc/{child.process.pid}/cwd").readlink()
+
+
+def open_descriptors() -> set[str]:
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+# -- start ---------------------------------------------------------------------------------------
+
+
+async def test_it_leads_a_process_group_of_its_own():
+    async with started(target("/bin/cat")) as child:
+        pid = child.process.pid
+        assert os.getpgid(pid) == pid != os.getpgrp()
+        assert os.getsid(pid) == pid
+
+
+async def test_its_pipes_are_connected():
+    async with started(target("/bin/cat")) as child:
+        os.write(child.write_fd, b"hello\n")
+        assert os.read(child.read_fd, 100) == b"hello\n"
+
+
+async def test_its_environment_is_the_one_given_and_nothing_else():
+    async with started(target("/bin/cat", env={"ONLY": "this", "AND": "that=é"})) as child:
+        assert environment_of(child) == ["AND=that=é".encode(), b"ONLY=this"]
+
+
+async def test_it_runs_in_the_folder_it_was_given(tmp_path: Path):
+    async with started(target("/bin/cat", cwd=tmp_path)) as child:
+        assert folder_of(child) == tmp_path
+
+
+def no_program(_tmp_path: Path) -> StdioTarget:
+    return target("/no/such/program")
+
+
+def no_folder(tmp_path: Path) -> StdioTarget:
+    return target("/bin/cat", cwd=tmp_path / "no-such-folder")
+
+
+def not_executable(tmp_path: Path) -> StdioTarget:
+    file = tmp_path / "script"
+    file.write_text("text")
+    return target(str(file))
+
+
+def not_a_program(tmp_path: Path) -> StdioTarget:
+    file = tmp_path / "script"
+    file.write_text("no interpreter line")
+    file.chmod(0o755)
+    return target(str(file))
+
+
+@pytest.mark.parametrize("what", [no_program, no_folder, not_executable, not_a_program])
+async def test_what_cannot_be_started_is_an_os_error_and_leaves_nothing_open(tmp_path: Path, what: Any):
+    async with started(target("/bin/cat")):
+        pass
+    before = open_descriptors()
+    with pytest.raises(OSError, match="Errno"):
+        async with started(what(tmp_path)):
+            pass
+    assert open_descriptors() == before
+
+
+# -- end -----------------------------------------------------------------------------------------
+
+
+async def test_it_may_end_by_itself_when_its_input_ends(tmp_path: Path):
+    fake, watch = FakeServer(tmp_path), Stopwatch()
+    async with started(fake_target(fake), close_timeout_s=8) as child:
+        await until(lambda: bool(fake.starts()))
+    assert child.exit_status == 0
+    assert watch.seconds < 4
+
+
+async def test_everything_it_has_started_ends_with_it(tmp_path: Path):
+    fake = FakeServer(tmp_path, fork_child=True)
+    async with started(fake_target(fake)):
+        await until(lambda: len(fake.survivors()) == 2)
+    assert fake.survivors() == []
+
+
+async def test_what_ignores_its_end_is_killed_in_time(tmp_path: Path):
+    fake = FakeServer(tmp_path, fork_child=True, ignore_sigterm=True, hang_at="spawn")
+    async with started(fake_target(fake)) as child:
+        await until(lambda: len(fake.survivors()) == 2)
+        watch = Stopwatch()
+    assert watch.seconds < CLOSE_S + 1
+    assert fake.survivors() == []
+    assert child.exit_status == -signal.SIGKILL
+
+
+async def test_a_stopped_process_is_killed_in_time(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with started(fake_target(fake)) as child:
+        await until(lambda: bool(fake.starts()))
+        os.kill(child.process.pid, signal.SIGSTOP)
+    assert fake.survivors() == []
+
+
+async def test_a_leader_that_is_gone_does_not_save_its_children(tmp_path: Path):
+    fake = FakeServer(tmp_path, fork_child=True)
+    async with started(fake_target(fake)) as child:
+        await until(lambda: len(fake.survivors()) == 2)
+        os.kill(child.process.pid, signal.SIGKILL)
+        await until(lambda: child.exit_status is not None)
+        assert len(fake.survivors()) == 1
+    assert fake.survivors() == []
+
+
+async def test_nothing_is_left_when_the_one_who_waits_is_cancelled(tmp_path: Path):
+    fake, before = FakeServer(tmp_path, fork_child=True), open_descriptors()
+    async with anyio.create_task_group() as tasks:
+
+        async def hold() -> None:
+            async with started(fake_target(fake)):
+                await anyio.sleep_forever()
+
+        tasks.start_soon(hold)
+        await until(lambda: len(fake.survivors()) == 2)
+        tasks.cancel_scope.cancel()
+    assert fake.survivors() == []
+    assert open_descriptors() == before
+
+
+async def test_nothing_is_left_of_a_start_that_is_cancelled_at_once(tmp_path: Path):
+    fake, before = FakeServer(tmp_path, hang_at="spawn"), open_descriptors()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        async with started(fake_target(fake)):
+            await anyio.sleep_forever()
+    assert fake.survivors() == []
+    assert open_descriptors() == before
+
+
+async def test_an_error_in_between_ends_it_and_is_passed_on(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    with pytest.RaisesGroup(ZeroDivisionError):
+        async with started(fake_target(fake)):
+            await until(lambda: bool(fake.starts()))
+            raise ZeroDivisionError
+    assert fake.survivors() == []
+
+
+# -- exit status and stderr ----------------------------------------------------------------------
+
+
+async def test_it_settles_with_its_exit_status_and_its_last_words():
+    async with started(python("import sys; print('bad key', file=sys.stderr); sys.exit(7)")) as child:
+        await until(lambda: os.read(child.read_fd, 1) == b"")
+        await child.settle()
+        assert child.exit_status == 7
+        assert list(child.stderr) == ["bad key"]
+
+
+async def test_settling_does_not_wait_long_for_one_that_lives():
+    async with started(target("/bin/cat")) as child:
+        watch = Stopwatch()
+        await child.settle()
+        assert child.exit_status is None
+        assert watch.seconds < 2
+
+
+async def test_only_the_last_words_on_stderr_are_kept():
+    code = """
+import sys
+for number in range(5000):
+    print(f"line {number}", file=sys.stderr)
+print("x" * 3_000_000, file=sys.stderr)
+print("   ", file=sys.stderr)
+sys.stderr.buffer.write(b"caf\\xe9 \\xff\\n")
+sys.stderr.flush()
+sys.stdin.read()
+"""
+    async with started(python(code)) as child:
+        await until(lambda: bool(child.stderr) and child.stderr[-1].startswith("caf"))
+        first, second, third = child.stderr
+        assert (first, third) == ("line 4999", "caf\ufffd \ufffd")
+        assert set(second) == {"x"}
+        assert len(second) <= 2000
+
+
+async def test_stderr_is_read_however_much_there_is():
+    async with started(python("import sys; sys.stderr.write('noise ' * 200_000); print('done', flush=True)")) as child:
+        await anyio.wait_readable(child.read_fd)
+        assert os.read(child.read_fd, 100) == b"done\n"

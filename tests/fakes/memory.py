@@ -1,0 +1,243 @@
+"""A downstream MCP server in memory, of both protocol eras; and the pipe between it, or a client, and toolcrib.
+
+Messages pass as JSON text, as they would over a real pipe: nothing is shared, and what was said can be read.
+"""
+
+import json
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from toolcrib.downstream.transport import Streams
+from toolcrib.pipes import encode
+
+JsonObject = dict[str, Any]
+MODERN = "2026-07-28"
+
+_META = "io.modelcontextprotocol/"
+
+
+class _Sender:
+    """The sending end of a pipe: what goes in comes out as if it had been JSON text in between."""
+
+    def __init__(self, stream: Any, seen: list[str]) -> None:
+        self._stream, self._seen = stream, seen
+
+    async def send(self, item: SessionMessage) -> None:
+        text = encode(item.message)
+        self._seen.append(text.decode())
+        await self._stream.send(SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False)))
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+
+@dataclass
+class Pipe:
+    """Two ends, each (what it reads, what it writes); and what went to the near end, as text."""
+
+    near: tuple[Any, Any]
+    far: tuple[Any, Any]
+    to_near: list[str]
+
+
+@asynccontextmanager
+async def pipe() -> AsyncGenerator[Pipe]:
+    to_near, at_near = anyio.create_memory_object_stream[Any](math.inf)
+    to_far, at_far = anyio.create_memory_object_stream[Any](math.inf)
+    seen: list[str] = []
+    async with to_near, at_near, to_far, at_far:
+        yield Pipe((at_near, _Sender(to_far, [])), (at_far, _Sender(to_near, seen)), seen)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A ``tools/call`` as a server got it; ``report`` sends progress to whoever asked for it."""
+
+    params: JsonObject
+    report: Callable[..., Awaitable[None]]
+
+    @property
+    def arguments(self) -> JsonObject:
+        return self.params["arguments"]
+
+
+Answer = JsonObject | Exception | Callable[[Call], Awaitable[JsonObject]]
+
+
+@dataclass(eq=False)
+class MemoryServer:
+    """A downstream server that is only this object. Change it at any time; what it got and how often is kept.
+
+    ``answers`` say by tool what a call gets: a result, an MCPError to raise, or what an async function returns;
+    any other tool says that it ran. ``start_error`` is raised when it is started. It never answers ``hangs_at``:
+    ``start``, or a method. ``entry`` is its entry in ``mcpServers``.
+    """
+
+    tools: list[Any] = field(default_factory=list)
+    eras: Sequence[str] = ("legacy", "modern")
+    answers: dict[str, Answer] = field(default_factory=dict)
+    start_error: Exception | None = None
+    hangs_at: str | None = None
+    entry: JsonObject = field(default_factory=lambda: {"command": "in-memory"})
+    starts: int = 0
+    received: list[JsonObject] = field(default_factory=list)
+    _talks: set["_Talk"] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.tools = list(self.tools)
+
+    def calls(self, name: str | None = None) -> list[JsonObject]:
+        """Return the params of the calls that it got, those of one tool if one is named."""
+        every = [message["params"] for message in self.received if message.get("method") == "tools/call"]
+        return [params for params in every if name in (None, params["name"])]
+
+    def methods(self) -> list[str]:
+        """Return what it was asked and told, in order."""
+        return [message["method"] for message in self.received]
+
+    async def change(self, *tools: JsonObject) -> None:
+        """List other tools from now on, and say so to everyone connected."""
+        self.tools = list(tools)
+        for talk in list(self._talks):
+            await talk.announce()
+
+    async def hang_up(self) -> None:
+        """Close all connections, as a crash would."""
+        for talk in list(self._talks):
+            await talk.close()
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Streams]:
+        """Start it, as a connector does."""
+        self.starts += 1
+        if self.start_error is not None:
+            raise self.start_error
+        if self.hangs_at == "start":
+            await anyio.sleep_forever()
+        async with pipe() as ends, anyio.create_task_group() as tasks:
+            talk = _Talk(self, ends.far, tasks)
+            self._talks.add(talk)
+            tasks.start_soon(talk.run)
+            try:
+                yield Streams(*ends.near, http=False, explain=_nothing)
+            finally:
+                self._talks.discard(talk)
+                tasks.cancel_scope.cancel()
+
+
+async def _nothing() -> str:
+    return ""
+
+
+class _Talk:
+    """One connection to a :class:`MemoryServer`."""
+
+    def __init__(self, server: MemoryServer, end: tuple[Any, Any], tasks: Any) -> None:
+        self._server, self._tasks = server, tasks
+        self._read, self._write = end
+        self._running: dict[Any, anyio.CancelScope] = {}
+        self._listeners: list[Any] = []
+        self._legacy = False
+
+    async def run(self) -> None:
+        async for item in self._read:
+            message = item.message.model_dump(by_alias=True, exclude_unset=True)
+            self._server.received.append(message)
+            if message["method"] == "notifications/cancelled":
+                if scope := self._running.get(message["params"]["requestId"]):
+                    scope.cancel()
+            elif "id" in message:
+                self._tasks.start_soon(self._answer, message)
+        await self.close()
+
+    async def close(self) -> None:
+        await self._write.aclose()
+
+    async def announce(self) -> None:
+        if self._legacy:
+            await self._notify("tools/list_changed", {})
+        for key in self._listeners:
+            await self._notify("tools/list_changed", {"_meta": {f"{_META}subscriptionId": key}})
+
+    async def _answer(self, message: JsonObject) -> None:
+        head = {"jsonrpc": "2.0", "id": message["id"]}
+        with anyio.CancelScope() as self._running[message["id"]]:
+            try:
+                if self._server.hangs_at == message["method"]:
+                    await anyio.sleep_forever()
+                result = await self._result(message["method"], message.get("params") or {}, message["id"])
+            except MCPError as error:
+                await self._send({**head, "error": error.error.model_dump(exclude_none=True)})
+            else:
+                if result is not None:
+                    await self._send({**head, "result": result})
+
+    async def _result(self, method: str, params: JsonObject, key: Any) -> JsonObject | None:
+        modern = f"{_META}protocolVersion" in params.get("_meta", {})
+        if ("modern" if modern else "legacy") not in self._server.eras:
+            raise MCPError(-32022, "Unsupported protocol version", {"supported": [MODERN], "requested": ""})
+        about = {"capabilities": {"tools": {"listChanged": True}}}
+        more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
+        match method:
+            case "initialize":
+                self._legacy = True
+                return {"protocolVersion": "2025-11-25", "serverInfo": {"name": "memory", "version": "1"}, **about}
+            case "server/discover":
+                return {**more, "supportedVersions": [MODERN], **about}
+            case "tools/list":
+                return {**more, "tools": self._server.tools}
+            case "tools/call":
+                return ({"resultType": "complete"} if modern else {}) | await self._call(params)
+            case "subscriptions/listen":
+                self._listeners.append(key)
+                meta = {f"{_META}subscriptionId": key}
+                await self._notify(
+                    "subscriptions/acknowledged", {"_meta": meta, "notifications": {"toolsListChanged": True}}
+                )
+                return None
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
+
+    async def _call(self, params: JsonObject) -> JsonObject:
+        name, arguments = params["name"], params["arguments"]
+        if name not in [tool["name"] for tool in self._server.tools if isinstance(tool, dict)]:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {name}")
+        answer = self._server.answers.get(name, text(f"ran {name} {json.dumps(arguments)}"))
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer) if isinstance(answer, dict) else await answer(Call(params, self._reporter(params)))
+
+    def _reporter(self, params: JsonObject) -> Callable[..., Awaitable[None]]:
+        token = params.get("_meta", {}).get("progressToken")
+
+        async def report(progress: float, total: float | None = None, message: str | None = None) -> None:
+            facts = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            if token is not None:
+                await self._notify("progress", {key: value for key, value in facts.items() if value is not None})
+
+        return report
+
+    async def _notify(self, method: str, params: JsonObject) -> None:
+        await self._send({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params})
+
+    async def _send(self, message: JsonObject) -> None:
+        await self._write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
+
+
+def text(*parts: str, **more: Any) -> JsonObject:
+    """Return a tool result of text."""
+    return {"content": [{"type": "text", "text": part} for part in parts], **more}

@@ -1,0 +1,132 @@
+"""Patterns of callers, and what is left of full-text search where SQLite has none."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from builders import ISSUES, listing, names, opened, record, scores
+
+from toolcrib.errors import BadRequest
+from toolcrib.model import SearchType
+
+
+class TestRegex:
+    def test_where_a_pattern_matches_decides_the_score(self, world, ask):
+        world.listed(
+            listing(
+                "s",
+                record("s", "paint"),
+                record("s", "painter"),
+                record("s", "repaint"),
+                record("s", "described", "It can paint."),
+                record("s", "tagged", tags=["paint"]),
+                record("s", "unrelated"),
+            )
+        )
+        result = ask(world, "paint", "regex", limit=20)
+        assert {hit.tool.name: hit.score for hit in result.hits} == {
+            "paint": 0.95,
+            "painter": 0.90,
+            "repaint": 0.85,
+            "described": 0.75,
+            "tagged": 0.75,
+        }
+        assert {hit.match_type for hit in result.hits} == {SearchType.REGEX}
+        assert result.confidence == "high"
+
+    @pytest.mark.parametrize(
+        "pattern", ["github\\.\\w+", "^GITHUB__LIST_ISSUES$", "list_issues", "github.list_(issues|x)"]
+    )
+    def test_a_pattern_is_tried_on_each_spelling_in_any_case(self, world, ask, pattern):
+        world.listed(ISSUES)
+        assert ask(world, pattern, "regex", limit=1).hits[0].score == 0.95
+
+    def test_a_match_in_a_text_only_is_less_certain(self, world, ask):
+        world.listed(ISSUES)
+        assert ask(world, "^Merges", "regex").confidence == "low"
+        assert ask(world, "^vcs$", "regex").confidence == "low"
+
+    def test_texts_are_not_looked_at_beyond_1000_characters(self, world, ask):
+        world.listed(listing("s", record("s", "x", "y" * 1000 + "needle")))
+        result = ask(world, "needle", "regex")
+        assert (result.hits, result.confidence) == ((), "none")
+        assert "No name, description or tag" in result.note
+
+    def test_texts_follow_the_catalog(self, world, ask):
+        world.listed(listing("s", record("s", "x", "Paints.")))
+        assert names(ask(world, "paints", "regex")) == ["s__x"]
+        world.listed(listing("s", record("s", "x", "Cuts.")))
+        assert names(ask(world, "paints", "regex")) == []
+
+    @pytest.mark.parametrize("pattern", ["[", "(", "*", "(?=x)", "\\1", "(((a{100}){100}){100}){100}", "\ud800"])
+    def test_a_pattern_that_cannot_be_used_is_a_bad_request(self, world, ask, pattern):
+        world.listed(ISSUES)
+        with pytest.raises(BadRequest, match="RE2"):
+            ask(world, pattern, "regex")
+
+    def test_a_long_pattern_is_a_bad_request(self, world, ask):
+        world.listed(ISSUES)
+        assert ask(world, "x" * 256, "regex").hits == ()
+        with pytest.raises(BadRequest, match="257 characters"):
+            ask(world, "x" * 257, "regex")
+
+    @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$", "(.*a){20}$", "(?:x+x+)+y", "(a?){30}a{30}"])
+    def test_hostile_patterns_end(self, world, ask, pattern):
+        world.listed(listing("s", *(record("s", f"t{number}", "a" * 900 + "!") for number in range(10))))
+        ask(world, pattern, "regex")
+
+    @pytest.mark.parametrize("slow_step", [1, 5])
+    def test_a_slow_pattern_is_a_bad_request(self, path, slow_step):
+        ticks = itertools.count()
+        with opened(path, regex_ms=50, clock=lambda: 0.0 if next(ticks) < slow_step else 1.0) as world:
+            world.listed(listing("s", record("s", "x", "Paints."), record("s", "y")))
+            with pytest.raises(BadRequest, match="longer than 50 ms"):
+                world.search("zebra", "regex")
+
+    def test_reading_the_texts_is_not_held_against_the_pattern(self, path):
+        times = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(9.0))  # start, one name, before reading
+        with opened(path, regex_ms=50, clock=lambda: next(times)) as world:
+            world.listed(listing("s", record("s", "x", "Paints.")))
+            assert world.names("paints", "regex") == ["s__x"]
+
+
+class TestWithoutFullText:
+    @pytest.fixture
+    def world(self, path: Path):
+        with opened(path, fts="off") as each:
+            yield each
+
+    def test_the_words_are_looked_for_as_a_pattern(self, world, ask):
+        world.listed(ISSUES)
+        result = ask(world, "please merge it (now)")
+        assert names(result) == ["github__merge_pull_request"]
+        assert result.effective is SearchType.REGEX
+        assert result.hits[0].match_type is SearchType.REGEX
+        assert result.hits[0].score == 0.90
+        assert "not available" in result.note
+
+    def test_a_name_still_comes_first(self, world, ask):
+        world.listed(ISSUES)
+        result = ask(world, "create issue")
+        assert [(hit.tool.name, hit.score, hit.match_type) for hit in result.hits] == [
+            ("create_issue", 1.0, SearchType.EXACT),
+            ("list_issues", 0.85, SearchType.REGEX),
+        ]
+        assert result.confidence == "high"
+
+    def test_a_query_without_words_finds_nothing(self, world, ask):
+        world.listed(ISSUES)
+        result = ask(world, "*")
+        assert (result.hits, result.confidence) == ((), "none")
+
+    def test_the_other_kinds_work_as_ever(self, world, ask):
+        world.listed(ISSUES)
+        assert scores(ask(world, "list_issues", "regex", limit=1)) == [0.95]
+        assert names(ask(world, "list_issues", "exact")) == ["github__list_issues"]
+
+    def test_it_can_be_refused_instead(self, path):
+        with opened(path, fts="off", fallback=False) as world:
+            world.listed(ISSUES)
+            with pytest.raises(BadRequest, match="not available"):
+                world.search("merge")
+            assert world.names("merge", "regex") == ["github__merge_pull_request"]

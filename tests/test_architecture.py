@@ -1,0 +1,405 @@
+"""The house rules that a program can check: layers, doors, budgets, names. The tables come first; extend them there."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import quantiles
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "server" / "toolcrib"
+
+LAYERS = """
+    toolcrib errors model names text patterns redaction
+    config policy events pipes json_steps json_values results
+    parameters definitions signature examples bounded_validator schema_check
+    ingest index indexing listing arguments skills
+    downstream
+    gate
+    crib
+    wire
+    app
+    cli __main__
+"""
+"""Units, that is packages and modules directly under ``toolcrib``, lowest first; ``toolcrib`` is its own ``__init__``.
+A unit imports its own layer and those below, and never in a circle."""
+LEVELS = {unit: level for level, layer in enumerate(LAYERS.strip().splitlines()) for unit in layer.split()}
+
+DOORS = {
+    "sqlite3": ("index",),
+    **dict.fromkeys(
+        ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
+        ("downstream", "cli.demo"),
+    ),
+    **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire",)),
+    "yaml": ("config", "skills"),
+    "re2": ("patterns",),
+    "asyncio": (),
+    "print": ("cli",),
+    **dict.fromkeys(("os.environ", "os.environb", "os.getenv", "os.putenv", "os.path.expandvars"), ("cli",)),
+    **dict.fromkeys(
+        (
+            "subprocess",
+            "multiprocessing",
+            "pty",
+            "anyio.open_process",
+            "anyio.run_process",
+            "anyio.to_process",
+            "os.fork",
+            "os.forkpty",
+            "os.popen",
+            "os.posix_spawn",
+            "os.posix_spawnp",
+            "os.startfile",
+            "os.system",
+            *(
+                f"os.{verb}{how}"
+                for verb in ("exec", "spawn")
+                for how in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")
+            ),
+        ),
+        ("downstream", "cli.demo"),
+    ),
+}
+"""What only some units or modules may use."""
+
+REGEX_FUNCTIONS = tuple(
+    f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
+)
+MADE_REGEXES = {
+    "text": "globs of the config, translated by fnmatch",
+    "redaction": "secrets, escaped",
+    "config.yaml_documents": "a table of its own constants",
+}
+"""The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""
+
+FILE_LINES = 400
+FUNCTION_LINES = 60
+FUNCTION_LINES_P95 = 40
+PARAMETERS = 5
+MORE_PARAMETERS: dict[str, str] = {"cli.catalog:search": "one for each option of the command"}
+"""Functions that may have more, as ``module:function``, each with its reason."""
+BARRIERS = 5
+BARRIER = re.compile(r"# barrier: \w+")
+
+BANNED_WORDS = {"util", "utils", "helper", "helpers", "manager", "managers", "service", "services"}
+BANNED_TEXTS = (
+    re.compile("pypi" + r"\.org|files\.python" + "hosted"),
+    re.compile("registry" + r"\.npm"),
+    re.compile(r"(?<![\w.-])/" + "work/"),
+    re.compile("/tmp" + r"/w\d?\b"),
+)
+"""Hosts of package indexes and paths of one machine."""
+MADE_BY_TOOLS = re.compile(r"\.(?!ci\b).*|node_modules|__pycache__|build|dist|.*\.egg-info")
+"""Folders and files to leave out where git is not there to ask."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One parsed source file. ``name`` is its dotted path below ``toolcrib``."""
+
+    path: Path
+    name: str
+    source: str
+    tree: ast.Module
+
+    @property
+    def unit(self) -> str:
+        return self.name.partition(".")[0] or "toolcrib"
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    def at(self, line: int) -> str:
+        return f"{self.path.relative_to(ROOT)}:{line}"
+
+    def is_one_of(self, places: tuple[str, ...]) -> bool:
+        return any(self.name == place or self.name.startswith(f"{place}.") for place in places)
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    return tuple(_parse(path) for path in sorted(PACKAGE.rglob("*.py")))
+
+
+def _parse(path: Path) -> Module:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    source = path.read_text(encoding="utf-8")
+    return Module(path, name, source, ast.parse(source, str(path)))
+
+
+def uses(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield every dotted name that ``module`` imports or reaches through an import, and its line."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((f"{_origin(module, node)}.{alias.name}", node.lineno) for alias in node.names)
+    bound = bindings(module)
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Name | ast.Attribute) and (dotted := _dotted(node, bound)):
+            yield dotted, node.lineno
+
+
+def bindings(module: Module) -> dict[str, str]:
+    """Return what each imported name stands for, as a dotted name."""
+    bound = {"print": "print"}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                bound[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                bound[alias.asname or alias.name] = f"{_origin(module, node)}.{alias.name}"
+    return bound
+
+
+def _origin(module: Module, node: ast.ImportFrom) -> str:
+    """Return the absolute name of what ``from … import`` imports from."""
+    if not node.level:
+        return node.module or ""
+    parts = ["toolcrib", *filter(None, module.name.split("."))]
+    base = parts[: len(parts) - node.level + module.is_package]
+    return ".".join([*base, *filter(None, [node.module])])
+
+
+def _dotted(node: ast.expr, bound: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return bound.get(node.id)
+    if isinstance(node, ast.Attribute) and (owner := _dotted(node.value, bound)):
+        return f"{owner}.{node.attr}"
+    return None
+
+
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def units_used(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield the units of ours that ``module`` imports, and the line."""
+    known = {other.unit for other in modules()}
+    for dotted, line in uses(module):
+        package, _, rest = dotted.partition(".")
+        if package == "toolcrib":
+            unit = rest.partition(".")[0]
+            yield (unit if unit in known else "toolcrib"), line
+
+
+def report(offenders: list[str]) -> str:
+    return "\n" + "\n".join(sorted(set(offenders)))
+
+
+def test_every_module_is_in_the_table_of_layers():
+    missing = [module.at(1) for module in modules() if module.unit not in LEVELS]
+    assert not missing, "not in LAYERS:" + report(missing)
+
+
+def test_imports_point_down():
+    upwards = [
+        f"{module.at(line)}: {module.unit} imports {unit}, which lies higher"
+        for module in modules()
+        for unit, line in units_used(module)
+        if LEVELS.get(unit, 0) > LEVELS.get(module.unit, max(LEVELS.values()))
+    ]
+    assert not upwards, report(upwards)
+
+
+def test_no_unit_imports_itself_in_a_circle():
+    graph: dict[str, set[str]] = {}
+    for module in modules():
+        graph.setdefault(module.unit, set()).update(
+            unit for unit, _ in units_used(module) if unit not in ("toolcrib", module.unit)
+        )
+    while leaves := {unit for unit, below in graph.items() if not below & graph.keys()}:
+        graph = {unit: below for unit, below in graph.items() if unit not in leaves}
+    assert not graph, f"in a circle or above one: {sorted(graph)}"
+
+
+def test_each_dangerous_thing_has_one_door():
+    breaches = [
+        f"{module.at(line)}: {dotted} belongs to {', '.join(places) or 'nobody'}"
+        for module in modules()
+        for dotted, line in uses(module)
+        for door, places in DOORS.items()
+        if (dotted == door or dotted.startswith(f"{door}.")) and not module.is_one_of(places)
+    ]
+    assert not breaches, report(breaches)
+
+
+def test_regular_expressions_are_literals_but_for_a_few_modules():
+    made = [
+        module.at(call.lineno)
+        for module in modules()
+        if module.name not in MADE_REGEXES
+        for bound in [bindings(module)]
+        for call in ast.walk(module.tree)
+        if isinstance(call, ast.Call) and call.args and _dotted(call.func, bound) in REGEX_FUNCTIONS
+        if not isinstance(call.args[0], ast.Constant)
+    ]
+    assert not made, "patterns of re must be literals here:" + report(made)
+
+
+def test_files_are_short():
+    long = [
+        f"{module.at(1)}: {lines} lines"
+        for module in modules()
+        if (lines := len(module.source.splitlines())) > FILE_LINES
+    ]
+    assert not long, f"more than {FILE_LINES} lines:" + report(long)
+
+
+def test_functions_are_short():
+    sizes = {
+        f"{module.at(function.lineno)} {function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for module in modules()
+        for function in functions(module)
+    }
+    p95 = round(quantiles(sizes.values(), n=20)[-1])
+    long = [f"{where}: {lines} lines" for where, lines in sizes.items() if lines > FUNCTION_LINES]
+    assert not long, f"more than {FUNCTION_LINES} lines (p95 is {p95}):" + report(long)
+    longest = sorted(sizes, key=lambda where: -sizes[where])[:10]
+    assert p95 <= FUNCTION_LINES_P95, f"p95 is {p95} lines, more than {FUNCTION_LINES_P95}; the longest:" + report(
+        longest
+    )
+
+
+def test_functions_take_few_parameters():
+    many = [
+        f"{module.at(function.lineno)} {function.name}: {count} parameters"
+        for module in modules()
+        for function in functions(module)
+        if (count := _parameters(function)) > PARAMETERS and f"{module.name}:{function.name}" not in MORE_PARAMETERS
+    ]
+    assert not many, f"more than {PARAMETERS} parameters:" + report(many)
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return len([one for one in every if one.arg not in ("self", "cls")])
+
+
+def test_no_module_keeps_mutable_state():
+    state = [
+        f"{module.at(node.lineno)}: {name}"
+        for module in modules()
+        for node in _module_level(module.tree.body)
+        for name in _mutable_names(node)
+    ]
+    assert not state, "a module-level dict, list or set is a constant, in capitals, or lives in an object:" + report(
+        state
+    )
+
+
+def _module_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that run at import, those under ``if``, ``try`` and ``with`` too; every ``global`` also."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            for block in ("body", "orelse", "finalbody"):
+                yield from _module_level(getattr(node, block, []))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from (inner for inner in ast.walk(node) if isinstance(inner, ast.Global))
+
+
+def _mutable_names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Global):
+        return [f"global {name}" for name in node.names]
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None or not _is_mutable(node.value):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if name != "__all__" and not re.fullmatch(r"_?[A-Z][A-Z0-9_]*", name)]
+
+
+def _is_mutable(value: ast.expr) -> bool:
+    made_by = {"dict", "list", "set", "bytearray", "defaultdict", "deque", "Counter", "OrderedDict"}
+    if isinstance(value, ast.Call):
+        return _last_name(value.func) in made_by
+    return isinstance(value, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp)
+
+
+def test_everything_is_caught_at_marked_barriers_only():
+    blankets = [(module, line) for module in modules() for line in _blankets(module)]
+    unmarked = [
+        module.at(line) for module, line in blankets if not BARRIER.search(module.source.splitlines()[line - 1])
+    ]
+    assert not unmarked, "a blanket except needs '# barrier: reason' on its line:" + report(unmarked)
+    assert len(blankets) <= BARRIERS, f"more than {BARRIERS} barriers:" + report(
+        [module.at(line) for module, line in blankets]
+    )
+
+
+def _blankets(module: Module) -> Iterator[int]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ExceptHandler):
+            caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        elif isinstance(node, ast.Call) and _last_name(node.func) == "suppress":
+            caught = node.args
+        else:
+            continue
+        if any(one is None or _last_name(one) in ("Exception", "BaseException") for one in caught):
+            yield node.lineno
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def test_each_module_says_what_it_knows_and_never_knows():
+    silent = [
+        module.at(1)
+        for module in modules()
+        if not module.is_package and "never knows" not in " ".join((ast.get_docstring(module.tree) or "").split())
+    ]
+    assert not silent, "the docstring lacks 'never knows':" + report(silent)
+
+
+def test_modules_are_named_for_what_they_are():
+    vague = [module.at(1) for module in modules() if BANNED_WORDS & set(re.split(r"[._]", module.name))]
+    assert not vague, "a name that says nothing:" + report(vague)
+
+
+def test_server_is_a_source_root_and_no_package():
+    assert not (ROOT / "server" / "__init__.py").exists()
+
+
+def test_no_file_names_an_index_host_or_a_path_of_one_machine():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+        for path in project_files()
+        for number, line in enumerate(_text(path).splitlines(), 1)
+        if any(banned.search(line) for banned in BANNED_TEXTS)
+    ]
+    assert not found, report(found)
+
+
+def project_files() -> list[Path]:
+    """Return the files of the repository; in a copy without git, all that are not plainly made by tools."""
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode == 0 and (ROOT / ".git").exists():
+        candidates = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    else:
+        candidates = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(MADE_BY_TOOLS.fullmatch(part) for part in path.relative_to(ROOT).parts)
+        ]
+    return [path for path in candidates if path.is_file()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""

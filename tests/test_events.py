@@ -1,0 +1,248 @@
+"""Events are lines of JSON in a private file, and writing them never disturbs anybody."""
+
+import json
+import logging
+import os
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.events import EVENT_LEVELS, TEXT_MAX, EventFile, EventLog, open_event_log
+from toolcrib.redaction import Redactor
+
+NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def noon() -> datetime:
+    return NOON
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "events.jsonl"
+
+
+def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
+    with open_event_log(EventFile(path), now=noon) as log:
+        log.emit("tool_activation_denied", reason="unknown")
+        log.emit("skill_get", session="s", duration_ms=1.23456, names=("a", "b"), returned_count=2)
+    assert lines(path) == [
+        {
+            "ts": "2026-11-20T12:00:00.123Z",
+            "event": "tool_activation_denied",
+            "session": None,
+            "duration_ms": None,
+            "reason": "unknown",
+        },
+        {
+            "ts": "2026-11-20T12:00:00.123Z",
+            "event": "skill_get",
+            "session": "s",
+            "duration_ms": 1.235,
+            "names": ["a", "b"],
+            "returned_count": 2,
+        },
+    ]
+
+
+def test_the_time_is_in_utc_whatever_the_clock_says(path: Path):
+    with open_event_log(EventFile(path), now=lambda: NOON.astimezone(timezone(timedelta(hours=5)))) as log:
+        log.emit("tool_call")
+    assert lines(path)[0]["ts"] == "2026-11-20T12:00:00.123Z"
+
+
+def test_the_clock_of_the_computer_is_used_by_default(path: Path):
+    with open_event_log(EventFile(path)) as log:
+        log.emit("tool_call")
+    EventLog(lambda _line: None).emit("tool_call")
+    assert lines(path)[0]["ts"].startswith(str(datetime.now(UTC).year))
+
+
+def test_the_file_and_its_directory_are_private(path: Path):
+    with open_event_log(EventFile(path)):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_that_is_there_is_appended_to(path: Path):
+    for _ in range(2):
+        with open_event_log(EventFile(path)) as log:
+            log.emit("tool_call")
+    assert len(lines(path)) == 2
+
+
+def test_every_line_is_mirrored_and_without_a_file_only_mirrored(path: Path):
+    mirrored: list[str] = []
+    with open_event_log(EventFile(path), mirror=mirrored.append) as log:
+        log.emit("tool_call")
+    assert [json.loads(line) for line in mirrored] == lines(path)
+    with open_event_log(None, mirror=mirrored.append) as log:
+        log.emit("tool_call")
+    assert len(mirrored) == 2
+    with open_event_log(None) as log:
+        log.emit("tool_call")
+
+
+def test_a_mirror_that_is_gone_disturbs_nobody(path: Path):
+    def broken(line: str) -> None:
+        raise BrokenPipeError
+
+    with open_event_log(EventFile(path), mirror=broken) as log:
+        log.emit("tool_call")
+    assert len(lines(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        ("debug", ["tool_call", "tool_activation_denied", "another"]),
+        ("info", ["tool_call", "tool_activation_denied", "another"]),
+        ("warning", ["tool_activation_denied"]),
+    ],
+)
+def test_less_important_events_are_not_written(level: Any, written: list[str], path: Path):
+    with open_event_log(EventFile(path), level=level) as log:
+        for event in ("tool_call", "tool_activation_denied", "another"):
+            log.emit(event)
+    assert [line["event"] for line in lines(path)] == written
+
+
+def test_when_it_is_off_there_is_no_file(path: Path):
+    mirrored: list[str] = []
+    with open_event_log(EventFile(path), level="off", mirror=mirrored.append) as log:
+        for event in EVENT_LEVELS:
+            log.emit(event)
+    assert not path.parent.exists()
+    assert mirrored == []
+
+
+def test_every_text_is_redacted_however_deep_it_stands(path: Path):
+    secret = "hunter2-secret"
+    fields: dict[str, Any] = {
+        "query": f"{secret} anna@corp.io",
+        "names": [secret],
+        "kinds": {secret},
+        "filters": {"task": (secret, 3, None)},
+    }
+    with open_event_log(EventFile(path), clean=Redactor([secret]).redact) as log:
+        log.emit("skill_list", session=secret, **fields)
+    assert secret not in path.read_text(encoding="utf-8")
+    [line] = lines(path)
+    assert line["session"] == "***"
+    assert line["query"] == "*** [REDACTED_EMAIL]"
+    assert line["filters"] == {"task": ["***", 3, None]}
+
+
+def test_known_shapes_are_redacted_without_being_asked(path: Path):
+    with open_event_log(EventFile(path)) as log:
+        log.emit("tool_search_query", query="anna@corp.io")
+    assert lines(path)[0]["query"] == "[REDACTED_EMAIL]"
+
+
+def test_a_text_is_bounded_and_cannot_break_the_line_or_steer_a_terminal(path: Path):
+    with open_event_log(EventFile(path)) as log:
+        log.emit("tool_call", tool_name="a\nb\x9b\u202e\udcff" + "x" * 5000, other=Path("p"))
+    raw = path.read_bytes()
+    assert raw.count(b"\n") == 1
+    assert raw.isascii()
+    [line] = lines(path)
+    assert len(line["tool_name"]) <= TEXT_MAX
+    assert line["other"] == "p"
+
+
+def test_a_full_file_is_moved_aside_once(path: Path):
+    with open_event_log(EventFile(path, 300), now=noon) as log:
+        for number in range(7):
+            log.emit("tool_call", number=number)
+    older = path.with_name("events.jsonl.1")
+    numbers = [line["number"] for line in (*lines(older), *lines(path))]
+    assert numbers == list(range(7))[-len(numbers) :]
+    assert numbers[-1] == 6
+    assert older.stat().st_size <= 300
+    assert path.stat().st_size <= 300
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_one_line_larger_than_the_bound_is_written_all_the_same(path: Path):
+    with open_event_log(EventFile(path, 10)) as log:
+        log.emit("tool_call")
+    assert len(lines(path)) == 1
+
+
+def test_two_processes_with_one_file_do_not_throw_each_others_lines_away(path: Path):
+    with (
+        open_event_log(EventFile(path, 300), now=noon) as first,
+        open_event_log(EventFile(path, 300), now=noon) as second,
+    ):
+        first.emit("tool_call", number=0)
+        second.emit("tool_call", number=1)
+        for number in (2, 3):
+            first.emit("tool_call", number=number)
+        for number in (4, 5):
+            second.emit("tool_call", number=number)
+    written = [line["number"] for file in path.parent.iterdir() for line in lines(file)]
+    assert sorted(written)[-4:] == [2, 3, 4, 5]
+
+
+@pytest.fixture
+def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    caplog.set_level(logging.WARNING, logger="toolcrib.events")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_a_file_that_cannot_be_opened_is_reported_once_and_never_raised(
+    tmp_path: Path, warnings: Callable[[], list[str]]
+):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    mirrored: list[str] = []
+    with open_event_log(EventFile(blocked / "events.jsonl"), mirror=mirrored.append) as log:
+        log.emit("tool_call")
+        log.emit("tool_call")
+    assert len(mirrored) == 2
+    [warning] = warnings()
+    assert str(blocked) in warning
+
+
+@pytest.mark.parametrize("name", ["events.jsonl/", "nul\0"])
+def test_a_path_that_is_no_file_is_reported(name: str, tmp_path: Path, warnings: Callable[[], list[str]]):
+    (tmp_path / "events.jsonl").mkdir()
+    with open_event_log(EventFile(tmp_path / name)) as log:
+        log.emit("tool_call")
+    assert len(warnings()) == 1
+
+
+def test_a_pipe_that_nobody_reads_does_not_hang(tmp_path: Path, warnings: Callable[[], list[str]]):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with open_event_log(EventFile(pipe)) as log:
+        log.emit("tool_call")
+    assert len(warnings()) == 1
+
+
+def test_writing_goes_on_once_the_directory_is_back(path: Path, warnings: Callable[[], list[str]]):
+    path.parent.write_text("in the way")
+    with open_event_log(EventFile(path)) as log:
+        log.emit("tool_call", number=1)
+        path.parent.unlink()
+        log.emit("tool_call", number=2)
+    assert [line["number"] for line in lines(path)] == [2]
+    assert len(warnings()) == 1
+
+
+def test_a_file_that_was_deleted_is_begun_anew_when_it_would_be_full(path: Path):
+    with open_event_log(EventFile(path, 150), now=noon) as log:
+        log.emit("tool_call", number=1)
+        path.unlink()
+        log.emit("tool_call", number=2)
+        log.emit("tool_call", number=3)
+    assert lines(path)[-1]["number"] == 3

@@ -1,0 +1,207 @@
+"""What is recorded of searches, calls and servers: exactly these keys, no denied name, no secret (R151 to R153)."""
+
+import json
+
+import pytest
+from mcp import MCPError
+
+from fakes.menu import tool
+from toolcrib.model import Caller
+from worlds import ERAS, MemoryServer, text, world
+
+pytestmark = pytest.mark.anyio
+
+COMMON = {"ts", "event", "session", "duration_ms"}
+TOOLS = [tool("read_row", "Read a row."), tool("drop_table", "Drop a table.")]
+
+
+def own(record) -> dict:
+    """Return what is an event's own, without what all have."""
+    assert record.keys() >= COMMON
+    return {key: value for key, value in record.items() if key not in COMMON}
+
+
+def in_file(w) -> list[dict]:
+    return [json.loads(line) for line in w.settings.events_file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_search_is_recorded(tmp_path, era):
+    async with world(tmp_path, {"db": TOOLS}, {"tool_search": {"fts": "off"}}, listing="auto") as w:
+        async with w.client(era) as client:
+            await client.search("read", limit=1)
+            [record] = w.happened("tool_search_query")
+            assert in_file(w) == w.events
+    assert own(record) == {
+        "query": "read",
+        "requested_search_type": "fts",
+        "effective_search_type": "regex",
+        "results_count": 1,
+    }
+    assert record["session"].startswith("local-")
+    assert record["duration_ms"] >= 0
+    assert record["ts"] == "2027-01-15T08:00:00.000Z"
+
+
+@pytest.mark.parametrize(("door", "source"), [("db__read_row", "direct"), ("tool_call", "tool_call")])
+async def test_an_activation_and_its_call_are_recorded(tmp_path, door, source):
+    async with world(tmp_path, {"db": MemoryServer(TOOLS, answers={"read_row": text("12345")})}) as w:
+        async with w.client() as client:
+            await client.call(door, {"name": "db.read_row"} if door == "tool_call" else {})
+            [activated], [called] = w.happened("tool_activated"), w.happened("tool_call")
+    assert own(activated) == {
+        "tool_name": "db__read_row",
+        "activation_scope": "run",
+        "source": source,
+        "reason": "first_use",
+    }
+    assert own(called) == {"tool_name": "db__read_row", "ok": True, "bytes": called["bytes"]}
+    assert 5 < called["bytes"] < 100
+    assert called["duration_ms"] > 0
+    assert called["session"] == activated["session"]
+
+
+@pytest.mark.parametrize("answer", [text("no", isError=True), MCPError(-32000, "no")])
+async def test_a_call_that_failed_is_recorded_as_such(tmp_path, answer):
+    async with world(tmp_path, {"db": MemoryServer(TOOLS, answers={"read_row": answer})}) as w, w.client() as client:
+        await client.tool_call("read_row")
+        assert [record["ok"] for record in w.happened("tool_call")] == [False]
+
+
+@pytest.mark.parametrize("name", ["db__drop_table", "db__nothing"])
+async def test_a_refusal_is_recorded_without_the_name(tmp_path, name):
+    async with world(tmp_path, {"db": TOOLS}, {"policy": {"deny": ["drop_table"]}}) as w, w.client() as client:
+        await client.tool_call(name)
+        with pytest.raises(MCPError):
+            await client.call(name)
+        assert [own(record) for record in w.happened("tool_activation_denied")] == [{"reason": "unknown"}] * 2
+        assert name not in json.dumps(w.events)
+
+
+async def test_a_tool_that_its_server_no_longer_has_is_recorded_as_refused(tmp_path):
+    server = MemoryServer(TOOLS)
+    async with world(tmp_path, {"db": server}) as w, w.client() as client:
+        server.tools = []
+        await client.tool_call("read_row")
+        assert [own(record) for record in w.happened("tool_activation_denied")] == [{"reason": "unknown"}]
+
+
+async def test_what_a_server_does_is_recorded(tmp_path):
+    server = MemoryServer(TOOLS)
+    async with world(tmp_path, {"db": server}) as w, w.client() as client:
+        await client.call("db__read_row")
+        states = [own(record) for record in w.happened("downstream_state")]
+        assert states == [
+            {"server": "db", "state": state, "reason": ""}
+            for state in ("starting", "ready", "sleeping", "starting", "ready")
+        ]
+        assert {record["session"] for record in w.happened("downstream_state")} == {None}
+
+
+async def test_a_server_that_fails_is_recorded_with_the_reason(tmp_path):
+    server = MemoryServer(start_error=OSError("no such program"))
+    async with world(tmp_path, {"db": server}) as w:
+        assert own(w.happened("downstream_state")[-1]) == {
+            "server": "db",
+            "state": "failed",
+            "reason": "no such program",
+        }
+
+
+async def test_an_index_that_was_made_anew_is_recorded(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}) as w:
+        damaged = w.catalog_file
+    damaged.write_bytes(b"x" * 5000)
+    async with world(tmp_path, {"db": TOOLS}) as w, w.client() as client:
+        [record] = w.happened("index_rebuilt")
+        assert own(record).keys() == {"file", "reason"}
+        assert record["file"] == "tool_cache.db"
+        assert await client.found("read row") == ["db__read_row"]
+
+
+async def test_sessions_are_told_apart_and_named_after_who_asks(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}) as w:
+        async with w.client() as one, w.client() as two, w.client(caller=Caller("ana")) as ana:
+            for client in (one, two, ana, one):
+                await client.search("read")
+            labels = [record["session"] for record in w.happened("tool_search_query")]
+    assert labels[0] == labels[3]
+    assert len(set(labels)) == 3
+    assert [label.rpartition("-")[0] for label in labels] == ["local", "local", "ana", "local"]
+
+
+# -- no denied name, no secret -------------------------------------------------------------------
+
+SPELLINGS = [
+    "drop_table",
+    "db__drop_table",
+    "db.drop_table",
+    "db/drop_table",
+    "db:drop_table",
+    "please drop_table now",
+    "(drop_table), read",
+    '"db.drop_table"',
+    "drop_table,read_row",
+    "read_row/drop_table",
+    "tool=drop_table",
+    "drop_table's",
+    "drop_table|read_row",
+    "run:drop_table;",
+    "a\tdrop_table\nb",
+]
+QUALIFIED = [query for query in SPELLINGS if "db" in query]
+DENYING = {"policy": {"deny": ["drop_*"]}}
+DENYING_QUALIFIED = {"policy": {"deny": ["db.drop_*"]}}
+NOT_ALLOWING = {"policy": {"allow": ["db.read*"]}}
+HIDING = {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["db.drop_table"]}]}}
+
+
+@pytest.mark.parametrize("config", [DENYING, DENYING_QUALIFIED, NOT_ALLOWING, HIDING])
+async def test_a_denied_name_in_a_query_is_not_recorded(tmp_path, config):
+    async with world(tmp_path, {"db": TOOLS}, config) as w, w.client(caller=Caller("r", tenant_id="red")) as client:
+        for query in SPELLINGS if config is not NOT_ALLOWING else QUALIFIED:
+            await client.search(query)
+            recorded = w.happened("tool_search_query")[-1]["query"]
+            assert "drop_table" not in recorded, query
+            assert "[denied]" in recorded
+            assert ("read" in recorded) is ("read" in query)
+        assert "drop_table" not in w.settings.events_file.read_text()
+
+
+@pytest.mark.parametrize("config", [DENYING, HIDING])
+async def test_a_name_that_is_permitted_or_of_nobody_is_recorded_as_it_is(tmp_path, config):
+    async with world(tmp_path, {"db": TOOLS}, config) as w, w.client(caller=Caller("r", tenant_id="red")) as client:
+        for query in ("read_row", "db.read_row, now", "table", "dropped"):
+            await client.search(query)
+            assert w.happened("tool_search_query")[-1]["query"] == query
+
+
+async def test_a_caller_for_whom_a_name_is_not_denied_is_recorded_with_it(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}, HIDING) as w, w.client() as client:
+        await client.search("drop_table")
+        assert w.happened("tool_search_query")[0]["query"] == "drop_table"
+
+
+async def test_personal_data_and_secrets_in_a_query_are_not_recorded(tmp_path):
+    entry = {"command": "in-memory", "env": {"TOKEN": "s3cret-token-value"}}
+    async with world(tmp_path, {"db": MemoryServer(TOOLS, entry=entry)}) as w, w.client() as client:
+        await client.search("mail anna@corp.io with s3cret-token-value")
+        recorded = w.settings.events_file.read_text()
+        assert "anna@corp.io" not in recorded
+        assert "s3cret-token-value" not in recorded
+        assert "mail" in recorded
+
+
+async def test_arguments_and_results_are_never_recorded(tmp_path):
+    server = MemoryServer(TOOLS, answers={"read_row": text("RESULT-TEXT")})
+    async with world(tmp_path, {"db": server}) as w, w.client() as client:
+        await client.call("db__read_row", {"note": "ARGUMENT-TEXT"})
+        await client.tool_call("read_row", {"note": "ARGUMENT-TEXT"})
+        assert "-TEXT" not in w.settings.events_file.read_text()
+
+
+async def test_no_events_are_written_where_they_are_off(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}, {"events": {"level": "off"}}) as w, w.client() as client:
+        await client.search("read")
+        assert not w.settings.events_file.exists()
+        assert w.events == []

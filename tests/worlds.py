@@ -1,0 +1,302 @@
+"""A whole toolcrib in memory: the real config, index, fleet, gate and protocol, without a process or a socket.
+
+    async with world(tmp_path, servers={"github": [tool("create_issue")]}) as w, w.client() as client:
+        assert await client.found("create issue") == ["github__create_issue"]
+
+Messages pass as JSON text on both sides, as over a pipe, so ``World.said`` is every byte that a client could see.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema
+import mcp
+from mcp import MCPError
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.runner import serve_dual_era_loop, serve_loop
+
+from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
+from toolcrib.app import Outside, open_server, settle_listing
+from toolcrib.config.loading import load
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.transport import Streams
+from toolcrib.model import Caller
+from toolcrib.wire.builtin import Builtins
+from toolcrib.wire.server import Wire
+
+__all__ = [
+    "ERAS",
+    "Call",
+    "Client",
+    "Clock",
+    "JsonObject",
+    "MemoryServer",
+    "Servers",
+    "World",
+    "text",
+    "until",
+    "world",
+]
+
+ERAS = ("legacy", MODERN)
+"""Modes of a client, one for each protocol era."""
+
+PATIENCE_S = 5
+TEST_S = 30
+
+
+# -- clients -------------------------------------------------------------------------------------
+
+
+class Client(mcp.Client):
+    """The SDK's client; its own methods here return raw JSON. ``heard`` is all that came to it, as text."""
+
+    def __init__(self, transport: Any, search_schema: JsonObject, heard: list[str], **options: Any) -> None:
+        super().__init__(transport, cache=None, **options)
+        self._search_schema, self.heard = search_schema, heard
+
+    @property
+    def frames(self) -> list[JsonObject]:
+        """All messages that came to it."""
+        return [json.loads(line) for line in self.heard]
+
+    @property
+    def list_changes(self) -> int:
+        """How often it was told that its list has changed."""
+        return sum(frame.get("method") == "notifications/tools/list_changed" for frame in self.frames)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncGenerator[None]:
+        """Be told of changes of the list, which takes a request in the newer era."""
+        if self.protocol_version < MODERN:
+            yield
+            return
+        async with self.listen(tools_list_changed=True):
+            yield
+
+    async def ask(self, method: str, params: JsonObject | None = None, **options: Any) -> JsonObject:
+        """Send a request, with the envelope of its era, and return the raw result; an error is raised."""
+        data: JsonObject = {"method": method, "params": {**(params or {})}}
+        self.session._stamp(data, options)
+        return await self.session._dispatcher.send_raw_request(method, data["params"], options)
+
+    async def tools(self) -> list[JsonObject]:
+        """Return the definitions of ``tools/list``."""
+        return (await self.ask("tools/list"))["tools"]
+
+    async def names(self) -> list[str]:
+        """Return the names of ``tools/list``."""
+        return [tool["name"] for tool in await self.tools()]
+
+    async def call(self, name: str, arguments: Any = None, **params: Any) -> JsonObject:
+        """Call a tool and return the raw result."""
+        given = {} if arguments is None else {"arguments": arguments}
+        return await self.ask("tools/call", {"name": name, **given, **params})
+
+    async def tried(self, name: str, arguments: Any = None) -> JsonObject | MCPError:
+        """Call a tool and return the raw result, or the error that came instead."""
+        try:
+            return await self.call(name, arguments)
+        except MCPError as error:
+            return error
+
+    async def tool_call(self, name: str, arguments: Any = None, **params: Any) -> JsonObject:
+        """Call a tool through the built-in ``tool_call``."""
+        given = {} if arguments is None else {"arguments": arguments}
+        return await self.call("tool_call", {"name": name, **given}, **params)
+
+    async def search(self, query: str, **arguments: Any) -> JsonObject:
+        """Return a ``tool_search`` answer, valid by its own schema, and with every hit in its text too."""
+        result = await self.call("tool_search", {"query": query, **arguments})
+        assert not result.get("isError"), result
+        answer = result["structuredContent"]
+        jsonschema.validate(answer, self._search_schema)
+        [block] = result["content"]
+        assert all(hit["name"] in block["text"] for hit in answer["tools"])
+        return answer
+
+    async def found(self, query: str, **arguments: Any) -> list[str]:
+        """Return the names of the hits of a search."""
+        return [hit["name"] for hit in (await self.search(query, **arguments))["tools"]]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, in small steps, not for long."""
+    with anyio.fail_after(PATIENCE_S):
+        while not condition():
+            await anyio.sleep(0.002)
+
+
+# -- the world -----------------------------------------------------------------------------------
+
+
+class Clock:
+    """Wall-clock seconds that pass only when they are told to."""
+
+    def __init__(self, now: float) -> None:
+        self.now = 1_800_000_000.0 + now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class World:
+    """One running toolcrib. ``said`` is every message to any client, as text; ``events`` all that happened."""
+
+    settings: Settings
+    wire: Wire
+    servers: Mapping[str, MemoryServer]
+    clock: Clock
+    events: list[JsonObject]
+    said: list[list[str]] = field(default_factory=list)
+
+    def __getitem__(self, server: str) -> MemoryServer:
+        return self.servers[server]
+
+    def happened(self, event: str) -> list[JsonObject]:
+        """Return the events of one name."""
+        return [record for record in self.events if record["event"] == event]
+
+    @property
+    def catalog_file(self) -> Path:
+        return self.settings.tool_cache_dir / "tool_cache.db"
+
+    async def listed(self) -> None:
+        """Wait until every server has been listed for the first time."""
+        fleet = self.wire._crib._parts.fleet
+        with anyio.fail_after(PATIENCE_S):
+            await fleet.first_listing(fleet.listing_first)
+
+    async def change(self, server: str, *tools: JsonObject) -> None:
+        """Have a server list other tools, and wait until that is known here and everybody has been told."""
+        crib = self.wire._crib
+        await crib._parts.fleet[server].connection()
+        before = crib.indexer.catalog.generation
+        await self[server].change(*tools)
+        await until(lambda: crib.indexer.catalog.generation > before)
+        await anyio.wait_all_tasks_blocked()
+
+    @asynccontextmanager
+    async def client(
+        self, mode: str = "legacy", caller: Caller | None = None, **options: Any
+    ) -> AsyncGenerator[Client]:
+        """Connect a client: a session of its own, as over stdio. ``caller`` is who its token stands for."""
+        schema = Builtins(self.settings)._tool_search()["outputSchema"]
+        with _ungrouped(), anyio.fail_after(TEST_S):
+            async with pipe() as ends, anyio.create_task_group() as tasks:
+                self.said.append(ends.to_near)
+                tasks.start_soon(self._serve, ends.far, caller)
+                async with Client(_Transport(ends.near), schema, ends.to_near, mode=mode, **options) as client:
+                    yield client
+                tasks.cancel_scope.cancel()
+
+    async def _serve(self, end: tuple[Any, Any], caller: Caller | None) -> None:
+        if caller is not None:
+            facts = {key: getattr(caller, key) for key in ("tenant_id", "project_id", "profile")}
+            token = AccessToken(
+                token="t", client_id="c", scopes=[], subject=caller.principal, claims={"iss": "i", **facts}
+            )
+            auth_context_var.set(AuthenticatedUser(token))
+        server = self.wire.server
+        async with server.lifespan(server) as slot:
+            serve = serve_loop if self.wire._refuses_modern else serve_dual_era_loop
+            options = server.create_initialization_options()
+            await serve(server, *end, lifespan_state=slot, init_options=options)
+
+
+class _Transport:
+    """An SDK transport over streams that are open already."""
+
+    def __init__(self, streams: tuple[Any, Any]) -> None:
+        self._streams = streams
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        return self._streams
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self._streams[1].aclose()
+
+
+Servers = Mapping[str, Sequence[JsonObject] | MemoryServer]
+
+
+@asynccontextmanager
+async def world(
+    folder: Path,
+    servers: Servers | None = None,
+    toolcrib: JsonObject | None = None,
+    *,
+    listing: str | None = None,
+    transport: str = "stdio",
+    wait: bool = True,
+    now: float = 0,
+    **outside: Any,
+) -> AsyncGenerator[World]:
+    """Run a toolcrib whose config and cache are in ``folder``: a second world there is a restart.
+
+    A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, ``listing`` its
+    ``gate.listing``. ``wait`` until all servers are listed. ``now`` is how many seconds later than usual it is.
+    ``outside`` takes the place of parts of ``Outside``.
+    """
+    known = {
+        key: given if isinstance(given, MemoryServer) else MemoryServer(list(given))
+        for key, given in (servers or {}).items()
+    }
+    clock, events = Clock(now), []
+    settings = configured(folder, known, toolcrib or {}, listing)
+    around = {
+        "connector": connector(known),
+        "wall_clock": clock,
+        "clock": lambda: 0.0,  # no check of arguments and no pattern ever runs out of time
+        "jitter": lambda: 0.5,
+        "mirror": lambda line: events.append(json.loads(line)),
+    }
+    mode = settle_listing(settings, transport)
+    with _ungrouped():
+        async with open_server(settings, mode, Outside(**{**around, **outside})) as wire:
+            running = World(settings, wire, known, clock, events)
+            if wait:
+                await running.listed()
+            yield running
+
+
+@contextmanager
+def _ungrouped() -> Generator[None]:
+    """Let a lone failure out of the groups that it was wrapped in, so that a test shows what failed."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        failure: BaseException = group
+        while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+            failure = failure.exceptions[0]
+        raise failure from None
+
+
+def connector(servers: Mapping[str, MemoryServer]) -> Callable[..., AbstractAsyncContextManager[Streams]]:
+    """Return what reaches the servers by their key."""
+
+    def connect(server: ServerSettings, _limits: LimitsSection) -> AbstractAsyncContextManager[Streams]:
+        return servers[server.key].streams()
+
+    return connect
+
+
+def configured(
+    folder: Path, servers: Mapping[str, MemoryServer], toolcrib: JsonObject, listing: str | None = None
+) -> Settings:
+    """Write a config file and load it, as the command line does."""
+    gate = {**toolcrib.get("gate", {}), **({} if listing is None else {"listing": listing})}
+    section = {"cache_dir": "cache", **toolcrib, "gate": gate}
+    document = {"mcpServers": {key: server.entry for key, server in servers.items()}, "toolcrib": section}
+    file = folder / "toolcrib.json"
+    file.write_text(json.dumps(document))
+    return load(file, {"HOME": str(folder)}, folder)
