@@ -1,0 +1,80 @@
+"""A client that speaks MCP line by line without an SDK, so that next to nothing of what it measures is its own.
+
+Knows JSON-RPC over a process's pipes; never knows what the process is.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+PROTOCOL = "2025-11-25"
+_CLIENT = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
+_END_S = 15
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""Taken out of a server's environment: a start is measured as people have it, with compiled modules."""
+
+
+class RawClient:
+    """A server's process and a conversation with it."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if name != _NO_BYTECODE},
+        )
+        self._last_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def open(self) -> dict[str, Any]:
+        """Shake hands and return what the server says of itself."""
+        result = self.request("initialize", _CLIENT)
+        self._send({"method": "notifications/initialized"})
+        return result
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request and return its result; whatever else arrives meanwhile is dropped."""
+        self._last_id += 1
+        self._send({"id": self._last_id, "method": method, "params": params})
+        while line := self._process.stdout.readline():
+            message = json.loads(line)
+            if message.get("id") == self._last_id and "method" not in message:
+                if "error" in message:
+                    raise RuntimeError(f"{method} failed: {message['error']}")
+                return message["result"]
+        raise RuntimeError(f"ended during {method}; to see why, run: {' '.join(self._command)}")
+
+    def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool and return its result."""
+        return self.request("tools/call", {"name": name, "arguments": arguments})
+
+    def resident_mb(self) -> float:
+        """Return the process's resident memory in MB (Linux)."""
+        for line in Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024 / 1e6
+        raise RuntimeError("the kernel does not tell VmRSS")
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._process.stdin.flush()
