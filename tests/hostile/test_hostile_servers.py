@@ -1,0 +1,170 @@
+"""Servers that do their worst, behind a real ``toolcrib serve``: the others go on, and every call is answered."""
+
+import os
+import signal
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import anyio
+import pytest
+
+from fakes.menu import FakeServer
+from serve.served import Served, served
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
+MIB = 1024 * 1024
+DEADLINE_S = 1.0
+"""What every server has to start, and to answer a call."""
+
+
+async def indexed(tmp_path: Path, *fakes: FakeServer, **toolcrib: Any) -> None:
+    """Serve the fakes once while all is well, so that their tools are known."""
+    async with served(tmp_path, *fakes, **toolcrib) as crib:
+        await crib.initialize()
+        await crib.tool("tool_search", query="echo")
+        with anyio.fail_after(60):
+            while not all(fake.messages("tools/list") and not fake.survivors() for fake in fakes):
+                await anyio.sleep(0.05)
+        crib.close_stdin()
+        assert await crib.ended() == 0
+
+
+def options_for(*fakes: FakeServer) -> dict[str, Any]:
+    return {fake.name: {"connect_timeout_s": DEADLINE_S, "call_timeout_s": DEADLINE_S} for fake in fakes}
+
+
+async def calls(crib: Served, wanted: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, tuple[float, dict[str, Any]]]:
+    """Send all these ``tools/call`` at once; return by key how long each took and its result."""
+    began, answers = monotonic(), {}
+    async with anyio.create_task_group() as tasks:
+
+        async def send() -> None:
+            for key, (name, arguments) in wanted.items():
+                await crib.send({"id": key, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
+
+        tasks.start_soon(send)
+        while len(answers) < len(wanted):
+            message = await crib.receive()
+            if message.get("id") in wanted:
+                answers[message["id"]] = (monotonic() - began, message.get("result") or message["error"])
+    return answers
+
+
+async def test_six_bad_servers_among_twenty_harm_nobody_else(tmp_path: Path):
+    good = [FakeServer(tmp_path, f"good{number}") for number in range(14)]
+    faults: list[dict[str, Any]] = [
+        {"hang_at": "spawn", "ignore_sigterm": True},
+        {"exit_at": "list"},
+        {"hang_at": "call"},
+        {"tools": ["crash", "echo"], "results": {}},
+        {"garbage": 3000},
+        {"cursor_loop": "fresh"},
+    ]
+    bad = [FakeServer(tmp_path, f"bad{number}", tools=["echo", "crash"]) for number in range(6)]
+    fakes = [*good, *bad]
+    config = {"servers": options_for(*bad), "limits": {"list_pages": 200}}
+    await indexed(tmp_path, *fakes, **config)
+    for fake, fault in zip(bad, faults, strict=True):
+        fake.change(**fault)
+    async with served(tmp_path, *fakes, **config) as crib:
+        await crib.initialize()
+        wanted = {f"good {n}": (f"good{n % 14}__echo", {"n": n}) for n in range(500)}
+        wanted |= {f"bad {n} {again}": (f"bad{n}__crash", {}) for n in range(6) for again in range(3)}
+        answers = await calls(crib, wanted)
+        for key, (seconds, result) in answers.items():
+            if key.startswith("good"):
+                assert result["structuredContent"] == {"n": int(key.split()[1])}
+            else:
+                assert seconds < 2 * DEADLINE_S + 1, f"{key} took {seconds:.1f} s"
+                assert result["isError"]
+                assert f"'bad{key.split()[1]}'" in result["content"][0]["text"]
+        assert all(len(fake.calls()) in (35, 36) for fake in good)
+        assert all(len(fake.starts()) == 2 for fake in good)
+        crib.close_stdin()
+        assert await crib.ended() == 0
+        assert "Traceback" not in crib.said
+    assert [fake.survivors() for fake in fakes] == [[]] * 20
+
+
+async def test_a_flood_without_a_newline_is_bounded_in_memory(tmp_path: Path):
+    flooder, fine = FakeServer(tmp_path, "flooder"), FakeServer(tmp_path, "fine")
+    config = {"limits": {"message_max_bytes": 8 * MIB}, "servers": options_for(flooder)}
+    await indexed(tmp_path, flooder, fine, **config)
+    flooder.change(flood=1024 * MIB)
+    async with served(tmp_path, flooder, fine, **config) as crib:
+        await crib.initialize()
+        await calls(crib, {"before": ("fine__echo", {})})
+        before = crib.peak_bytes
+        answers = await calls(
+            crib, {"flood": ("flooder__echo", {}), **{f"n{n}": ("fine__echo", {}) for n in range(50)}}
+        )
+        assert "sent a line of more than 8388608 bytes" in answers["flood"][1]["content"][0]["text"]
+        assert answers["flood"][0] < DEADLINE_S + 1
+        assert all(result["structuredContent"] == {} for key, (_, result) in answers.items() if key != "flood")
+        assert crib.peak_bytes - before < 64 * MIB
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_flood_of_notifications_is_bounded_in_memory(tmp_path: Path, reads: bool):
+    flooder, fine = FakeServer(tmp_path, "flooder", tools=["progress"]), FakeServer(tmp_path, "fine")
+    async with served(tmp_path, flooder, fine) as crib:
+        await crib.initialize()
+        await calls(crib, {"before": ("fine__echo", {}), "also": ("flooder__progress", {"steps": 1})})
+        before = crib.peak_bytes
+        params = {"name": "flooder__progress", "arguments": {"steps": 100_000}, "_meta": {"progressToken": "p"}}
+        await crib.send({"id": "flood", "method": "tools/call", "params": params})
+        if reads:
+            with anyio.fail_after(120):
+                assert (await crib.answer("flood"))["result"]["content"][0]["text"] == "100000 steps"
+        else:
+            await anyio.sleep(5)
+        assert crib.peak_bytes - before < 64 * MIB
+        assert (await calls(crib, {"after": ("fine__echo", {"n": 1})}))["after"][1]["structuredContent"] == {"n": 1}
+
+
+async def test_ten_thousand_lines_of_garbage_fail_that_server_only(tmp_path: Path):
+    noisy, fine = FakeServer(tmp_path, "noisy"), FakeServer(tmp_path, "fine")
+    await indexed(tmp_path, noisy, fine, servers=options_for(noisy))
+    noisy.change(garbage=10_000)
+    async with served(tmp_path, noisy, fine, servers=options_for(noisy)) as crib:
+        await crib.initialize()
+        answers = await calls(crib, {"noisy": ("noisy__echo", {}), "fine": ("fine__echo", {"n": 1})})
+        said = answers["noisy"][1]["content"][0]["text"]
+        assert "lines in a row that are no MCP messages" in said
+        assert "'this is not JSON 0'" in said
+        assert answers["fine"][1]["structuredContent"] == {"n": 1}
+
+
+async def test_a_server_that_changes_its_list_all_the_time_does_not_keep_us_from_the_others(tmp_path: Path):
+    tools = ["grow", *[f"tool_{number}" for number in range(500)]]
+    restless = FakeServer(tmp_path, "restless", tools=tools, list_changed_after="grow", more_tools=["grow"])
+    fine = FakeServer(tmp_path, "fine")
+    async with served(tmp_path, restless, fine) as crib:
+        await crib.initialize()
+        await calls(crib, {"first": ("restless__grow", {}), "warm": ("fine__echo", {})})
+        wanted: dict[str, Any] = {f"grow {n}": ("restless__grow", {}) for n in range(300)}
+        wanted |= {f"fine {n}": ("fine__echo", {"n": n}) for n in range(100)}
+        answers = await calls(crib, wanted)
+        assert all(not result.get("isError") for _, result in answers.values())
+        assert len(restless.messages("tools/list")) < 100
+
+
+async def test_servers_that_are_killed_at_random_moments_are_started_again(tmp_path: Path):
+    fakes = [FakeServer(tmp_path, f"fake{number}") for number in range(4)]
+    async with served(tmp_path, *fakes) as crib:
+        await crib.initialize()
+        outcomes: list[bool] = []
+        for round_number in range(25):
+            wanted: dict[str, Any] = {f"{round_number} {n}": (f"fake{n % 4}__echo", {"n": n}) for n in range(12)}
+            victim = fakes[round_number % 4]
+            for pid in victim.survivors():
+                os.kill(pid, signal.SIGKILL)
+            for key, (_, result) in (await calls(crib, wanted)).items():
+                failed = bool(result.get("isError"))
+                outcomes.append(failed)
+                assert failed or result["structuredContent"] == {"n": int(key.split()[1])}
+                assert not failed or "went away during the call" in result["content"][0]["text"]
+        assert sum(outcomes) < len(outcomes) / 4
+        sent = [params["arguments"]["n"] for fake in fakes for params in fake.calls()]
+        assert len(sent) <= len(outcomes), "a call was repeated"
