@@ -2,7 +2,6 @@
 
 import json
 import random
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import anyio
 import pytest
 
 from fakes.menu import FakeServer
-from serve.served import ENVELOPE, Served, served
+from serve.served import ENDINGS, ENVELOPE, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 
@@ -101,18 +100,6 @@ async def test_damaged_requests_before_anything_else_do_not_bring_it_down(tmp_pa
         assert await crib.request("ping") == {}
 
 
-async def end_of_input(crib: Served) -> None:
-    crib.close_stdin()
-
-
-async def terminate(crib: Served) -> None:
-    crib.process.send_signal(signal.SIGTERM)
-
-
-async def interrupt(crib: Served) -> None:
-    crib.process.send_signal(signal.SIGINT)
-
-
 def stubborn_servers(folder: Path) -> list[FakeServer]:
     folder.mkdir()
     return [
@@ -139,5 +126,5 @@ async def test_nothing_survives_thirty_cycles_of_every_way_to_end_it(tmp_path: P
 
     for number in range(30):
         async with anyio.create_task_group() as tasks:
-            for end in (end_of_input, terminate, interrupt):
+            for end in ENDINGS:
                 tasks.start_soon(cycle, tmp_path / f"{number}-{end.__name__}", end, chance.random() / 4)

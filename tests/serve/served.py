@@ -212,3 +212,19 @@ async def served(
     config = write_config(folder, *fakes, **toolcrib)
     async with started(command(config, *options), folder, sockets=sockets) as it:
         yield it
+
+
+async def end_of_input(crib: Served) -> None:
+    crib.close_stdin()
+
+
+async def terminate(crib: Served) -> None:
+    crib.process.send_signal(signal.SIGTERM)
+
+
+async def interrupt(crib: Served) -> None:
+    crib.process.send_signal(signal.SIGINT)
+
+
+ENDINGS = (end_of_input, terminate, interrupt)
+"""Every way in which a client or a person ends it."""

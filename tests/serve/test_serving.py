@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,10 +14,10 @@ import pytest
 
 from fakes.menu import FakeServer, tool
 from serve.served import (
+    ENDINGS,
     ENVELOPE,
     INITIALIZE,
     PATIENCE_S,
-    Served,
     command,
     environment,
     run,
@@ -225,20 +224,7 @@ async def test_too_much_rubbish_from_a_client_ends_it_with_a_reason(tmp_path: Pa
 # -- the end -------------------------------------------------------------------------------------
 
 
-async def end_of_input(crib: Served) -> None:
-    crib.close_stdin()
-
-
-async def terminate(crib: Served) -> None:
-    crib.process.send_signal(signal.SIGTERM)
-
-
-async def interrupt(crib: Served) -> None:
-    crib.process.send_signal(signal.SIGINT)
-
-
 SLOW = pytest.mark.slow
-ENDINGS = [end_of_input, terminate, interrupt]
 
 
 @pytest.mark.parametrize("end", [ENDINGS[0], *[pytest.param(end, marks=SLOW) for end in ENDINGS[1:]]])
