@@ -48,6 +48,7 @@ def forms(results: list[dict[str, Any]], count: Count) -> Mapping[str, list[int]
 def findings(client: RawClient, lists: Mapping[str, catalog.Tools], number: int) -> tuple[list[Finding], str]:
     count, unit = counter()
     instructions = client.open()["instructions"]
+    guidance = instructions.partition("<skill_directory>")[0]
     listed = client.request("tools/list", {})["tools"]
     every = [{**tool, "name": f"{key}__{tool['name']}"} for key, tools in lists.items() for tool in tools]
     whole, own = listed_tokens(every, count), listed_tokens(listed, count)
@@ -55,7 +56,8 @@ def findings(client: RawClient, lists: Mapping[str, catalog.Tools], number: int)
     most = _SURFACE_MOST.get(len(listed))
     found = [
         Finding(f"tools/list: {names}", unit, own, whole, "all listed", Target(most) if most else None),
-        Finding("instructions", unit, count(instructions), target=Target(250)),
+        Finding("instructions", unit, count(guidance), target=Target(250)),
+        Finding("… with the directory of skills", unit, count(instructions)),
     ]
     queries = catalog.queries(lists, number)
     results = list(answers(client, queries, "signature"))

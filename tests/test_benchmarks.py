@@ -16,7 +16,11 @@ TINY = {
     "search": ["--repeat", "1", "--sizes", "30", "--queries", "4"],
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
+    "skills": ["--repeat", "1"],
+    "skill_search": ["--repeat", "1", "--sizes", "5"],
+    "skill_budget": ["--repeat", "1"],
 }
+TARGETS_AT_FULL_SIZE = ("search", "ingest")
 
 
 @pytest.fixture
@@ -37,6 +41,28 @@ def catalog(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Write three skills that are larger than the smallest budget, one of which does not load."""
+    folder = tmp_path / "corpus"
+    steps = "\n".join(f"{number}. Do this, then look at what came of it." for number in range(40))
+    for name, description in (("pdf-forms", "Fills in forms."), ("invoices", "Sends invoices."), ("broken", "")):
+        file = folder / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n\n{steps}\n")
+    return folder
+
+
+@pytest.fixture
+def inputs(catalog: Path, corpus: Path, tmp_path: Path) -> dict[str, list[str]]:
+    """Return the options by which each benchmark finds what it measures."""
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
+    skills = ["--corpus", str(corpus)]
+    known = {"call": [], "skills": skills, "skill_budget": skills, "skill_search": [*skills, "--queries", str(queries)]}
+    return {name: known.get(name, ["--catalog", str(catalog)]) for name in TINY}
+
+
 def run(name: str, *options: str) -> dict:
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -50,13 +76,19 @@ def test_each_benchmark_is_known_here():
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_a_benchmark_prints_toolcribs_figures(name: str, catalog: Path):
-    given = TINY[name] if name == "call" else [*TINY[name], "--catalog", str(catalog)]
-    findings = run(name, *given)["findings"]
-    assert findings
-    assert all(one["toolcrib"] > 0 for one in findings)
+def test_a_benchmark_prints_toolcribs_figures(name: str, inputs: dict[str, list[str]]):
+    findings = run(name, *TINY[name], *inputs[name])["findings"]
+    assert any(one["toolcrib"] > 0 for one in findings)
+    assert all(one["toolcrib"] >= 0 for one in findings)
     assert any(one["baseline"] for one in findings)
-    assert any(one["target"] for one in findings) or name in ("search", "ingest"), "those are of full sizes"
+    assert any(one["target"] for one in findings) or name in TARGETS_AT_FULL_SIZE
+
+
+def test_skills_that_do_not_load_are_told_with_the_reason(corpus: Path):
+    printed = run("skills", *TINY["skills"], "--corpus", str(corpus))
+    assert printed["findings"][0]["toolcrib"] == pytest.approx(1 / 3)
+    assert printed["notes"][:2] == ["3 files", "1 left out: description-missing"]
+    assert "wrote nothing" in " ".join(printed["notes"])
 
 
 def test_tools_are_made_up_where_there_are_no_captured_ones(tmp_path: Path):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection, ToolSearchSection
-from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
+from toolcrib.config.settings import Place, ServerSettings, Settings, StdioTarget
 from toolcrib.ingest import TAG_MAX, TAGS_MAX, TEXT_MAX, Shaping, ingest
 from toolcrib.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.policy import Policy, VisibilityRule
@@ -376,7 +376,7 @@ def test_the_fingerprint_changes_with_everything_that_is_kept(tool: dict, option
 
 def test_shaping_is_taken_from_the_settings(tmp_path: Path):
     section = ToolcribSection.model_validate({"limits": {"tools_per_server": 7}, "policy": {"deny": ["x"]}})
-    shape = Shaping.of(Settings("test", None, tmp_path, section, {}))
+    shape = Shaping.of(Settings("test", None, tmp_path, section, {}, Place(tmp_path)))
     assert shape.limits.tools_per_server == 7
     assert not shape.policy.permits_anyone("git", "x", "git__x")
 

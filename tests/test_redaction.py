@@ -92,7 +92,7 @@ def test_phone_numbers_are_replaced(phone: str, around: str):
     "token",
     [
         "sk-" + WORD, "sk-proj-" + WORD, "sk_live_" + WORD, "rk_test_" + WORD, "ghp_" + WORD, "gho_" + WORD,
-        "github_pat_" + WORD, "glpat-" + WORD, "xoxb-" + WORD, "AKIA" + "ABCDEFGH12345678",
+        "github_pat_" + WORD, "github_pat_" + "x1" * 12, "glpat-" + WORD, "xoxb-" + WORD, "AKIA" + "ABCDEFGH12345678",
         "AIza" + WORD + WORD, "hf_" + WORD, "npm_" + WORD + WORD, "pypi-" + WORD + WORD, JWT, JWT.rpartition(".")[0],
     ],
 )  # fmt: skip

@@ -31,6 +31,7 @@ from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
 from toolcrib.wire.builtin import Builtins
 from toolcrib.wire.server import Wire
+from toolcrib.wire.skill_answers import GET_OUTPUT, LIST_OUTPUT, SEARCH_OUTPUT
 
 __all__ = [
     "ERAS",
@@ -50,6 +51,10 @@ ERAS = ("legacy", MODERN)
 """Modes of a client, one for each protocol era."""
 
 PATIENCE_S = 5
+_SKILL_ANSWERS = {
+    name: jsonschema.Draft202012Validator(schema)
+    for name, schema in (("search", SEARCH_OUTPUT), ("get", GET_OUTPUT), ("list", LIST_OUTPUT))
+}
 TEST_S = 30
 
 
@@ -107,6 +112,14 @@ class Client(mcp.Client):
             return await self.call(name, arguments)
         except MCPError as error:
             return error
+
+    async def skill(self, name: str, **arguments: Any) -> JsonObject:
+        """Call ``skill_search``, ``skill_get`` or ``skill_list``; return its structured answer, valid by its schema."""
+        result = await self.call(f"skill_{name}", arguments)
+        assert not result.get("isError"), result
+        answer = result["structuredContent"]
+        _SKILL_ANSWERS[name].validate(answer)
+        return answer
 
     async def tool_call(self, name: str, arguments: Any = None, **params: Any) -> JsonObject:
         """Call a tool through the built-in ``tool_call``."""
@@ -239,20 +252,21 @@ async def world(
     transport: str = "stdio",
     wait: bool = True,
     now: float = 0,
+    environ: Mapping[str, str] | None = None,
     **outside: Any,
 ) -> AsyncGenerator[World]:
     """Run a toolcrib whose config and cache are in ``folder``: a second world there is a restart.
 
-    A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, ``listing`` its
-    ``gate.listing``. ``wait`` until all servers are listed. ``now`` is how many seconds later than usual it is.
-    ``outside`` takes the place of parts of ``Outside``.
+    A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, without skills where
+    it names none; ``listing`` is its ``gate.listing``. ``wait`` until all servers are listed. ``now`` is how many
+    seconds later than usual it is. ``outside`` takes the place of parts of ``Outside``.
     """
     known = {
         key: given if isinstance(given, MemoryServer) else MemoryServer(list(given))
         for key, given in (servers or {}).items()
     }
     clock, events = Clock(now), []
-    settings = configured(folder, known, toolcrib or {}, listing)
+    settings = configured(folder, known, toolcrib or {}, listing, environ)
     around = {
         "connector": connector(known),
         "wall_clock": clock,
@@ -291,12 +305,16 @@ def connector(servers: Mapping[str, MemoryServer]) -> Callable[..., AbstractAsyn
 
 
 def configured(
-    folder: Path, servers: Mapping[str, MemoryServer], toolcrib: JsonObject, listing: str | None = None
+    folder: Path,
+    servers: Mapping[str, MemoryServer],
+    toolcrib: JsonObject,
+    listing: str | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Write a config file and load it, as the command line does."""
+    """Write a config file and load it, as the command line does in ``project``; the home directory is ``home``."""
     gate = {**toolcrib.get("gate", {}), **({} if listing is None else {"listing": listing})}
-    section = {"cache_dir": "cache", **toolcrib, "gate": gate}
+    section = {"cache_dir": "cache", "skills": {"enabled": False}, **toolcrib, "gate": gate}
     document = {"mcpServers": {key: server.entry for key, server in servers.items()}, "toolcrib": section}
     file = folder / "toolcrib.json"
     file.write_text(json.dumps(document))
-    return load(file, {"HOME": str(folder)}, folder)
+    return load(file, {"HOME": str(folder / "home"), **(environ or {})}, folder / "project")

@@ -6,8 +6,8 @@ Knows which part needs which; never knows what any of them does in detail.
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ import anyio
 
 from toolcrib.arguments import ArgumentChecks
 from toolcrib.config.schema import Listing
-from toolcrib.config.settings import TOOL_CACHE, Settings
+from toolcrib.config.settings import SKILL_CACHE, TOOL_CACHE, Settings
 from toolcrib.crib import Crib, Parts
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
@@ -25,15 +25,21 @@ from toolcrib.errors import StartRefused
 from toolcrib.events import EventFile, EventLog, open_event_log
 from toolcrib.gate import Gate
 from toolcrib.index.ranking import Searcher
+from toolcrib.index.skill_ranking import SkillSearcher
+from toolcrib.index.skill_tables import SKILLS_SCHEMA
+from toolcrib.index.skills import SkillIndex
 from toolcrib.index.store import Store
 from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import ToolIndex
 from toolcrib.indexing import Indexer
 from toolcrib.redaction import Redactor, redact_text
 from toolcrib.schema_check import SchemaChecker
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.library import Library, LibraryParts
 from toolcrib.wire.builtin import Builtins
-from toolcrib.wire.server import Wire, open_wire
+from toolcrib.wire.server import Wire, WireParts, open_wire
 from toolcrib.wire.sessions import Sessions
+from toolcrib.wire.skill_wire import SkillWire
 
 _log = logging.getLogger(__name__)
 
@@ -73,11 +79,20 @@ def refuse_without_session(settings: Settings) -> None:
         )
 
 
-@asynccontextmanager
-async def open_crib(settings: Settings, outside: Outside) -> AsyncGenerator[Crib]:
-    """Open the index, the fleet and all between, and begin to list what has to be listed."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of tools without any server being up, and where events go."""
+
+    index: ToolIndex
+    indexer: Indexer
+    gate: Gate
+    events: EventLog
+
+
+@contextmanager
+def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
     section = settings.toolcrib
-    async with AsyncExitStack() as stack:
+    with ExitStack() as stack:
         events = stack.enter_context(_open_events(settings, outside))
         store = stack.enter_context(
             Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock)
@@ -89,44 +104,103 @@ async def open_crib(settings: Settings, outside: Outside) -> AsyncGenerator[Crib
         policy = settings.policy
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
-        gate = Gate(settings, policy, index, outside.wall_clock)
-        eras: dict[str, Era] = {
-            key: era for key, row in index.server_rows().items() if (era := known_era(row.era)) is not None
-        }
-        surroundings = Surroundings(
-            section.limits, outside.connector, indexer.listed, _state_reporter(events), outside.jitter
-        )
-        fleet = await stack.enter_async_context(open_fleet(settings.servers, eras, surroundings))
+        yield _Known(index, indexer, Gate(settings, policy, index, outside.wall_clock), events)
+
+
+@asynccontextmanager
+async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[Crib]:
+    section = settings.toolcrib
+    eras: dict[str, Era] = {
+        key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
+    }
+    surroundings = Surroundings(
+        section.limits, outside.connector, known.indexer.listed, _state_reporter(known.events), outside.jitter
+    )
+    async with open_fleet(settings.servers, eras, surroundings) as fleet:
         parts = Parts(
             settings=settings,
-            index=index,
-            indexer=indexer,
+            index=known.index,
+            indexer=known.indexer,
             searcher=Searcher(
-                index,
+                known.index,
                 preferred_namespaces=section.tool_search.preferred_namespaces,
                 fallback=section.tool_search.fts_fallback_to_regex,
                 regex_ms=section.limits.regex_ms,
                 clock=outside.clock,
             ),
             fleet=fleet,
-            gate=gate,
+            gate=known.gate,
             checks=ArgumentChecks(
-                index, SchemaChecker(section.limits.schema_check_ms, outside.clock), section.limits.schema_check_ms
+                known.index,
+                SchemaChecker(section.limits.schema_check_ms, outside.clock),
+                section.limits.schema_check_ms,
             ),
-            events=events,
+            events=known.events,
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )
-        fleet.begin(indexer.unlisted(), indexer.stale())
+        fleet.begin(known.indexer.unlisted(), known.indexer.stale())
         yield Crib(parts)
 
 
 @asynccontextmanager
+async def _open_library(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[Library]:
+    section = settings.toolcrib
+    with Store(settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock) as store:
+        if store.rebuilt:
+            known.events.emit("index_rebuilt", file=SKILL_CACHE, reason=store.rebuilt)
+        index = SkillIndex(store)
+        parts = LibraryParts(
+            settings=settings,
+            catalog=SkillCatalog(settings, index, outside.wall_clock),
+            searcher=SkillSearcher(
+                index,
+                fallback=section.skills.fts_fallback_to_regex,
+                regex_ms=section.limits.regex_ms,
+                clock=outside.clock,
+            ),
+            gate=known.gate,
+            indexer=known.indexer,
+            events=known.events,
+            deadline=anyio.current_time() + section.limits.first_index_wait_s,
+        )
+        library = Library(parts)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(library.load)
+            try:
+                yield library
+            finally:
+                library.stop()
+
+
+@asynccontextmanager
+async def open_crib(settings: Settings, outside: Outside) -> AsyncGenerator[Crib]:
+    """Open the index, the fleet and all between, and begin to list what has to be listed."""
+    with _open_catalog(settings, outside) as known:
+        async with _open_crib(settings, known, outside) as crib:
+            yield crib
+
+
+@asynccontextmanager
+async def open_library(settings: Settings, outside: Outside) -> AsyncGenerator[Library]:
+    """Open the skills, with what is known of tools but without any server, and begin to scan for changes."""
+    with _open_catalog(settings, outside) as known:
+        async with _open_library(settings, known, outside) as library:
+            yield library
+
+
+@asynccontextmanager
 async def open_server(settings: Settings, listing: Listing, outside: Outside) -> AsyncGenerator[Wire]:
-    """Open a crib with its protocol side."""
-    async with open_crib(settings, outside) as crib:
-        sessions = Sessions(settings, crib.gate, listing)
-        async with open_wire(crib, Builtins(settings), sessions, listing) as wire:
-            yield wire
+    """Open a crib and its skills with their protocol side."""
+    async with AsyncExitStack() as stack:
+        known = stack.enter_context(_open_catalog(settings, outside))
+        crib = await stack.enter_async_context(_open_crib(settings, known, outside))
+        sessions = Sessions(settings, known.gate, listing)
+        skills = None
+        if settings.toolcrib.skills.enabled:
+            library = await stack.enter_async_context(_open_library(settings, known, outside))
+            skills = SkillWire(settings, library, sessions)
+        parts = WireParts(crib, Builtins(settings), sessions, listing, skills)
+        yield await stack.enter_async_context(open_wire(parts))
 
 
 def _open_events(settings: Settings, outside: Outside) -> AbstractContextManager[EventLog]:

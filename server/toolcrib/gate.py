@@ -3,7 +3,6 @@
 Knows sessions, loading modes and activation; never knows protocols, connections or search.
 """
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,11 +16,8 @@ from toolcrib.config.settings import Settings
 from toolcrib.index.catalog import Catalog, Permitted
 from toolcrib.index.tools import ToolIndex
 from toolcrib.model import Caller, Tool
-from toolcrib.names import SEPARATOR, bare_name
 from toolcrib.policy import Policy, View
-
-_NAME = re.compile(r"[\w-]+(?:[.:/][\w-]+)*")
-_DENIED = "[denied]"
+from toolcrib.tool_mentions import ToolMentions
 
 _KEPT_READY = 1000
 """Kept sessions that stay in memory although no connection uses them; the others are read from disk again."""
@@ -97,7 +93,8 @@ class Session:
     """Who is asking, and through which activation scope.
 
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
-    ``pass_through`` is settled when it lists for the first time.
+    ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
+    (id, content hash, format) with the largest budget in tokens, and the largest share that it had of one.
     """
 
     label: str
@@ -105,6 +102,9 @@ class Session:
     activations: Activations
     growing: bool
     pass_through: bool | None = field(default=None)
+    sent_skills: dict[tuple[str, str, str], tuple[int, int]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[int, int]]
+    )
 
 
 class Gate:
@@ -117,6 +117,7 @@ class Gate:
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._stored: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
         self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
+        self._mentions: dict[tuple[int, ...], ToolMentions] = {}
         self.scope = settings.toolcrib.tool_search.activation_scope
 
     def stored_activations(self, principal: str, session_id: str) -> StoredActivations:
@@ -166,25 +167,15 @@ class Gate:
 
     def without_denied_names(self, session: Session, text: str, catalog: Catalog) -> str:
         """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""
-        if self.view(session).unrestricted:
-            return text
+        return self.mentions(session, catalog).denied.mask(text)
 
-        def mask(found: re.Match[str]) -> str:
-            if self._is_denied(session, found[0], catalog):
-                return _DENIED
-            parts = SEPARATOR.split(found[0])
-            return "".join(_DENIED if self._is_denied(session, part, catalog) else part for part in parts)
-
-        return _NAME.sub(mask, text)
-
-    def _is_denied(self, session: Session, name: str, catalog: Catalog) -> bool:
-        known = catalog.spelled(name)
-        if known:
-            rows = self.permitted(session, catalog).rows
-            return any(tool.row not in rows for tool in known)
+    def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
+        """Return who reads documents for the session's caller: what they may not name, and what they do name."""
         view = self.view(session)
-        tools = ((server, bare_name(name, server)) for server in self._servers)
-        return view.denies_name(name) or any(tool and not view.permits(server, tool, name) for server, tool in tools)
+        mentions = self._mentions.get(view.key)
+        if mentions is None or mentions.catalog is not catalog:
+            mentions = self._mentions[view.key] = ToolMentions(view, catalog, self._servers)
+        return mentions
 
 
 def _marks(tools: Iterable[Tool]) -> list[tuple[str, str]]:

@@ -1,12 +1,12 @@
 """The frozen values that travel between the layers.
 
-Knows what a tool, an example and a caller are; never knows a protocol, a file or a database.
+Knows what a tool, an example, a skill and a caller are; never knows a protocol, a file or a database.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 JsonObject = dict[str, Any]
 """A JSON object as it came from the wire, not looked into yet."""
@@ -119,3 +119,155 @@ class Caller:
     tenant_id: str | None = None
     project_id: str | None = None
     profile: str | None = None
+
+
+# -- skills --------------------------------------------------------------------------------------
+
+ScopeMode = Literal["project", "tenant", "global"]
+"""Who may see a skill: callers of the same tenant and project, of the same tenant, or everybody (R145)."""
+
+
+class TaskType(StrEnum):
+    """What kind of work a skill is about (R104)."""
+
+    BROWSER = "browser"
+    API = "api"
+    CODE = "code"
+    DOMAIN = "domain"
+    UNKNOWN = "unknown"
+
+
+class SkillOrigin(StrEnum):
+    """Where a skill comes from: a curated pack, a folder with a SKILL.md, or what was learned (R107)."""
+
+    PACK = "pack"
+    DIR = "dir"
+    LEARNED = "learned"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillScope:
+    """Whose skill it is: the tenant and project of the config that loaded it, and how far it may be seen."""
+
+    mode: ScopeMode = "project"
+    tenant_id: str | None = None
+    project_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolNote:
+    """A tool that a skill mentions as one it works with, and what the author says about it (R118)."""
+
+    tool: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillText:
+    """All that a file says of one skill, made plain; the same for a pack's skill and for a SKILL.md.
+
+    ``body`` is Markdown without frontmatter, empty where the format has none. ``frontmatter`` is what the author
+    wrote, every field, as JSON values. ``extra`` holds the fields that nothing else here holds (R117).
+    ``requires`` are names of environment variables. ``is_hidden``: the author wants no model to find it.
+    ``content_hash`` is SHA-256 over the canonical fields, in hex (R119).
+    """
+
+    name: str
+    title: str
+    description: str
+    trigger: str
+    task_type: TaskType
+    tags: tuple[str, ...]
+    steps: tuple[str, ...]
+    preconditions: tuple[str, ...]
+    failure_modes: tuple[str, ...]
+    tools: tuple[ToolNote, ...]
+    requires: tuple[str, ...]
+    body: str
+    frontmatter: JsonObject
+    extra: JsonObject
+    is_hidden: bool
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillProblem:
+    """One thing wrong with a file of a root: ``path`` is relative to the root, ``line`` counts from 1, 0 is none.
+
+    An ``error`` keeps the skill out, a ``warning`` or ``info`` does not. ``code`` is stable: ``name-not-folder``.
+    """
+
+    path: str
+    line: int
+    level: Literal["error", "warning", "info"]
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileMark:
+    """By what a file is known to be unchanged without reading it, and the SHA-256 of its bytes in hex."""
+
+    mtime_ns: int
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRecord:
+    """One skill as the index keeps it: what its file says, and where it has its place.
+
+    ``id`` is opaque and stable (R95). ``source`` is the label of its root (``repo``, ``user``, ``dir/NAME``,
+    ``pack/NAME``). ``folder`` is where it stands in its root and in its URI: ``skill://SOURCE/FOLDER/SKILL.md``.
+    ``path`` is its file, relative to the root. ``is_conforming``: it keeps every rule of the Agent Skills format.
+    """
+
+    id: str
+    text: SkillText
+    source: str
+    folder: str
+    path: str
+    origin: SkillOrigin
+    origin_ref: str
+    scope: SkillScope
+    is_pinned: bool
+    is_conforming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """What one file of a root came to: its skills, of which a pack's file may hold several, and its problems."""
+
+    path: str
+    mark: FileMark
+    records: tuple[SkillRecord, ...]
+    problems: tuple[SkillProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """An indexed skill as it is held in memory: what finds it, names it and decides about it, without its text.
+
+    ``row`` is its row in the index, ``root`` the key of its root there. ``folder`` is unique in its source.
+    """
+
+    row: int
+    id: str
+    name: str
+    source: str
+    root: str
+    folder: str
+    path: str
+    title: str
+    trigger: str
+    task_type: TaskType
+    tags: tuple[str, ...]
+    requires: tuple[str, ...]
+    origin: SkillOrigin
+    origin_ref: str
+    scope_mode: ScopeMode
+    content_hash: str
+    is_pinned: bool
+    is_hidden: bool
+    is_conforming: bool
+    is_enabled: bool

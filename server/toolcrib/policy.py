@@ -13,6 +13,9 @@ from toolcrib.text import glob_matcher
 CONTEXT_KEYS = ("tenant_id", "project_id", "profile")
 """The caller's facts that a visibility rule may ask for."""
 
+_ANYTHING = "*?_./:"
+"""Characters of a glob that by themselves leave every name open."""
+
 
 @dataclass(frozen=True, slots=True)
 class VisibilityRule:
@@ -39,7 +42,9 @@ class View:
         self.sees_all = only or self.unrestricted
         self._allowed = glob_matcher(allow)
         self._denied = glob_matcher(deny)
-        self._denied_ends = glob_matcher([end for end in map(_bare_end, deny) if end])
+        ends = [end for end in map(_bare_end, deny) if end]
+        self._denied_ends = glob_matcher(ends)
+        self._denied_by_name = glob_matcher(dict.fromkeys([glob for glob in deny if glob.strip(_ANYTHING)] + ends))
 
     def permits(self, server: str, tool: str, public: str) -> bool:
         """Return whether this kind of caller may use the tool. A deny in any spelling wins."""
@@ -53,6 +58,10 @@ class View:
     def denies_name(self, name: str) -> bool:
         """Return whether a denied tool may be called ``name``, with or without its server: no name for an event."""
         return self._denied(name) or self._denied_ends(name)
+
+    def names_denied(self, name: str) -> bool:
+        """Return whether a deny that is about some tools, not simply about all, is about ``name``."""
+        return self._denied_by_name(name)
 
 
 def _bare_end(glob: str) -> str:

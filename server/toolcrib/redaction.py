@@ -47,7 +47,7 @@ def _forms(secret: str) -> Iterator[str]:
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----)?"
 )
-_KEY_SHAPE = re.compile(
+KEY_SHAPE = re.compile(
     r"""(?<![A-Za-z0-9_-])(?:
       eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?  # JWT
     | sk-[A-Za-z0-9_-]{16,}                                         # OpenAI, Anthropic and others
@@ -61,8 +61,8 @@ _KEY_SHAPE = re.compile(
     )""",
     re.VERBOSE,
 )
-_KEY_STARTS = ("eyJ", "sk-", "k_", "gh", "xox", "AKIA", "ASIA", "AIza", "hf_", "npm_", "pypi-", "glpat-")
-_BEARER = re.compile(r"(\b[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8})([A-Za-z0-9._~+/=-]{8,})")
+KEY_STARTS = ("eyJ", "sk-", "k_", "gh", "github_pat_", "xox", "AKIA", "ASIA", "AIza", "hf_", "npm_", "pypi-", "glpat-")
+BEARER_SHAPE = re.compile(r"((?<![A-Za-z0-9_])[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8})([A-Za-z0-9._~+/=-]{8,})")
 _URL = re.compile(
     r"""(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,15}://)
         (?P<userinfo>[^\s/?\#"'<>]*@)?(?P<host>[^\s/?\#"'<>]*)
@@ -70,17 +70,17 @@ _URL = re.compile(
     re.VERBOSE,
 )
 _EMAIL = re.compile(r"(?<![\w.%+-])(?P<local>[\w.%+-]{1,64})@(?P<domain>(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24})(?![\w-])")
-_PHONE = re.compile(
-    r"""(?<![\w.+-])(?:
+PHONE_SHAPE = re.compile(
+    r"""(?<![A-Za-z0-9_.+-])(?<!_PHONE\])(?:  # what stood right behind a number stays in a second pass too
       (?!\+\d+\.\d+(?![\d.]) | \+\d{4}-\d\d-\d\d)    # no decimal number, no date
       \+[1-9](?:[ .()-]{0,2}\d){7,14}
     | \(\d{3}\)[ ]?\d{3}[ .-]\d{4}
     | \d{3}([-.])\d{3}\1\d{4}
-    )(?![\w-])""",
+    )(?![A-Za-z0-9_-])""",
     re.VERBOSE,
 )
-_CLOSERS = ").,;:!]}`"
-_RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost)\Z", re.IGNORECASE)
+CLOSERS = ").,;:!]}`"
+RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost)\Z", re.IGNORECASE)
 
 
 def redact_text(text: str) -> str:
@@ -91,43 +91,45 @@ def redact_text(text: str) -> str:
     """
     if "-----BEGIN" in text:
         text = _PRIVATE_KEY.sub(TOKEN, text)
-    if any(start in text for start in _KEY_STARTS):
-        text = _KEY_SHAPE.sub(_key, text)
+    if any(start in text for start in KEY_STARTS):
+        text = KEY_SHAPE.sub(_key, text)
     if "bearer" in text.lower():
-        text = _BEARER.sub(_bearer, text)
+        text = BEARER_SHAPE.sub(_bearer, text)
     if "://" in text:
         text = _URL.sub(_url, text)
     if "@" in text:
         text = _EMAIL.sub(_email, text)
-    return _PHONE.sub(_phone, text)
+    return PHONE_SHAPE.sub(mask_phone, text)
 
 
-def _has_digit(text: str) -> bool:
+def has_digit(text: str) -> bool:
+    """Return whether there is a digit in ``text``: words have none, keys do."""
     return any(char.isdigit() for char in text)
 
 
 def _key(match: re.Match[str]) -> str:
-    return TOKEN if _has_digit(match[0]) else match[0]
+    return TOKEN if has_digit(match[0]) else match[0]
 
 
 def _bearer(match: re.Match[str]) -> str:
-    return match[1] + TOKEN if _has_digit(match[2]) else match[0]
+    return match[1] + TOKEN if has_digit(match[2]) else match[0]
 
 
 def _url(match: re.Match[str]) -> str:
     host, query = match["host"], match["query"] or ""
-    if _RESERVED.search(host.partition(":")[0]):
+    if RESERVED.search(host.partition(":")[0]):
         return match[0]
-    after = query[len(query.rstrip(_CLOSERS)) :]
+    after = query[len(query.rstrip(CLOSERS)) :]
     return match["scheme"] + host + match["path"] + after
 
 
 def _email(match: re.Match[str]) -> str:
-    is_public = match["local"] == "git" or _RESERVED.search(match["domain"])
+    is_public = match["local"] == "git" or RESERVED.search(match["domain"])
     return match[0] if is_public else EMAIL
 
 
-def _phone(match: re.Match[str]) -> str:
+def mask_phone(match: re.Match[str]) -> str:
+    """Return what takes the place of a telephone number: itself where the number is one kept for fiction, 555-01xx."""
     digits = "".join(char for char in match[0] if char.isdigit())
     is_fictional = digits[-7:-2] == "55501" and len(digits) in (10, 11)
     return match[0] if is_fictional else PHONE

@@ -23,11 +23,13 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert ended.returncode == 0, ended.stderr
-    for number in range(1, 6):
+    for number in range(1, 7):
         assert f"\n{number}. " in ended.stdout
-    assert "tools/list -> tool_search, tool_call\n" in ended.stdout
-    assert "tools/list -> tool_search, tool_call, git__git_log\n" in ended.stdout
+    own = "tool_search, tool_call, skill_search, skill_get, skill_list"
+    assert f"tools/list -> {own}\n" in ended.stdout
+    assert f"tools/list -> {own}, git__git_log\n" in ended.stdout
     assert "The first commit of the demo" in ended.stdout
+    assert '<skill name="pack.core.undo-git-mistakes"' in ended.stdout
     assert "All steps held." in ended.stdout
     assert ended.stderr == ""
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,12 @@
-"""The tools that the conformance suite calls, and a way to call them by the suite's names.
+"""The tools that the conformance suite calls, a way to call them by the suite's names, and what a scenario came to.
 
 The suite calls fixed names, and behind toolcrib every tool has its server's name before its own; only tests
 need it otherwise, so the renaming is here, between the suite and toolcrib.
 """
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from mcp import MCPError
@@ -153,3 +155,13 @@ def _with_prefix(body: bytes) -> bytes:
 
 def _with_prefix_name(name: bytes) -> bytes:
     return PREFIX + name if name.startswith((b"test_", b"json_schema_")) else name
+
+
+def checks(command: list[str], folder: Path) -> dict[str, str]:
+    """Run one scenario, whose results go into ``folder``, and return the status of each of its checks by id."""
+    ended = subprocess.run(
+        [*command, "--output-dir", str(folder)], capture_output=True, text=True, timeout=55, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    [file] = folder.rglob("checks.json")
+    return {check["id"]: check["status"] for check in json.loads(file.read_text(encoding="utf-8"))}

@@ -13,8 +13,8 @@ from online import online
 
 pytestmark = pytest.mark.anyio
 
-NO_PROMPTS = "toolcrib serves tools, no prompts"
-NO_RESOURCES = "toolcrib serves tools, no resources"
+NO_PROMPTS = "it wants prompts of its own fixture"
+NO_RESOURCES = "it wants resources of its own fixture"
 NO_COMPLETION = "completions are of prompts and resources, which toolcrib does not serve"
 NO_LOGGING = "log messages of servers stay in toolcrib: the feature is deprecated"
 NO_QUESTIONS = "servers behind toolcrib are told that the client cannot be asked in the middle of a call"

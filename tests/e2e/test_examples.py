@@ -29,7 +29,8 @@ async def test_the_examples_start_and_do_what_their_comments_say(environ: dict[s
     registered = json.loads((ROOT / "mcp.json.example").read_text(encoding="utf-8"))["mcpServers"]["toolcrib"]
     command = [shutil.which(registered["command"], path=environ["PATH"]), *registered["args"]]
     async with connected(command, env=environ, cwd=ROOT) as client:
-        assert await client.names() == ["tool_search", "tool_call", "time__get_current_time"]
+        ours = ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list"]
+        assert await client.names() == [*ours, "time__get_current_time"]
         assert "git__git_log" in await client.found("last commits", server="git")
         assert await client.found("git_reset", search_type="exact") == []
         assert (await client.tool_call("git__git_reset", {"repo_path": "."}))["isError"] is True

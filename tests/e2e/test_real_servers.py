@@ -24,7 +24,7 @@ from worlds import Client
 
 pytestmark = pytest.mark.anyio
 
-BUILTINS = ["tool_search", "tool_call"]
+BUILTINS = ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list"]
 ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
 TIME = [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
 GIT = [sys.executable, "-m", "mcp_server_git"]

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -28,6 +29,8 @@ from serve.served import (
 
 pytestmark = pytest.mark.anyio
 
+SKILL_TOOLS = ("skill_search", "skill_get", "skill_list")
+
 
 @pytest.mark.parametrize("listing", ["dynamic", "stable"])
 async def test_it_answers_in_both_listing_modes(tmp_path: Path, listing: str):
@@ -39,7 +42,7 @@ async def test_it_answers_in_both_listing_modes(tmp_path: Path, listing: str):
         assert (await crib.tool("tool_call", name="fake__echo", arguments={"a": 1}))["structuredContent"] == {"a": 1}
         assert (await crib.tool("fake__echo", a=2))["structuredContent"] == {"a": 2}
         names = [entry["name"] for entry in (await crib.request("tools/list"))["tools"]]
-        assert names == ["tool_search", "tool_call", *(["fake__echo"] if listing == "dynamic" else [])]
+        assert names == ["tool_search", "tool_call", *SKILL_TOOLS, *(["fake__echo"] if listing == "dynamic" else [])]
         crib.close_stdin()
         assert await crib.ended() == 0
         assert crib.said == ""
@@ -264,26 +267,26 @@ async def test_it_may_be_ended_before_anybody_spoke(tmp_path: Path, end: Any):
 # -- a second start ------------------------------------------------------------------------------
 
 
-async def test_a_second_start_writes_nothing_to_the_index(tmp_path: Path):
+async def test_a_second_start_writes_nothing_to_either_index(tmp_path: Path):
     fake = FakeServer(tmp_path, tools={"generate": 50})
-    async with served(tmp_path, fake) as crib:
-        await crib.initialize()
-        assert (await crib.tool("tool_search", query="create an issue"))["structuredContent"]["tools"]
-        crib.close_stdin()
-        assert await crib.ended() == 0
-    index = tmp_path / "cache" / "tool_cache.db"
-    before = (index.read_bytes(), index.stat().st_mtime_ns)
-    outside = sqlite3.connect(index)
-    version = outside.execute("PRAGMA data_version").fetchone()
-    async with served(tmp_path, fake) as crib:
-        await crib.initialize()
-        assert (await crib.tool("tool_search", query="create an issue"))["structuredContent"]["tools"]
-        assert outside.execute("PRAGMA data_version").fetchone() == version
-        crib.close_stdin()
-        assert await crib.ended() == 0
-    assert outside.execute("PRAGMA data_version").fetchone() == version
-    outside.close()
-    assert (index.read_bytes(), index.stat().st_mtime_ns) == before
+
+    async def one_start() -> None:
+        async with served(tmp_path, fake) as crib:
+            await crib.initialize()
+            assert (await crib.tool("tool_search", query="create an issue"))["structuredContent"]["tools"]
+            assert (await crib.tool("skill_search", query="undo a commit"))["structuredContent"]["skills"]
+            crib.close_stdin()
+            assert await crib.ended() == 0
+
+    await one_start()
+    indexes = [tmp_path / "cache" / name for name in ("tool_cache.db", "skills.db")]
+    before = [(index.read_bytes(), index.stat().st_mtime_ns) for index in indexes]
+    with ExitStack() as stack:
+        outside = [stack.enter_context(closing(sqlite3.connect(index))) for index in indexes]
+        versions = [one.execute("PRAGMA data_version").fetchone() for one in outside]
+        await one_start()
+        assert [one.execute("PRAGMA data_version").fetchone() for one in outside] == versions
+    assert [(index.read_bytes(), index.stat().st_mtime_ns) for index in indexes] == before
     assert len(fake.starts()) == 1
 
 

@@ -3,6 +3,7 @@
 Knows which half of the command line is asked for; never knows what a command does.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -11,9 +12,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv``, by default that of the process, and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["serve"]:
-        from toolcrib.cli.serve import main as serve
-
-        return serve(arguments[1:])
+        return _serve(arguments[1:])
     from toolcrib.cli.app import run
 
     return run(arguments)
+
+
+def _serve(arguments: list[str]) -> int:
+    # All that is imported stays: to look for garbage in it, again and again, takes a tenth of a start.
+    gc.disable()
+    try:
+        from toolcrib.cli.serve import main as serve
+    finally:
+        gc.freeze()
+        gc.enable()
+    return serve(arguments)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from toolcrib import __version__
-from toolcrib.cli import catalog, config, index
+from toolcrib.cli import catalog, config, index, skills
 from toolcrib.cli.output import ExitCode, complain
 from toolcrib.errors import ToolcribError
 
@@ -31,6 +31,7 @@ def build() -> typer.Typer:
     app.command()(catalog.search)
     app.command()(catalog.call)
     app.add_typer(catalog.tools, name="tools")
+    app.add_typer(skills.commands, name="skills")
     app.add_typer(index.commands, name="index")
     app.add_typer(config.commands, name="config")
     return app

@@ -22,7 +22,9 @@ from toolcrib.errors import innermost
 from toolcrib.text import estimate_tokens
 
 _SERVERS = {"time": "mcp_server_time", "git": "mcp_server_git"}
+_OWN_TOOLS = ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list"]
 _HIDDEN = "git__git_log"
+_SKILL = "pack.core.undo-git-mistakes"
 _DEADLINE_S = 90
 
 
@@ -56,11 +58,12 @@ async def _walk_through(folder: Path) -> None:
         async with _client("serve", "--config", str(config)) as client:
             print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it.\n")
             before = await _show_list(client, "1. What an agent is shown at first:")
-            _expect(before == ["tool_search", "tool_call"], f"only our own tools should be listed, not {before}")
+            _expect(before == _OWN_TOOLS, f"only our own tools should be listed, not {before}")
             await _search(client)
             await _call(client, repository)
             after = await _show_list(client, "\n4. What it is shown now, because it has used it:")
             _expect(_HIDDEN in after, f"{_HIDDEN} should be listed after its first use")
+            await _skill(client)
             shown = await _tokens(client)
         async with _client("serve", "--config", str(_everything(config))) as everything:
             tools = (await everything.list_tools(cache_mode="refresh")).tools
@@ -90,7 +93,7 @@ def _write_config(folder: Path, repository: Path) -> Path:
 def _everything(config: Path) -> Path:
     """Return a config that lists every tool at once: what a client without toolcrib would show its model."""
     document = json.loads(config.read_text(encoding="utf-8"))
-    document["toolcrib"]["tool_search"] = {"enabled": False}
+    document["toolcrib"] |= {"tool_search": {"enabled": False}, "skills": {"enabled": False}}
     plain = config.with_name("everything.json")
     plain.write_text(json.dumps(document), encoding="utf-8")
     return plain
@@ -132,6 +135,23 @@ async def _call(client: Client, repository: Path) -> None:
     _expect("The first commit of the demo" in _text(found), "the call should show the demo's commit")
 
 
+async def _skill(client: Client) -> None:
+    query = "undo my last commit"
+    print("\n5. It looks up how something is done well:")
+    print(f'   skill_search {{"query": "{query}"}}')
+    found = await client.call_tool("skill_search", {"query": query, "limit": 2})
+    answer: Any = found.structured_content or {}
+    hits = answer.get("skills", [])
+    for hit in hits:
+        print(f"   {hit['score']:.2f}  {hit['name']}\n         {hit['trigger']}")
+    _expect(any(hit["name"] == _SKILL for hit in hits), f"the search should find {_SKILL}: {_text(found)}")
+    arguments = {"names": [_SKILL]}
+    print(f"   skill_get {json.dumps(arguments)}")
+    given = _text(await client.call_tool("skill_get", arguments))
+    print("   " + given.strip().replace("\n", "\n   "))
+    _expect("reflog" in given, "the skill should say what to do")
+
+
 async def _tokens(client: Client) -> int:
     tools = (await client.list_tools(cache_mode="refresh")).tools
     seen = [tool.model_dump(by_alias=True, include={"name", "description", "input_schema"}) for tool in tools]
@@ -139,9 +159,9 @@ async def _tokens(client: Client) -> int:
 
 
 def _show_savings(shown: int, everything: int, tools: int) -> None:
-    print("\n5. What that costs the agent's context (estimated, four characters a token):")
+    print("\n6. What that costs the agent's context (estimated, four characters a token):")
     print(f"   {shown:,} tokens now, {everything:,} with all {tools} tools listed: {1 - shown / everything:.0%} saved.")
-    print("   The first number stays about the same with a thousand tools behind it.")
+    print("   The first number stays about the same with a thousand tools and skills behind it.")
     _expect(shown < everything, "listing less should cost less")
     print("\nAll steps held.")
 

@@ -19,6 +19,7 @@ from toolcrib.errors import ToolcribError
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.gate import Session
+    from toolcrib.skills.library import Library
 
 _Answer = TypeVar("_Answer")
 
@@ -42,17 +43,48 @@ def with_crib(config: Path | None, use: "Callable[[Crib, Session], Awaitable[_An
     return answer
 
 
+def with_library(config: Path | None, use: "Callable[[Library, Session], Awaitable[_Answer]]") -> _Answer:
+    """Return what ``use`` does with the skills and a session of the person at this machine; no server is started.
+
+    Raises:
+        ToolcribError: the config cannot be used, or ``use`` raised it.
+
+    """
+    import anyio
+
+    answer = anyio.run(_use_library, load_settings(config), use)
+    if isinstance(answer, ToolcribError):
+        raise answer
+    return answer
+
+
 async def _use(settings: Settings, use: "Callable[[Crib, Session], Awaitable[_Answer]]") -> _Answer | ToolcribError:
     from toolcrib.app import Outside, open_crib
+
+    async with open_crib(settings, Outside()) as crib:
+        try:
+            return await use(crib, _session(settings))
+        except ToolcribError as error:  # outside of the crib's tasks it would come wrapped in groups
+            return error
+
+
+async def _use_library(
+    settings: Settings, use: "Callable[[Library, Session], Awaitable[_Answer]]"
+) -> _Answer | ToolcribError:
+    from toolcrib.app import Outside, open_library
+
+    async with open_library(settings, Outside()) as library:
+        try:
+            return await use(library, _session(settings))
+        except ToolcribError as error:
+            return error
+
+
+def _session(settings: Settings) -> "Session":
     from toolcrib.gate import RunActivations, Session
     from toolcrib.wire.sessions import local_caller
 
-    session = Session("command-line", local_caller(settings), RunActivations(), growing=False)
-    async with open_crib(settings, Outside()) as crib:
-        try:
-            return await use(crib, session)
-        except ToolcribError as error:  # outside of the crib's tasks it would come wrapped in groups
-            return error
+    return Session("command-line", local_caller(settings), RunActivations(), growing=False)
 
 
 def _quiet(settings: Settings) -> Settings:

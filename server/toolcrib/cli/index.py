@@ -12,6 +12,8 @@ from toolcrib.cli.in_process import with_crib
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.index.skill_tables import SKILLS_SCHEMA
+from toolcrib.index.skills import SkillIndex
 from toolcrib.index.store import Store
 from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import ServerRow, ToolIndex
@@ -66,13 +68,14 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 @commands.command()
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Forget every listed tool; activations stay. Restart a toolcrib that is running."""
+    """Forget every listed tool and skill; activations and use stay. Restart a toolcrib that is running."""
     settings = load_settings(config)
     forgotten = sum(row.tool_count for row in _rows(settings, clear=True).values())
+    _forget_skills(settings)
     if as_json:
         print_json({"forgotten": forgotten})
     else:
-        print_text(f"Forgot {forgotten} tools. The next start lists every server anew.")
+        print_text(f"Forgot {forgotten} tools, and every skill. The next start lists and reads them anew.")
 
 
 def _status_view(settings: Settings) -> JsonObject:
@@ -112,6 +115,12 @@ def _rows(settings: Settings, *, clear: bool = False) -> dict[str, ServerRow]:
         if clear:
             index.clear()
         return rows
+
+
+def _forget_skills(settings: Settings) -> None:
+    if settings.skill_cache.exists():
+        with Store(settings.skill_cache, SKILLS_SCHEMA, fts=settings.toolcrib.tool_search.fts) as store:
+            SkillIndex(store).clear()
 
 
 def _server_text(server: JsonObject) -> str:

@@ -5,7 +5,6 @@ Parsed by argparse, because a client waits for this start: everything else of th
 """
 
 import argparse
-import gc
 import json
 import logging
 import os
@@ -38,7 +37,6 @@ def main(argv: list[str]) -> int:
         for notice in (*settings.notices, *settings.skipped):
             print(f"toolcrib: {notice}", file=sys.stderr)
         mirror = _mirror if options.log_format == "json" else None
-        gc.freeze()
         anyio.run(_serve, settings, options.transport, mirror)
     except* ConfigError as errors:
         code = _complain(errors, EXIT_CONFIG)

@@ -3,6 +3,7 @@
 Knows where a file is looked for and in which order it is made sense of; never knows what is done with it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader
-from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.settings import Place, ServerSettings, Settings
+from toolcrib.config.skills_schema import SkillsSection
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
 
@@ -28,6 +30,12 @@ USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
 
 WORKING_DIRECTORY_FILES = ("mcp.json", ".mcp.json", *USER_FILES)
 """Names in the working directory that are worth a notice; none is ever used by itself."""
+
+PRESET = "preset:"
+"""How an entry of ``skills.skill_dirs`` begins that names another client's folders instead of a path."""
+
+_RESOURCE = re.compile(r"[A-Za-z_][\w.]+:[\w./-]+\Z")
+"""``package:resource``; a drive letter alone is no package."""
 
 _TOP_LEVEL = ("mcpServers", "toolcrib", "$schema")
 _CONTEXT = ("tenant_id", "project_id", "profile", "session_id")
@@ -73,6 +81,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
         cache_dir=_cache_dir(section, source),
         toolcrib=section,
         servers=servers,
+        place=_place(source),
         skipped=tuple(findings.skipped),
         notices=tuple(findings.notices),
         session_id=section.context.session_id,
@@ -112,9 +121,20 @@ def _section(raw: Any, environ: Mapping[str, str], findings: Findings) -> Toolcr
     except ValidationError as error:
         findings.problems += validation_problems(error, ToolcribSection, "toolcrib")
         return ToolcribSection()
-    if "skills" in section.model_fields_set:
-        findings.notices.append(Problem("toolcrib.skills", "is understood, but this release serves no skills"))
+    findings.notices += _skill_notices(section.skills)
     return section
+
+
+def _skill_notices(skills: SkillsSection) -> list[Problem]:
+    """Return what to say about settings that are understood but do less than they promise."""
+    notices: list[Problem] = []
+    if skills.summarize:
+        reason = "is not supported: skills are shortened by their structure, without a model"
+        notices.append(Problem("toolcrib.skills.summarize", reason))
+    if any(rule.action == "confirm" for rule in skills.permissions):
+        reason = "nobody is asked yet: a skill that needs a confirmation is hidden"
+        notices.append(Problem("toolcrib.skills.permissions", reason, "allow it, or leave the rule out"))
+    return notices
 
 
 def _servers(
@@ -156,13 +176,34 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
         text = getattr(part, key)
         return {} if text is None else {key: str(absolute(text, source.base, source.environ))}
 
-    search, events = section.tool_search, section.events
+    search, events, skills = section.tool_search, section.events, section.skills
+    packs = [
+        pack if _RESOURCE.match(pack.path) else pack.model_copy(update=settled(pack, "path"))
+        for pack in skills.skill_packs
+    ]
+    folders = [
+        text if text.startswith(PRESET) else str(absolute(text, source.base, source.environ))
+        for text in skills.skill_dirs
+    ]
+    found = {**settled(skills, "cache_dir"), "skill_packs": tuple(packs), "skill_dirs": tuple(folders)}
     return section.model_copy(
         update={
             **settled(section, "cache_dir"),
             "tool_search": search.model_copy(update=settled(search, "cache_dir")),
             "events": events.model_copy(update=settled(events, "file")),
+            "skills": skills.model_copy(update=found),
         }
+    )
+
+
+def _place(source: _Source) -> Place:
+    environ = source.environ
+    home, skills_root = environ.get("HOME") or environ.get("USERPROFILE"), environ.get("TOOLCRIB_SKILLS_ROOT")
+    return Place(
+        cwd=source.cwd,
+        home=Path(home) if home else None,
+        skills_root=absolute(skills_root, source.cwd, environ) if skills_root else None,
+        variables=frozenset(name for name, value in environ.items() if value),
     )
 
 

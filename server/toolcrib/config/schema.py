@@ -277,6 +277,18 @@ class LimitsSection(Section):
     """Time for one search by pattern."""
     sessions_kept_s: Seconds = 30 * 86_400
     """How long the activations of an unused session are kept."""
+    skills_per_root: Count = 10_000
+    """Skills taken from one pack or folder."""
+    skill_depth: Count = 6
+    """How deep below such a folder skills are looked for."""
+    skill_folders: Count = 2000
+    """Folders looked into below one such folder that hold no skill themselves."""
+    skill_text_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
+    """Size of one SKILL.md or file of a pack."""
+    skill_files: Count = 512
+    """Files beside one SKILL.md."""
+    skill_files_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
+    """Size of the files beside one SKILL.md together."""
 
 
 class ToolcribSection(Section):

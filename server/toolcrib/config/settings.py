@@ -15,6 +15,23 @@ from toolcrib.policy import CONTEXT_KEYS, Policy, VisibilityRule
 TOOL_CACHE = "tool_cache.db"
 """The name of the tool index in its directory."""
 
+SKILL_CACHE = "skills.db"
+"""The name of the skill index in its directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this process was started: all that the discovery of skills needs of the environment.
+
+    ``skills_root`` is ``$TOOLCRIB_SKILLS_ROOT``, which ends the walk up for repository skills (R164).
+    ``variables`` are the names of the environment variables that are set and not empty; never their values.
+    """
+
+    cwd: Path
+    home: Path | None = None
+    skills_root: Path | None = None
+    variables: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class StdioTarget:
@@ -65,7 +82,8 @@ class Settings:
 
     ``source`` names the file for people. ``servers`` are the ones to use; ``skipped`` are entries left out
     (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
-    Every path in ``toolcrib`` but those of skills is absolute.
+    Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
+    directory.
     """
 
     source: str
@@ -73,6 +91,7 @@ class Settings:
     cache_dir: Path
     toolcrib: ToolcribSection
     servers: Mapping[str, ServerSettings]
+    place: Place
     skipped: tuple[Problem, ...] = ()
     notices: tuple[Problem, ...] = ()
     session_id: str | None = None
@@ -87,6 +106,12 @@ class Settings:
     def tool_cache(self) -> Path:
         """Return the file of the tool index."""
         return self.tool_cache_dir / TOOL_CACHE
+
+    @property
+    def skill_cache(self) -> Path:
+        """Return the file of the skill index."""
+        named = self.toolcrib.skills.cache_dir
+        return (self.cache_dir if named is None else Path(named)) / SKILL_CACHE
 
     @property
     def events_file(self) -> Path:

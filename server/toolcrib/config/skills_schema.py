@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict
 
 from toolcrib.config.values import Bool, Count, Section, Str, Strings
-
-ScopeMode = Literal["project", "tenant", "global"]
+from toolcrib.model import ScopeMode
 
 
 class SkillPackConfig(Section):
@@ -40,7 +39,7 @@ class SkillPermission(Section):
     skill_name: Str | None = None
     """The skill that the rule is about; null: every skill."""
     action: Literal["deny", "allow", "confirm"]
-    """What happens: a deny beats an allow, an allow beats a confirmation."""
+    """What happens: a deny beats an allow, which beats a confirmation; nobody is asked yet, such a skill is hidden."""
 
 
 class SkillsInitialSection(Section):
@@ -81,7 +80,7 @@ class SkillsDirectoryConfig(Section):
 
 
 class SkillsSection(Section):
-    """Skills. This release accepts these keys and serves no skills yet."""
+    """Skills: which are served, to whom, and how much of them."""
 
     enabled: Bool = True
     """Serve skills."""
@@ -106,7 +105,7 @@ class SkillsSection(Section):
     skill_packs: tuple[SkillPackConfig, ...] = ()
     """Packs of curated skills."""
     skill_dirs: Strings = ()
-    """More folders to look for Agent Skills in."""
+    """More folders to look for Agent Skills in; `preset:claude` and the like name another client's own folders."""
     discover: tuple[Literal["repo", "user"], ...] = ("repo", "user")
     """Where Agent Skills are looked for: the repository, the home directory."""
     trust_project: Bool = True

@@ -4,31 +4,32 @@ Knows how matches are found, scored and ordered; never knows policies, sessions 
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from threading import Lock
-from typing import Literal
 
-from toolcrib.errors import BadRequest
 from toolcrib.index.bm25 import FIELD_COUNT, FieldedBm25
 from toolcrib.index.catalog import Catalog, Permitted, Pool
-from toolcrib.index.pattern_search import OTHER_TEXT, PatternSearch
+from toolcrib.index.pattern_search import PatternSearch, short_enough
+from toolcrib.index.scoring import (
+    CANDIDATES,
+    RANKERS_MAX,
+    Confidence,
+    Recent,
+    confidence_in,
+    covers_half,
+    note,
+    spread,
+    without_full_text,
+)
 from toolcrib.index.stemming import Stemmer
 from toolcrib.index.tools import ToolIndex
 from toolcrib.model import SIDE_EFFECTS_ORDER, SearchType, Tool
-from toolcrib.patterns import PATTERN_MAX
 from toolcrib.text import QUERY_MAX, fts_expression, query_terms, words
 
-CANDIDATES = 50
-"""How many matches of a full-text search are scored against each other, whatever the limit is (C5b)."""
-
-_RANKERS_MAX = 4
 _COVERED_FIELDS = 4
 _NO_WORDS = ("",) * FIELD_COUNT
 
-Confidence = Literal["high", "low", "none"]
 Order = Callable[[Tool], tuple[int, int, int, str]]
 
 
@@ -94,10 +95,10 @@ class Searcher:
         self._index = index
         self._order = _tie_break(preferred_namespaces)
         self._fallback = fallback
-        self._patterns = PatternSearch(index, regex_ms, clock)
+        self._patterns = PatternSearch[Tool](_names, regex_ms, clock)
+        self._texts = Recent[int, Mapping[int, Sequence[str]]](1)
         self._stem = Stemmer()
-        self._rankers: OrderedDict[Permitted, FieldedBm25] = OrderedDict()
-        self._lock = Lock()
+        self._rankers = Recent[Permitted, FieldedBm25](RANKERS_MAX)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
         """Return the best hits among what ``permitted`` holds, which is part of ``catalog``.
@@ -116,7 +117,7 @@ class Searcher:
         )
         effective = request.search_type
         if effective is SearchType.FTS and not self._index.fts:
-            effective = self._without_full_text()
+            effective = without_full_text(fallback=self._fallback)
             hits = self._by_alternation(task)
         elif effective is SearchType.FTS:
             hits = self._by_full_text(task)
@@ -129,7 +130,7 @@ class Searcher:
             hits=tuple(hits[: request.limit]),
             effective=effective,
             confidence=confidence,
-            note=_note(request, task, effective, confidence),
+            note=note("tool", request, effective, confidence, _empty_note(request, task)),
             truncated_query=len(request.query) > QUERY_MAX,
         )
 
@@ -141,11 +142,6 @@ class Searcher:
             return False
         return permitted.whole or permitted in self._rankers
 
-    def _without_full_text(self) -> SearchType:
-        if not self._fallback:
-            raise BadRequest("Full-text search is not available here; use search_type regex or exact.")
-        return SearchType.REGEX
-
     def _by_name(self, task: _Task) -> list[Scored]:
         """Exact search: the name as written, else in any case and with any separator (R50)."""
         for named in (task.catalog.spelled(task.query), task.catalog.exact(task.query)):
@@ -155,10 +151,7 @@ class Searcher:
         return []
 
     def _by_pattern(self, pattern: str, task: _Task) -> list[Scored]:
-        if len(pattern) > PATTERN_MAX:
-            raise BadRequest(f"The pattern has {len(pattern)} characters; at most {PATTERN_MAX} are allowed.")
-        found = self._patterns.search(pattern, task.pool, generation=task.catalog.generation, enough=task.limit)
-        return self._sorted([Scored(tool, score, SearchType.REGEX) for tool, score in found])
+        return self._sorted(self._matching(short_enough(pattern), task, task.limit))
 
     def _by_alternation(self, task: _Task) -> list[Scored]:
         """Search for any of the query's words as a pattern: what is left of full text without FTS5 (R33)."""
@@ -166,12 +159,19 @@ class Searcher:
         terms = query_terms(task.query)
         if not terms:
             return named
-        found = self._patterns.search(
-            "|".join(terms), task.pool, generation=task.catalog.generation, enough=task.limit + len(named)
-        )
         known = {hit.tool.row for hit in named}
-        others = [Scored(tool, score, SearchType.REGEX) for tool, score in found if tool.row not in known]
-        return named + self._sorted(others)
+        found = self._matching("|".join(terms), task, task.limit + len(named))
+        return named + self._sorted(hit for hit in found if hit.tool.row not in known)
+
+    def _matching(self, expression: str, task: _Task, enough: int) -> list[Scored]:
+        generation = task.catalog.generation
+        found = self._patterns.search(
+            expression, task.pool.tools, lambda: self._texts.get(generation, self._read_texts), enough=enough
+        )
+        return [Scored(tool, score, SearchType.REGEX) for tool, score in found]
+
+    def _read_texts(self) -> Mapping[int, Sequence[str]]:
+        return {row: (text.description, *text.tags) for row, text in self._index.texts().items()}
 
     def _by_full_text(self, task: _Task) -> list[Scored]:
         """Full-text search; a query that is a tool's name puts that tool first, outside the scores of the rest."""
@@ -184,7 +184,7 @@ class Searcher:
                 ranked = [pair for pair in best if pair[0] not in known][:CANDIDATES]
         hits = [
             Scored(task.pool.by_row[row], score, SearchType.FTS)
-            for (row, _), score in zip(ranked, _scores([relevance for _, relevance in ranked]), strict=True)
+            for (row, _), score in zip(ranked, spread([relevance for _, relevance in ranked]), strict=True)
         ]
         return named + self._sorted(hits)
 
@@ -212,19 +212,11 @@ class Searcher:
         return self._index.match(expression, count, among=pool.rows)
 
     def _ranker(self, permitted: Permitted) -> FieldedBm25:
-        with self._lock:
-            ranker = self._rankers.get(permitted)
-            if ranker is not None:
-                self._rankers.move_to_end(permitted)
-                return ranker
-        # Made without the lock, which is never held for long: searches of other callers go on meanwhile.
+        return self._rankers.get(permitted, lambda: self._made_ranker(permitted))
+
+    def _made_ranker(self, permitted: Permitted) -> FieldedBm25:
         texts = self._index.words(permitted.rows)
-        ranker = FieldedBm25([texts.get(tool.row, _NO_WORDS) for tool in permitted.tools], self._stem)
-        with self._lock:
-            self._rankers[permitted] = ranker
-            if len(self._rankers) > _RANKERS_MAX:
-                self._rankers.popitem(last=False)
-        return ranker
+        return FieldedBm25([texts.get(tool.row, _NO_WORDS) for tool in permitted.tools], self._stem)
 
     def _sorted(self, hits: Iterable[Scored]) -> list[Scored]:
         """Return hits by score, ties by R54."""
@@ -232,17 +224,17 @@ class Searcher:
 
     def _confidence(self, hits: Sequence[Scored], request: SearchRequest) -> Confidence:
         """Return how likely the first hit is what was meant: a name, or half of the query's words, is likely."""
-        if not hits:
-            return "none"
-        best = hits[0]
-        if best.match_type is SearchType.EXACT:
-            return "high"
-        if request.search_type is SearchType.REGEX:
-            return "high" if best.score > OTHER_TEXT else "low"
-        terms = query_terms(request.query)
-        texts = self._index.words([best.tool.row]).get(best.tool.row, _NO_WORDS)[:_COVERED_FIELDS]
-        there = {self._stem(word) for text in texts for word in text.split()}
-        return "high" if 2 * sum(self._stem(term) in there for term in terms) >= len(terms) else "low"
+        return confidence_in(hits, request.search_type, lambda: self._is_covered(hits[0].tool, request.query))
+
+    def _is_covered(self, tool: Tool, query: str) -> bool:
+        texts = self._index.words([tool.row]).get(tool.row, _NO_WORDS)[:_COVERED_FIELDS]
+        return covers_half(
+            {self._stem(word) for text in texts for word in text.split()}, query_terms(query), self._stem
+        )
+
+
+def _names(tool: Tool) -> tuple[str, ...]:
+    return tool.public_name, f"{tool.server}.{tool.name}", tool.name
 
 
 def _tie_break(preferred_namespaces: Sequence[str]) -> Order:
@@ -261,40 +253,11 @@ def _tie_break(preferred_namespaces: Sequence[str]) -> Order:
     return order
 
 
-def _scores(relevances: Sequence[float]) -> list[float]:
-    """Return relevances as scores: squeezed below 1, then spread from the least to the greatest (C5, R53)."""
-    squeezed = [relevance / (1 + relevance) for relevance in relevances]
-    least, greatest = min(squeezed, default=0.0), max(squeezed, default=0.0)
-    if greatest == least:
-        return [0.5] * len(squeezed)
-    return [round((value - least) / (greatest - least), 2) for value in squeezed]
-
-
-def _note(request: SearchRequest, task: _Task, effective: SearchType, confidence: Confidence) -> str | None:
-    """Return why little or nothing was found. Speaks of what the caller may see only."""
-    parts: list[str] = []
-    if len(request.query) > QUERY_MAX:
-        parts.append(f"Only the first {QUERY_MAX} characters of the query counted.")
-    if effective is not request.search_type:
-        parts.append("Full-text search is not available here; any word of the query was looked for.")
+def _empty_note(request: SearchRequest, task: _Task) -> str:
+    """Return why there was nothing to look for; the empty string where there was something."""
     if not task.permitted.tools:
-        parts.append("No tools are known.")
-    elif not task.pool.tools:
-        parts.append(_empty_pool_note(request, task.permitted))
-    elif confidence != "high":
-        parts.append(_WEAK_NOTES.get((request.search_type, confidence), ""))
-    return " ".join(filter(None, parts)) or None
-
-
-_WEAK_NOTES = {
-    (SearchType.EXACT, "none"): "No tool has this name; search_type fts finds tools by what they do.",
-    (SearchType.REGEX, "none"): "No name, description or tag matches the pattern.",
-    (SearchType.FTS, "none"): "No tool has any of these words; try other words for the same thing.",
-    (
-        SearchType.FTS,
-        "low",
-    ): "No tool has most of these words; a shorter query about one action may find better ones.",
-}
+        return "No tools are known."
+    return "" if task.pool.tools else _empty_pool_note(request, task.permitted)
 
 
 def _empty_pool_note(request: SearchRequest, permitted: Permitted) -> str:

@@ -21,8 +21,10 @@ from toolcrib.index.opening import (
     fts_tables,
     has_fts5,
     identity_of,
+    is_damage,
     open_file,
 )
+from toolcrib.index.soundness import forget_check, note_check
 
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
 
@@ -54,6 +56,7 @@ class Store:
         self.path = opened.path
         self.rebuilt = opened.reason
         self._writer = opened.connection
+        self._checked_at = opened.checked_at
         self._name = path.name
         self._identity = identity_of(opened.path) if opened.path else None
         self._lock = RLock()
@@ -79,7 +82,7 @@ class Store:
             StoreError: anything SQLite complains about.
 
         """
-        with _store_errors(self._name), self._lock:
+        with self._errors(), self._lock:
             connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -98,7 +101,7 @@ class Store:
             StoreError: anything SQLite complains about.
 
         """
-        with _store_errors(self._name), self._reader() as connection:
+        with self._errors(), self._reader() as connection:
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -110,7 +113,7 @@ class Store:
 
         Never waits: while this store is writing it is the number of before.
         """
-        with _store_errors(self._name):
+        with self._errors():
             if self._lock.acquire(blocking=False):
                 try:
                     self._data_version = int(self._writer.execute("PRAGMA data_version").fetchone()[0])
@@ -128,15 +131,35 @@ class Store:
                     check_fts(connection, table, against_content=True)
                 except sqlite3.DatabaseError as error:
                     problems.append(f"{table}: {error}")
+        if problems:
+            self._distrust_file()
         return problems
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
         with self._lock:
-            self._closed = True
+            was_closed, self._closed = self._closed, True
             readers, self._idle = self._idle, []
             for connection in (*readers, self._writer):
                 connection.close()
+        if self.path is not None and not was_closed and identity_of(self.path) == self._identity:
+            note_check(self.path, self._checked_at)
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        with _store_errors(self._name):
+            try:
+                yield
+            except sqlite3.Error as error:
+                if is_damage(error):
+                    self._distrust_file()
+                raise
+
+    def _distrust_file(self) -> None:
+        """Have the next start check the file, however short ago it was whole."""
+        self._checked_at = 0.0
+        if self.path is not None:
+            forget_check(self.path)
 
     @contextmanager
     def _reader(self) -> Generator[sqlite3.Connection]:

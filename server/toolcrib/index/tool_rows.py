@@ -148,10 +148,10 @@ def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -
 
 
 @contextmanager
-def damaged_rows() -> Generator[None]:
-    """Turn what goes wrong when a row holds something we never wrote into our error."""
+def damaged_rows(of: str = "tools") -> Generator[None]:
+    """Turn what goes wrong when a row of an index holds something we never wrote into our error."""
     try:
         yield
     except (ValueError, TypeError, KeyError) as error:
-        public = "The index of tools is damaged; `toolcrib index clear` makes it anew."
+        public = f"The index of {of} is damaged; `toolcrib index clear` makes it anew."
         raise StoreError(public, detail=f"{type(error).__name__}: {error}") from error

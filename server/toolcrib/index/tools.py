@@ -26,9 +26,7 @@ from toolcrib.index.tool_tables import (
     BM25,
     GATE_COLUMNS,
     TEXT_COLUMNS,
-    full_text_in_step,
-    merge_full_text,
-    remake_full_text,
+    TOOLS_FULL_TEXT,
 )
 from toolcrib.model import Ingest, JsonObject, Refused, Tool
 
@@ -84,11 +82,7 @@ class ToolIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        with store.read() as connection:
-            in_step = full_text_in_step(connection, fts=store.fts)
-        if not in_step:
-            with store.write() as connection:
-                remake_full_text(connection, fts=store.fts)
+        TOOLS_FULL_TEXT.keep_in_step(store)
 
     @property
     def fts(self) -> bool:
@@ -124,7 +118,7 @@ class ToolIndex:
             _note_listing(connection, ingest.server, facts, now=now, era=era)
         if self.fts and (added or updated or removed):
             with self._store.write() as connection:
-                merge_full_text(connection)
+                TOOLS_FULL_TEXT.merge(connection)
         return Changes(len(added), len(updated), len(removed))
 
     def server_rows(self) -> dict[str, ServerRow]:

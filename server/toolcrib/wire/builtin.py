@@ -4,9 +4,9 @@ Knows the words that a model reads; never knows how anything is found or called.
 """
 
 import json
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from toolcrib.config.settings import Settings
 from toolcrib.crib import Hit, SearchAnswer
@@ -15,11 +15,11 @@ from toolcrib.examples import render
 from toolcrib.index.ranking import SearchRequest
 from toolcrib.listing import side_effects_text
 from toolcrib.model import JsonObject, SearchType
+from toolcrib.wire.checking import checked, described
 
 TOOL_SEARCH, TOOL_CALL, TOOL_CALL_READ = "tool_search", "tool_call", "tool_call_read"
 _ALWAYS_LOAD = {"anthropic/alwaysLoad": True}
 _LIMIT_MAX = 20
-_Model = TypeVar("_Model", bound=BaseModel)
 
 INSTRUCTIONS = """\
 <tool_discovery>
@@ -69,6 +69,7 @@ class Builtins:
             if settings.toolcrib.gate.call_tools == "split":
                 self.definitions.append(_tool_call_read())
         self.names = frozenset(definition["name"] for definition in self.definitions)
+        self.guidance = INSTRUCTIONS if TOOL_SEARCH in self.names and settings.servers else ""
 
     def search_request(self, arguments: JsonObject) -> tuple[SearchRequest, Literal["signature", "schema"]]:
         """Check the arguments of ``tool_search``.
@@ -77,7 +78,7 @@ class Builtins:
             BadRequest: they do not fit; the text names each field.
 
         """
-        given = _checked(SearchArguments, arguments)
+        given = checked(SearchArguments, arguments)
         if given.limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
         kind = SearchType.FTS if given.search_type == "bm25" else SearchType(given.search_type)
@@ -97,14 +98,14 @@ class Builtins:
             BadRequest: they do not fit; the text names each field.
 
         """
-        return _checked(CallArguments, arguments)
+        return checked(CallArguments, arguments)
 
     def _tool_search(self) -> JsonObject:
         return {
             "name": TOOL_SEARCH,
             "title": "Find tools",
             "description": (
-                "Search the tools of all connected MCP servers, most of which are not listed. "
+                "Search the tools of all MCP servers, most of which are not listed. "
                 "One capability per query; several short queries for a task. "
                 "Returns names, signatures and how to call them.\n"
                 "Examples:\n"
@@ -115,28 +116,28 @@ class Builtins:
             "inputSchema": {
                 "type": "object",
                 "properties": {
-                    "query": _described("string", "What the tool should do, in a few words; or a regex or name"),
+                    "query": described("string", "What the tool should do, in a few words; or a regex or name"),
                     "search_type": {
-                        **_described("string", "fts: words; regex: RE2 over names and texts; exact: a name"),
+                        **described("string", "fts: words; regex: RE2 over names and texts; exact: a name"),
                         "enum": ["fts", "regex", "exact"],
                         "default": "fts",
                     },
                     "limit": {
-                        **_described("integer", "Most results"),
+                        **described("integer", "Most results"),
                         "minimum": 1,
                         "maximum": self._limit_max,
                         "default": 8,
                     },
                     "include_always_loaded": {
-                        **_described("boolean", "Also find tools that are always listed"),
+                        **described("boolean", "Also always listed tools"),
                         "default": False,
                     },
                     "detail": {
-                        **_described("string", "schema: whole input schemas"),
+                        **described("string", "schema: whole input schemas"),
                         "enum": ["signature", "schema"],
                         "default": "signature",
                     },
-                    "server": _described("string", "Only this server's tools"),
+                    "server": described("string", "Only this server"),
                 },
                 "required": ["query"],
             },
@@ -180,15 +181,11 @@ def _call_schema() -> JsonObject:
     return {
         "type": "object",
         "properties": {
-            "name": _described("string", "Name from tool_search"),
-            "arguments": {**_described("object", "The tool's arguments"), "default": {}},
+            "name": described("string", "Name from tool_search"),
+            "arguments": {**described("object", "The tool's arguments"), "default": {}},
         },
         "required": ["name"],
     }
-
-
-def _described(kind: str, description: str) -> JsonObject:
-    return {"type": kind, "description": description}
 
 
 _SEARCH_OUTPUT: JsonObject = {
@@ -293,14 +290,3 @@ def _hit_text(hit: Hit) -> str:
         line += f"\n  schema: {json.dumps(hit.input_schema, ensure_ascii=False, separators=(',', ':'))}"
     block = render(hit.examples, include_descriptions=True)
     return f"{line}\n{block}" if block else line
-
-
-def _checked(model: type[_Model], arguments: JsonObject) -> _Model:
-    try:
-        return model.model_validate(arguments)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
-        )
-        known = ", ".join(model.model_fields)
-        raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None

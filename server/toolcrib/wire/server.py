@@ -26,19 +26,23 @@ from pydantic import ValidationError
 from toolcrib import __version__
 from toolcrib.config.schema import Listing
 from toolcrib.crib import Crib, ToolCall
-from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownTool
+from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownSkill, UnknownTool
 from toolcrib.gate import Session
 from toolcrib.indexing import CatalogChange
 from toolcrib.json_values import as_object
 from toolcrib.model import JsonObject
 from toolcrib.results import failure, meta_for_next_hop
-from toolcrib.wire.builtin import INSTRUCTIONS, TOOL_CALL_READ, TOOL_SEARCH, Builtins, search_result
+from toolcrib.wire.builtin import TOOL_CALL_READ, TOOL_SEARCH, Builtins, search_result
 from toolcrib.wire.envelope import call_result, list_result
 from toolcrib.wire.sessions import Context, Sessions, is_modern
+from toolcrib.wire.skill_wire import SkillWire
 
 _log = logging.getLogger(__name__)
 _ANNOUNCE_S = 1.0
 _PASSED_ON = ("inputResponses", "requestState")
+_GREETINGS = ("initialize", "server/discover")
+_INSTRUCTIONS_BYTES = 2048
+"""Hosts cut longer instructions."""
 
 
 class _Server(Server[Any]):
@@ -63,24 +67,39 @@ class _Listeners:
     handler: ListenHandler
 
 
-class Wire:
-    """Answers requests with a :class:`Crib`. Make one with :func:`open_wire`."""
+@dataclass(frozen=True, slots=True)
+class WireParts:
+    """What requests are answered with. ``skills`` is None where they are switched off."""
 
-    def __init__(self, crib: Crib, builtins: Builtins, sessions: Sessions, listing: Listing, tasks: TaskGroup) -> None:
-        self._crib, self._builtins, self._sessions, self._tasks = crib, builtins, sessions, tasks
-        self._refuses_modern = listing == "dynamic"
+    crib: Crib
+    builtins: Builtins
+    sessions: Sessions
+    listing: Listing
+    skills: SkillWire | None = None
+
+
+class Wire:
+    """Answers requests with a :class:`Crib` and its skills. Make one with :func:`open_wire`."""
+
+    def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
+        self._crib, self._builtins, self._sessions, self._skills = (
+            parts.crib, parts.builtins, parts.sessions, parts.skills,
+        )  # fmt: skip
+        self._tasks = tasks
+        self._refuses_modern = parts.listing == "dynamic"
         self._listeners: dict[tuple[int, ...], _Listeners] = {}
         self.server = _Server(
             "toolcrib",
             version=__version__,
             title="toolcrib",
-            instructions=INSTRUCTIONS if TOOL_SEARCH in builtins.names else None,
             get_tool_input_schema=self._listed_schema,
             on_list_tools=_answered_above,
             on_call_tool=_answered_above,
             on_subscriptions_listen=self._listen,
         )
         self.server.middleware = [self._answer]
+        if self._skills:
+            self._skills.register(self.server)
 
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer tool requests here, past the SDK's shaping of results; leave the rest to the SDK."""
@@ -93,20 +112,34 @@ class Wire:
                 return await self._list_tools(ctx)
             if ctx.method == "tools/call" and _is_open(ctx):
                 return await self._call_tool(ctx)
+            if ctx.method in _GREETINGS:
+                return await self._with_instructions(as_object(await call_next(ctx)))
             return await call_next(ctx)
         except (MCPError, ValidationError):
             raise
-        except UnknownTool as error:
+        except (UnknownTool, UnknownSkill, BadRequest) as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
             raise MCPError(code=error.code, message=str(error), data=error.data) from None
         except Exception as error:  # barrier: a request; no exception text of ours ever reaches a client
             raise _internal(error, ctx.method) from None
 
+    async def _with_instructions(self, result: JsonObject) -> JsonObject:
+        """Return the result of a greeting with what a model is told first, which depends on who is asking."""
+        parts = [self._builtins.guidance] if self._builtins.guidance else []
+        if self._skills:
+            room = _INSTRUCTIONS_BYTES - sum(len(part.encode()) + 1 for part in parts)
+            parts.append(await self._skills.guidance(self._sessions.keeping_nothing(), room))
+            for kind in ("resources", "prompts"):
+                result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
+        return {**result, "instructions": "\n".join(parts)} if parts else result
+
     async def _list_tools(self, context: Context) -> JsonObject:
         session = self._sessions.of(context)
         downstream_tools = await self._crib.list_tools(session)
-        return list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
+        skill_tools = self._skills.definitions if self._skills else []
+        own = [*self._builtins.definitions, *skill_tools]
+        return list_result([*own, *downstream_tools], self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}
@@ -119,11 +152,13 @@ class Wire:
         session = self._sessions.of(context)
         try:
             result = await self._run(context, session, name, as_object(arguments))
-        except BadRequest as error:
+        except (BadRequest, UnknownSkill) as error:
             result = failure(str(error))
         return call_result(result, self._server_info(context))
 
     async def _run(self, context: Context, session: Session, name: str, arguments: JsonObject) -> JsonObject:
+        if self._skills and name in self._skills.names:
+            return await self._skills.call(session, name, arguments)
         if name not in self._builtins.names:
             return await self._crib.call_listed(session, _tool_call(context, name, arguments))
         if name == TOOL_SEARCH:
@@ -182,11 +217,11 @@ async def _tell(announce: Callable[[], Awaitable[None]]) -> None:
 
 
 @asynccontextmanager
-async def open_wire(crib: Crib, builtins: Builtins, sessions: Sessions, listing: Listing) -> AsyncGenerator[Wire]:
+async def open_wire(parts: WireParts) -> AsyncGenerator[Wire]:
     """Open the protocol side of a crib; its server can be run on any transport meanwhile."""
     async with anyio.create_task_group() as tasks:
-        wire = Wire(crib, builtins, sessions, listing, tasks)
-        crib.indexer.subscribe(wire.on_catalog_change)
+        wire = Wire(parts, tasks)
+        parts.crib.indexer.subscribe(wire.on_catalog_change)
         yield wire
         tasks.cancel_scope.cancel()
 

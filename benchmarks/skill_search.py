@@ -1,0 +1,202 @@
+"""One skill search in process over a folder of real skills, beside SQLite's plain full-text query in the same file.
+
+For speed the skills are copied as often as needed, each copy with a name and a body of its own. For quality, where
+queries are given, they are one JSON object a line: `query`, and `gold`, the names of the skills that answer it.
+"""
+
+import gc
+import json
+import sqlite3
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from measuring import Finding, Target, interleaved, median, options, percentile, say, show
+from toolcrib.index.bm25 import FieldedBm25
+from toolcrib.index.skill_ranking import FIELDS, SkillQuery, SkillSearcher
+from toolcrib.index.skill_rows import SHORT_FIELDS
+from toolcrib.index.skill_shelf import Shelf
+from toolcrib.index.skill_tables import SKILLS_SCHEMA
+from toolcrib.index.skills import SkillIndex
+from toolcrib.index.stemming import Stemmer
+from toolcrib.index.store import Store
+from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
+from toolcrib.skills.agent_skill import read_agent_skill
+from toolcrib.skills.identity import skill_id
+from toolcrib.text import fts_expression, query_terms
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "skills-dev"
+SEARCH_TARGETS_MS = {600: Target(3), 5000: Target(10)}
+FIRST_TARGETS_MS = {600: Target(300)}
+MISSED = Target(0.27)
+PATTERNS = ("^azure", "review|refactor", "pdf", "test.*driven", "(deploy|release)-")
+PLAIN = "SELECT rowid FROM skills_fts WHERE skills_fts MATCH ? ORDER BY bm25(skills_fts) LIMIT 10"
+DEPTHS = (1, 3, 8)
+FOUND_MAX = 10
+ROOT = "corpus"
+
+
+def read_corpus(folder: Path) -> list[SkillText]:
+    paths = sorted(folder.rglob("SKILL.md"))
+    read = (read_agent_skill(path.read_bytes(), folder_name=path.parent.name, path=path.name) for path in paths)
+    return [text for text, _ in read if text is not None]
+
+
+def copies(texts: Sequence[SkillText]) -> Iterator[SkillText]:
+    """Yield the skills, and then copies without end: each with the body of another, so that no two are alike."""
+    yield from texts
+    turn = 0
+    while True:
+        turn += 1
+        for place, text in enumerate(texts):
+            body = texts[(place + 7 * turn) % len(texts)].body
+            hashed = f"{text.content_hash}-{turn}"
+            yield replace(text, name=f"{text.name}-{turn}", body=body, content_hash=hashed)
+
+
+def as_file(number: int, text: SkillText) -> SkillFile:
+    folder = f"{number:05}"
+    scope = SkillScope("global")
+    record = SkillRecord(
+        id=skill_id(scope, ROOT, folder),
+        text=text,
+        source=ROOT,
+        folder=folder,
+        path=f"{folder}/SKILL.md",
+        origin=SkillOrigin.DIR,
+        origin_ref="",
+        scope=scope,
+        is_pinned=False,
+        is_conforming=True,
+    )
+    return SkillFile(record.path, FileMark(1, 1, ""), (record,), ())
+
+
+@contextmanager
+def indexed(path: Path, texts: Sequence[SkillText]) -> Iterator[tuple[SkillIndex, Shelf]]:
+    with Store(path, SKILLS_SCHEMA) as store:
+        index = SkillIndex(store)
+        index.apply(ROOT, [as_file(number, text) for number, text in enumerate(texts)], (), now=time.time())
+        yield index, Shelf(index.load({ROOT: ROOT}, None, None))
+
+
+def milliseconds(work: Callable[..., object], *given: object) -> float:
+    began = time.perf_counter()
+    work(*given)
+    return (time.perf_counter() - began) * 1000
+
+
+def each_query(queries: Sequence[str], search: Callable[[str], object]) -> Callable[[], list[float]]:
+    """Return a round: the milliseconds that each query takes."""
+    return lambda: [milliseconds(search, query) for query in queries]
+
+
+def measure_speed(given: Namespace, path: Path, texts: Sequence[SkillText], queries: Sequence[str]) -> list[Finding]:
+    size = len(texts)
+    with indexed(path, texts) as (index, shelf), closing(sqlite3.connect(path)) as connection:
+        firsts = [
+            milliseconds(lambda: SkillSearcher(index).search(SkillQuery("warm"), shelf)) for _ in range(given.repeat)
+        ]
+        searcher = SkillSearcher(index)
+        cases = {
+            "words": each_query(queries, lambda query: searcher.search(SkillQuery(query), shelf)),
+            "pattern": each_query(PATTERNS, lambda query: searcher.search(SkillQuery(query, SearchType.REGEX), shelf)),
+            "plain": each_query(queries, lambda query: plain(connection, query)),
+        }
+        interleaved(1, cases)  # what is worked out once is worked out now
+        gc.freeze()  # as the product does when it has started
+        rounds = interleaved(given.repeat, cases)
+    found = [
+        Finding(f"{size:,} skills, first search", "ms", median(firsts), target=FIRST_TARGETS_MS.get(size)),
+    ]
+    for name in ("words", "pattern"):
+        for share in (0.5, 0.95):
+            taken, base = (median([percentile(each, share) for each in rounds[case]]) for case in (name, "plain"))
+            target = SEARCH_TARGETS_MS.get(size) if share == 0.95 and name == "words" else None
+            baseline = (base, "plain FTS5") if name == "words" else (None, "")
+            found.append(Finding(f"{size:,} skills, {name}, p{share * 100:g}", "ms", taken, *baseline, target))
+    return found
+
+
+def plain(connection: sqlite3.Connection, query: str) -> list[int]:
+    """Return the rows that FTS5 finds by the same words, in the order of its own bm25()."""
+    return [row[0] for row in connection.execute(PLAIN, (fts_expression(query_terms(query)),))]
+
+
+def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tuple[str, set[str]]]) -> list[Finding]:
+    with indexed(path, texts) as (index, shelf), closing(sqlite3.connect(path)) as connection:
+        searcher = SkillSearcher(index)
+        names = {skill.row: skill.name for skill in shelf.everything}
+        stems = index.stems(names)
+        short = [stems[skill.row][:SHORT_FIELDS] for skill in shelf.skills]
+        bodiless = FieldedBm25(short, Stemmer(), FIELDS[:SHORT_FIELDS])
+
+        def with_body(query: str) -> list[str]:
+            return [hit.skill.name for hit in searcher.search(SkillQuery(query, limit=FOUND_MAX), shelf).hits]
+
+        def without_body(query: str) -> list[str]:
+            scores = bodiless.scores(query_terms(query))
+            return [shelf.skills[number].name for number in sorted(scores, key=lambda number: -scores[number])]
+
+        ways = (with_body, without_body, lambda query: [names[row] for row in plain(connection, query)])
+        ranks = [[first_of(way(query), gold) for query, gold in cases] for way in ways]
+    found: list[Finding] = []
+    for place, label in enumerate(("", " without bodies")):
+        for depth in DEPTHS:
+            ours, base = hit_share(ranks[place], depth), hit_share(ranks[-1], depth)
+            found.append(Finding(f"hit@{depth}{label}", "of 1", ours, base, "plain FTS5"))
+        ours, base = reciprocal_rank(ranks[place]), reciprocal_rank(ranks[-1])
+        found.append(Finding(f"mean reciprocal rank{label}", "", ours, base, "plain FTS5"))
+    missed = [1 - hit_share(ranks[place], DEPTHS[-1]) for place in (0, -1)]
+    return [*found, Finding(f"missed in the first {DEPTHS[-1]}", "of 1", *missed, "plain FTS5", MISSED)]
+
+
+def first_of(names: Sequence[str], gold: set[str]) -> int | None:
+    """Return the rank of the first name that is right, from 1."""
+    return next((rank for rank, name in enumerate(names[:FOUND_MAX], 1) if name in gold), None)
+
+
+def hit_share(ranks: Sequence[int | None], depth: int) -> float:
+    return sum(rank is not None and rank <= depth for rank in ranks) / len(ranks)
+
+
+def reciprocal_rank(ranks: Sequence[int | None]) -> float:
+    return sum(1 / rank for rank in ranks if rank is not None) / len(ranks)
+
+
+def measure(given: Namespace, folder: Path) -> None:
+    texts = read_corpus(given.corpus)
+    lines = [json.loads(line) for line in given.queries.read_text(encoding="utf-8").splitlines()]
+    cases = [(line["query"], set(line["gold"])) for line in lines if line["gold"]]
+    say(f"{len(texts)} skills, {len(cases)} queries that have an answer")
+    found = measure_quality(folder / "quality.db", texts, cases)
+    for size in given.sizes:
+        say(f"indexing {size:,} skills ...")
+        chosen = list(islice(copies(texts), size))
+        found += measure_speed(given, folder / f"{size}.db", chosen, [query for query, _ in cases])
+    show(found, f"copied as often as needed; medians of {given.repeat} rounds", as_json=given.json)
+
+
+def main() -> None:
+    parser = options(__doc__, repeat=5)
+    parser.add_argument(
+        "--corpus", type=Path, default=SHARED / "corpus", metavar="DIR", help="folder with SKILL.md files"
+    )
+    parser.add_argument(
+        "--queries", type=Path, default=SHARED / "queries.jsonl", metavar="FILE", help="queries, a line each"
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[600, 5000], metavar="N", help="numbers of skills")
+    given = parser.parse_args()
+    if not (given.corpus.is_dir() and given.queries.is_file()):
+        parser.error("no skills or queries there; name them with --corpus and --queries")
+    with tempfile.TemporaryDirectory() as folder:
+        measure(given, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

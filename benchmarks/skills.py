@@ -1,0 +1,146 @@
+"""A folder of real skills: how many load, what reading them costs, and what they add to a start of `toolcrib serve`.
+
+A start with skills that are indexed already is measured beside one with `skills.enabled: false`, over stdio, until the
+answers to `initialize`, whose instructions name skills, and to `tools/list` have arrived.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from measuring import Finding, Target, interleaved, median, options, say, show
+from raw_client import RawClient
+from toolcrib.config.loading import load
+from toolcrib.config.settings import Settings
+from toolcrib.index.skill_tables import SKILLS_SCHEMA
+from toolcrib.index.skills import SkillIndex
+from toolcrib.index.store import Store
+from toolcrib.model import SkillFile
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.roots import Root, find_roots
+from toolcrib.skills.scanning import ROOT_ITSELF, scan
+
+CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
+LEFT_OUT = Target(0.02)
+COLD = Target(3000)
+WARM = Target(50, "difference")
+
+
+def write_config(folder: Path, name: str, skills: dict) -> Path:
+    """Write a config without servers, and with a cache of its own, in ``folder``; return its path."""
+    section = {"cache_dir": str(folder / f"cache-{name}"), "skills": {"discover": [], **skills}}
+    config = folder / f"{name}.json"
+    config.write_text(json.dumps({"toolcrib": section}), encoding="utf-8")
+    return config
+
+
+def command(config: Path) -> list[str]:
+    return [sys.executable, "-m", "toolcrib", "serve", "--config", str(config)]
+
+
+def measure_loading(root: Root, settings: Settings) -> tuple[list[Finding], list[str]]:
+    """Return the shares of files that do not load, leniently and strictly, and the reasons of the former."""
+    lenient, strict = (_read(each, settings) for each in (root, replace(root, is_strict=True)))
+    shares = [sum(not file.records for file in files) / len(files) for files in (lenient, strict)]
+    codes = Counter(_reason(file) for file in lenient if not file.records)
+    reasons = [f"{count} left out: {code}" for code, count in codes.most_common()]
+    found = Finding("left out", "of 1", shares[0], shares[1], "that break a rule of the format", LEFT_OUT)
+    return [found], [f"{len(lenient)} files", *reasons]
+
+
+def _read(root: Root, settings: Settings) -> list[SkillFile]:
+    found = scan(root, {}, settings.toolcrib.limits)
+    return [file for file in found.changed if file.path != ROOT_ITSELF]
+
+
+def _reason(file: SkillFile) -> str:
+    return next(problem.code for problem in file.problems if problem.level == "error")
+
+
+def refresh(settings: Settings) -> float:
+    """Bring the index in step with all files; return the milliseconds from opening it to being able to list skills."""
+    began = time.perf_counter()
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
+        catalog = SkillCatalog(settings, SkillIndex(store), time.time)
+        catalog.refresh(threading.Event())
+        return (time.perf_counter() - began) * 1000
+
+
+def measure_indexing(given: Namespace, folder: Path, corpus: Path) -> list[Finding]:
+    cold: list[float] = []
+    warm: list[float] = []
+    for number in range(given.repeat):
+        settings = settings_of(write_config(folder, f"index-{number}", {"skill_dirs": [str(corpus)]}))
+        cold.append(refresh(settings))
+        warm.append(refresh(settings))
+    return [
+        Finding("index made anew", "ms", median(cold), target=COLD),
+        Finding("index found as it should be", "ms", median(warm), median(cold), "made anew"),
+    ]
+
+
+def started(config: Path) -> tuple[float, float]:
+    """Start toolcrib; return the milliseconds until it has been greeted, and until its list has arrived."""
+    began = time.perf_counter()
+    with RawClient(command(config)) as client:
+        client.open()
+        greeted = time.perf_counter()
+        client.request("tools/list", {})
+        return (greeted - began) * 1000, (time.perf_counter() - began) * 1000
+
+
+def measure_starts(given: Namespace, folder: Path, corpus: Path) -> tuple[list[Finding], str]:
+    with_skills = write_config(folder, "with", {"skill_dirs": [str(corpus)]})
+    without = write_config(folder, "without", {"enabled": False})
+    first = started(with_skills)[0]
+    started(without)
+    before = state_of(settings_of(with_skills).skill_cache)
+    runs = interleaved(given.repeat, {"with": lambda: started(with_skills), "without": lambda: started(without)})
+    wrote = "nothing" if state_of(settings_of(with_skills).skill_cache) == before else "to the index"
+    found = [Finding("first start to initialize", "ms", first, median([run[0] for run in runs["without"]]), "without")]
+    for place, what in enumerate(("warm start to initialize", "warm start to tools/list")):
+        ours, base = (median([run[place] for run in runs[case]]) for case in ("with", "without"))
+        found.append(Finding(what, "ms", ours, base, "without skills", WARM))
+    return found, f"warm starts wrote {wrote}"
+
+
+def state_of(index: Path) -> Sequence[tuple[str, int, int]]:
+    """Return what tells whether an index has been written to."""
+    files = (index, index.with_name(f"{index.name}-checked"))
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
+
+
+def settings_of(config: Path) -> Settings:
+    return load(config, os.environ, config.parent)
+
+
+def measure(given: Namespace, folder: Path) -> None:
+    settings = settings_of(write_config(folder, "reading", {"core_pack": False, "skill_dirs": [str(given.corpus)]}))
+    found, notes = measure_loading(find_roots(settings).roots[0], settings)
+    say("indexing ...")
+    found += measure_indexing(given, folder, given.corpus)
+    say("starting ...")
+    starts, note = measure_starts(given, folder, given.corpus)
+    show([*found, *starts], *notes, note, f"medians of {given.repeat} rounds", as_json=given.json)
+
+
+def main() -> None:
+    parser = options(__doc__, repeat=9)
+    parser.add_argument("--corpus", type=Path, default=CORPUS, metavar="DIR", help="folder with SKILL.md files")
+    given = parser.parse_args()
+    if not given.corpus.is_dir():
+        parser.error("no skills there; name a folder with --corpus")
+    with tempfile.TemporaryDirectory() as folder:
+        measure(given, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""``toolcrib skills``: a person looks at skills as agents see them, checks files, and switches skills on and off.
+
+Knows how skills are shown in a terminal; never knows how they are found, read or hidden.
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from toolcrib.cli.in_process import with_library
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.config.schema import LimitsSection
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
+from toolcrib.text import truncate
+
+if TYPE_CHECKING:
+    from toolcrib.gate import Session
+    from toolcrib.model import Skill
+    from toolcrib.skills.library import Library
+    from toolcrib.skills.requests import GetAnswer, Overview
+
+_Answer = TypeVar("_Answer")
+_TRIGGER_MAX = 100
+
+commands = typer.Typer(help="Look after skills.", no_args_is_help=True)
+
+
+@commands.command("list")
+def list_skills(
+    source: Annotated[str | None, typer.Option(help="Only this source's skills.")] = None,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Also skills that nobody is shown, and why.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List every skill that agents can get, and every file that could not be loaded."""
+    from toolcrib.skills.overviews import Overviews
+
+    overview = _with_skills(config, lambda library, session: Overviews(library).overview(session))
+    _require_source(overview, source)
+    if as_json:
+        print_json(_overview_json(overview, source))
+        return
+    for skill in overview.skills:
+        if source in (None, skill.skill.source):
+            print_text(f"{skill.name}  [{skill.skill.source}]  {truncate(skill.trigger, _TRIGGER_MAX)}".rstrip())
+    if hidden:
+        for skill, reason in overview.withheld:
+            print_text(f"{skill.name}  [{skill.source}]  hidden: {reason}")
+    _print_footer(overview)
+
+
+@commands.command()
+def search(  # noqa: PLR0913, PLR0917 - one parameter an option
+    query: Annotated[str, typer.Argument(help="What you want to do; or a pattern, or a name.")],
+    kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
+    task_type: Annotated[TaskType | None, typer.Option(help="Only skills of this kind.")] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find skills, as the tool skill_search does it for an agent."""
+    from toolcrib.index.skill_ranking import SkillQuery
+    from toolcrib.wire.skill_answers import search_result
+
+    request = SkillQuery(query, kind, limit, task_type)
+    answer = _with_skills(config, lambda library, session: library.search(session, request))
+    if as_json:
+        print_json(search_result(answer)["structuredContent"])
+        return
+    for hit in answer.hits:
+        print_text(f"{hit.score:.2f}  {hit.name}  [{hit.skill.source}]\n      {hit.trigger}")
+    if not answer.hits:
+        print_text("Nothing found.")
+    if answer.note:
+        print_text(answer.note)
+
+
+@commands.command()
+def show(
+    name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
+    max_tokens: Annotated[int, typer.Option(min=200, max=6000, help="Within how many tokens.")] = 1500,
+    raw: Annotated[bool, typer.Option("--raw", help="The text as its author wrote it.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a skill as the tool skill_get gives it to an agent."""
+    from toolcrib.skills.requests import GetRequest
+    from toolcrib.wire.skill_answers import get_result
+
+    request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
+    answer = _with_skills(config, lambda library, session: library.get(session, request))
+    if as_json:
+        print_json(get_result(answer, request)["structuredContent"])
+    else:
+        print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
+    if not answer.skills:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@commands.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="A SKILL.md, a pack's file, or a folder with such files.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Check skill files by every rule of their format."""
+    from toolcrib.skills.checking import check as check_files
+
+    checked = check_files(path, LimitsSection())
+    if as_json:
+        problems = [_problem_json(problem) for problem in checked.problems]
+        print_json({"ok": not checked.errors, "files": checked.files, "skills": checked.skills, "problems": problems})
+    else:
+        for problem in checked.problems:
+            print_text(_problem_text(problem, checked.folder))
+        counts = (len(checked.files), "file"), (len(checked.skills), "skill"), (checked.errors, "error")
+        print_text(", ".join(_counted(number, what) for number, what in counts))
+    if checked.errors:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@commands.command()
+def enable(
+    name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Offer a skill again that was disabled."""
+    _switch(name, config, enabled=True, as_json=as_json)
+
+
+@commands.command()
+def disable(
+    name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hide a skill from every agent until it is enabled again."""
+    _switch(name, config, enabled=False, as_json=as_json)
+
+
+def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> None:
+    from toolcrib.skills.overviews import Overviews
+
+    async def switch(library: "Library", session: "Session") -> "tuple[Skill, str | None]":
+        skill = await library.switch(session, name, enabled=enabled)
+        overview = await Overviews(library).overview(session)
+        return skill, next((reason for each, reason in overview.withheld if each.id == skill.id), None)
+
+    skill, reason = _with_skills(config, switch)
+    if as_json:
+        print_json({"name": skill.name, "source": skill.source, "enabled": enabled, "hidden": reason})
+        return
+    print_text(f"{skill.name} [{skill.source}] is {'enabled' if enabled else 'disabled'}.")
+    if enabled and reason:
+        print_text(f"It is still hidden: {reason}", error=True)
+
+
+def _with_skills(config: Path | None, use: "Callable[[Library, Session], Awaitable[_Answer]]") -> _Answer:
+    if not load_settings(config).toolcrib.skills.enabled:
+        raise BadRequest("Skills are switched off: set toolcrib.skills.enabled to true in the config.")
+    return with_library(config, use)
+
+
+def _require_source(overview: "Overview", source: str | None) -> None:
+    every = (*(each.skill for each in overview.skills), *(skill for skill, _reason in overview.withheld))
+    sources = sorted({skill.source for skill in every})
+    if source is not None and source not in sources:
+        raise BadRequest(f"No skill comes from {source}. There are skills from: {', '.join(sources) or 'nowhere'}")
+
+
+def _print_footer(overview: "Overview") -> None:
+    """Print to stderr what is not in the list, and why."""
+    print_text(f"{_counted(len(overview.skills), 'skill')}, {overview.changed} of them new or changed", error=True)
+    for found in overview.errors:
+        print_text(f"not loaded: {found.place}: {found.message}", error=True)
+    if overview.untrusted:
+        count = _counted(overview.untrusted, "skill")
+        print_text(f"hidden: {count} of the repository, because skills.trust_project is false", error=True)
+    if overview.withheld:
+        print_text(f"hidden: {_counted(len(overview.withheld), 'skill')}; --hidden shows which and why", error=True)
+
+
+def _missing_text(answer: "GetAnswer") -> str:
+    """Return what to do about names that no skill has, or several."""
+    lines = [f"Error: Not found: {name}. `toolcrib skills search` finds skills." for name in answer.not_found]
+    lines += [
+        f"Error: Several skills are called {name}; show one of: {', '.join(names)}"
+        for name, names in answer.ambiguous.items()
+    ]
+    return "\n".join(lines)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _overview_json(overview: "Overview", source: str | None) -> JsonObject:
+    return {
+        "skills": [
+            {"name": each.name, "source": each.skill.source, "id": each.skill.id, "trigger": each.trigger}
+            for each in overview.skills
+            if source in (None, each.skill.source)
+        ],
+        "hidden": [
+            {"name": skill.name, "source": skill.source, "reason": reason} for skill, reason in overview.withheld
+        ],
+        "untrusted": overview.untrusted,
+        "errors": [found.as_json for found in overview.errors],
+    }
+
+
+def _problem_json(problem: SkillProblem) -> JsonObject:
+    return {
+        "path": problem.path,
+        "line": problem.line,
+        "level": problem.level,
+        "code": problem.code,
+        "message": problem.message,
+    }
+
+
+def _problem_text(problem: SkillProblem, folder: Path) -> str:
+    line = f":{problem.line}" if problem.line else ""
+    return f"{folder / problem.path}{line}: {problem.level}: {problem.message} ({problem.code})"

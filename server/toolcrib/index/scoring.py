@@ -1,0 +1,142 @@
+"""What the searches for tools and for skills have in common: scores, how sure they are, and what they say about it.
+
+Knows numbers, words and search types; never knows what is searched or who may see it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Sequence
+from threading import Lock
+from typing import Generic, Literal, Protocol, TypeVar
+
+from toolcrib.errors import BadRequest
+from toolcrib.index.pattern_search import OTHER_TEXT
+from toolcrib.model import SearchType
+from toolcrib.text import QUERY_MAX
+
+CANDIDATES = 50
+"""How many matches of a full-text search are scored against each other, whatever the limit is (C5b)."""
+
+RANKERS_MAX = 4
+"""How many rankers are kept, one for each set of rows that somebody may see."""
+
+Confidence = Literal["high", "low", "none"]
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+class Asked(Protocol):
+    """The part of a search that decides what is said about its result."""
+
+    @property
+    def query(self) -> str:
+        """The words, name or pattern."""
+        ...
+
+    @property
+    def search_type(self) -> SearchType:
+        """How it is to be read."""
+        ...
+
+
+class Hit(Protocol):
+    """The part of a hit that tells how sure it is."""
+
+    @property
+    def score(self) -> float:
+        """In [0, 1], higher is better."""
+        ...
+
+    @property
+    def match_type(self) -> SearchType:
+        """How it was found; exact means by its name."""
+        ...
+
+
+def spread(relevances: Sequence[float]) -> list[float]:
+    """Return relevances as scores: squeezed below 1, then spread from the least to the greatest (C5, R53)."""
+    squeezed = [relevance / (1 + relevance) for relevance in relevances]
+    least, greatest = min(squeezed, default=0.0), max(squeezed, default=0.0)
+    if greatest == least:
+        return [0.5] * len(squeezed)
+    return [round((value - least) / (greatest - least), 2) for value in squeezed]
+
+
+def confidence_in(hits: Sequence[Hit], asked: SearchType, covered: Callable[[], bool]) -> Confidence:
+    """Return how likely the first hit is what was meant; ``covered`` tells whether it has most of the words."""
+    if not hits:
+        return "none"
+    if hits[0].match_type is SearchType.EXACT:
+        return "high"
+    is_likely = hits[0].score > OTHER_TEXT if asked is SearchType.REGEX else covered()
+    return "high" if is_likely else "low"
+
+
+def covers_half(stems: Collection[str], terms: Sequence[str], stem: Callable[[str], str]) -> bool:
+    """Return whether half of ``terms`` are among ``stems``."""
+    return 2 * sum(stem(term) in stems for term in terms) >= len(terms)
+
+
+def without_full_text(*, fallback: bool) -> SearchType:
+    """Return what is done instead of a full-text search where there is no FTS5 (R70).
+
+    Raises:
+        BadRequest: nothing is.
+
+    """
+    if not fallback:
+        raise BadRequest("Full-text search is not available here; use search_type regex or exact.")
+    return SearchType.REGEX
+
+
+def note(noun: str, asked: Asked, effective: SearchType, confidence: Confidence, empty: str) -> str | None:
+    """Return why little or nothing was found, in words about a ``noun``; ``empty`` says that there was nothing to find.
+
+    Speaks of what the caller may see only.
+    """
+    parts: list[str] = []
+    if len(asked.query) > QUERY_MAX:
+        parts.append(f"Only the first {QUERY_MAX} characters of the query counted.")
+    if effective is not asked.search_type:
+        parts.append("Full-text search is not available here; any word of the query was looked for.")
+    if empty:
+        parts.append(empty)
+    elif confidence != "high":
+        parts.append(_WEAK_NOTES.get((asked.search_type, confidence), "").format(noun=noun))
+    return " ".join(filter(None, parts)) or None
+
+
+_WEAK_NOTES = {
+    (SearchType.EXACT, "none"): "No {noun} has this name; search_type fts finds {noun}s by what they do.",
+    (SearchType.REGEX, "none"): "No name, description or tag matches the pattern.",
+    (SearchType.FTS, "none"): "No {noun} has any of these words; try other words for the same thing.",
+    (
+        SearchType.FTS,
+        "low",
+    ): "No {noun} has most of these words; a shorter query about one action may find better ones.",
+}
+
+
+class Recent(Generic[_Key, _Value]):
+    """A few values that take long to make; of more than ``most`` the least recently used is forgotten."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._lock = Lock()
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._values
+
+    def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
+        """Return the value of ``key``. It is made without the lock: other searches go on meanwhile."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value

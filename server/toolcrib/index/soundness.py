@@ -1,0 +1,52 @@
+"""A note beside a large database file that says when it was last found whole, so that not every start looks.
+
+Knows sizes and times of files; never knows SQLite or what a file holds.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+_ALWAYS_CHECKED_BYTES = 1 << 20
+"""A smaller file is checked in a millisecond, and needs no note."""
+
+_CHECK_EVERY_S = 86400.0
+
+
+def last_check(path: Path, now: float) -> float | None:
+    """Return when the file was found whole, if that is less than a day ago and the file is the same ever since.
+
+    The same is: nothing but a store that closed it in good order has written to it. Both times are in seconds since
+    the epoch.
+    """
+    try:
+        checked_at, noted = _note_of(path).read_text(encoding="ascii").split("\n", 1)
+        is_recent = 0 <= now - float(checked_at) < _CHECK_EVERY_S
+        return float(checked_at) if is_recent and noted == _state(path) else None
+    except (OSError, ValueError):
+        return None
+
+
+def note_check(path: Path, checked_at: float) -> None:
+    """Note that the file as it is now comes from one found whole at ``checked_at``; does nothing for a small file."""
+    with suppress(OSError, ValueError):  # then the next start looks again
+        if path.stat().st_size < _ALWAYS_CHECKED_BYTES:
+            return
+        note, text = _note_of(path), f"{checked_at!r}\n{_state(path)}"
+        if not note.exists() or note.read_text(encoding="ascii") != text:
+            note.touch(mode=0o600)
+            note.write_text(text, encoding="ascii")
+
+
+def forget_check(path: Path) -> None:
+    """Have the next start look at the file, whatever was noted."""
+    with suppress(OSError):
+        _note_of(path).unlink(missing_ok=True)
+
+
+def _note_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-checked")
+
+
+def _state(path: Path) -> str:
+    status = path.stat()
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"

@@ -1,0 +1,238 @@
+"""The skills of this process: its roots scanned and indexed, and cut out for each kind of caller.
+
+Knows roots, the index and what hides a skill; never knows sessions, tool names or how a skill is rendered.
+Everything here may block: the event loop calls it through a worker thread.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolcrib.config.settings import Settings
+from toolcrib.errors import Problem
+from toolcrib.index.skill_changes import SkillChanges
+from toolcrib.index.skill_shelf import Shelf
+from toolcrib.index.skills import SkillIndex
+from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
+from toolcrib.skills.roots import Root, find_roots
+from toolcrib.skills.scanning import read_again, scan
+from toolcrib.skills.visibility import Visibility
+from toolcrib.skills.walking import find_files
+
+_SHELVES_MAX = 64
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RootLoad:
+    """What one scan of a root came to."""
+
+    root: Root
+    skill_count: int
+    changes: SkillChanges
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A skill that nobody is shown, and why: for the person at the terminal only."""
+
+    skill: Skill
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where the files of a skill lie. ``base``: the folder that they must not lead out of, if there is one.
+
+    ``hidden`` are folders in it that belong to skills which nobody is shown: they are no part of this one (R181).
+    """
+
+    folder: Path
+    base: Path | None
+    file_name: str
+    hidden: tuple[str, ...] = ()
+
+    def has(self, path: str) -> bool:
+        """Return whether a file of the folder, a POSIX path, is part of the skill."""
+        return not any(path.startswith(f"{folder}/") for folder in self.hidden)
+
+
+class SkillCatalog:
+    """The skills of the configured roots, as they were last scanned. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings, index: SkillIndex, now: Callable[[], float]) -> None:
+        self._settings, self._index, self._now = settings, index, now
+        self._visibility = Visibility(settings.toolcrib.skills, settings.place.variables)
+        found = find_roots(settings)
+        self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
+        self._by_key = {root.rows_key: root for root in found.roots}
+        self._marks: dict[str, dict[str, FileMark]] = {}
+        self._problems: dict[str, tuple[SkillProblem, ...]] = {}
+        self._shelves: OrderedDict[tuple[str | None, str | None], Shelf] = OrderedDict()
+        self._hidden: dict[str, set[str]] = {}
+        self._generation = 0
+        self._data_version = -1
+        self._lock = threading.Lock()
+
+    def refresh(self, stop: threading.Event) -> list[RootLoad]:
+        """Bring the index in step with the files of every root; a root that has not changed costs no write.
+
+        Between two roots ``stop`` is looked at, so that a program that ends need not wait for all of them.
+        """
+        loads: list[RootLoad] = []
+        for root in self.roots:
+            if stop.is_set():
+                break
+            try:
+                loads.append(self._refreshed(root))
+            except Exception as error:  # barrier: one root; the others are scanned, and what is indexed of it is served
+                _log.exception("the skills of %s could not be scanned", root.source, exc_info=error)
+        self._index.forget_roots(used=self._by_key, now=self._now())
+        return loads
+
+    def shelf(self, caller: Caller) -> Shelf:
+        """Return what ``caller`` may see: rows in their scope, by SQL (R145), without those that something hides."""
+        key = (caller.tenant_id, caller.project_id)
+        with self._lock:
+            version = self._index.data_version()
+            if version != self._data_version:
+                self._data_version = version
+                self._forget_shelves()
+            shelf, generation = self._shelves.get(key), self._generation
+        if shelf is None:
+            shelf, hidden = self._divided(caller, generation)
+            with self._lock:
+                self._hidden.update(hidden)
+                if generation == self._generation:
+                    self._shelves[key] = shelf
+                    if len(self._shelves) > _SHELVES_MAX:
+                        self._shelves.popitem(last=False)
+        return shelf
+
+    def _divided(self, caller: Caller, generation: int) -> tuple[Shelf, dict[str, set[str]]]:
+        """Return what the caller may see, and of every root in scope the folders of the skills that are hidden."""
+        hidden: dict[str, set[str]] = {}
+        seen: list[Skill] = []
+        for skill in self._in_scope(caller):
+            places = hidden.setdefault(skill.root, set())
+            if self._visibility.reason(skill) is None:
+                seen.append(skill)
+            else:
+                places.add(_folder(skill.path))
+        return Shelf(tuple(seen), generation), hidden
+
+    def everything(self, caller: Caller) -> Shelf:
+        """Return all skills in the caller's scope, the hidden ones too: for the person who switches them."""
+        return Shelf(self._in_scope(caller))
+
+    def withheld(self, caller: Caller) -> list[Withheld]:
+        """Return the skills in the caller's scope that something hides."""
+        reasons = ((skill, self._visibility.reason(skill)) for skill in self._in_scope(caller))
+        return [Withheld(skill, reason) for skill, reason in reasons if reason is not None]
+
+    def lacking(self) -> list[Problem]:
+        """Return the skills of the config's own scope that a missing environment variable hides (R253)."""
+        context = self._settings.toolcrib.context
+        own = Caller(tenant_id=context.tenant_id, project_id=context.project_id)
+        missing = ((skill, self._visibility.missing(skill)) for skill in self._in_scope(own))
+        return [
+            Problem(f"{skill.source}/{skill.name}", f"is hidden: it needs the environment variable {', '.join(names)}")
+            for skill, names in missing
+            if names
+        ]
+
+    def untrusted_count(self) -> int:
+        """Return how many skills of the repository are left alone (C28)."""
+        return sum(len(find_files(root, self._settings.toolcrib.limits).files) for root in self.untrusted)
+
+    def freshen(self, skills: Iterable[Skill]) -> bool:
+        """Take in files of these skills that are not as indexed any more; return whether there were any (R177)."""
+        changed = False
+        for root_key, path in sorted({(skill.root, skill.path) for skill in skills}):
+            root = self._by_key.get(root_key)
+            if root is None or not _follows_its_file(root):
+                continue
+            known = self._marks.get(root_key, {}).get(path)
+            again = read_again(root, path, known, self._settings.toolcrib.limits)
+            if again is not None:
+                self._index.apply(root_key, again.changed, again.gone, now=self._now())
+                self._marks[root_key] = self._index.marks(root_key)
+                changed = True
+        if changed:
+            with self._lock:
+                self._forget_shelves()
+        return changed
+
+    def texts(self, skills: Iterable[Skill]) -> dict[int, SkillText]:
+        """Return the whole texts by row; rows that are gone are left out."""
+        return self._index.details([skill.row for skill in skills])
+
+    def home_of(self, skill: Skill) -> Home | None:
+        """Return where the files of a skill with a SKILL.md lie; None for one of a pack's file or a learned one."""
+        root = self._by_key.get(skill.root)
+        if root is None or skill.origin is not SkillOrigin.DIR:
+            return None
+        folder, file_name = root.place_of(skill.path)
+        own = _folder(skill.path)
+        start = f"{own}/" if own else ""
+        with self._lock:
+            hidden = [place for place in self._hidden.get(skill.root, ()) if place.startswith(start) and place != own]
+        return Home(folder, root.base, file_name, tuple(sorted(place.removeprefix(start) for place in hidden)))
+
+    def reports(self, caller: Caller) -> list[tuple[str, SkillProblem]]:
+        """Return what is wrong with files of roots in the caller's scope, each with its root's source."""
+        keys = [root.rows_key for root in self.roots if _in_scope(root, caller)]
+        found = [(key, problem) for key in keys for problem in self._problems.get(key, ())]
+        return [(self._by_key[key].source, problem) for key, problem in (*found, *self._index.problems(keys))]
+
+    def record_use(self, skills: Sequence[Skill]) -> None:
+        """Count one use of each skill (R139)."""
+        self._index.record_use([skill.row for skill in skills], self._now())
+
+    def usage(self, skills: Iterable[Skill]) -> dict[int, tuple[int, float]]:
+        """Return how often and when each skill was last used, in seconds since the epoch, by row."""
+        return self._index.usage([skill.row for skill in skills])
+
+    def switch(self, skill: Skill, *, enabled: bool) -> None:
+        """Enable or disable a skill, for good (R243)."""
+        self._index.switch(skill.id, enabled=enabled)
+        with self._lock:
+            self._forget_shelves()
+
+    def _refreshed(self, root: Root) -> RootLoad:
+        found = scan(root, self._index.marks(root.rows_key), self._settings.toolcrib.limits)
+        self._problems[root.rows_key] = found.problems
+        update = root.pack is None or root.pack.update_existing_pack_skills
+        changes = self._index.apply(root.rows_key, found.changed, found.gone, now=self._now(), update=update)
+        self._marks[root.rows_key] = self._index.marks(root.rows_key)
+        with self._lock:
+            self._forget_shelves()
+        return RootLoad(root, self._index.count(root.rows_key), changes)
+
+    def _in_scope(self, caller: Caller) -> list[Skill]:
+        sources = {root.rows_key: root.source for root in self.roots}
+        return self._index.load(sources, caller.tenant_id, caller.project_id)
+
+    def _forget_shelves(self) -> None:
+        self._shelves.clear()
+        self._generation += 1
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _follows_its_file(root: Root) -> bool:
+    return root.pack is None or root.pack.update_existing_pack_skills
+
+
+def _in_scope(root: Root, caller: Caller) -> bool:
+    scope = root.scope
+    if scope.mode == "global":
+        return True
+    same_tenant = scope.tenant_id == caller.tenant_id
+    return same_tenant and (scope.mode == "tenant" or scope.project_id == caller.project_id)

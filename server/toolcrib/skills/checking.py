@@ -1,0 +1,98 @@
+"""Skill files checked by every rule of their format, for their authors.
+
+Knows a file or folder that somebody names; never knows the config, the index or who may see a skill.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.skills_schema import SkillPackConfig
+from toolcrib.errors import BadRequest
+from toolcrib.model import SkillFile, SkillOrigin, SkillProblem, SkillScope
+from toolcrib.skills.pack import pack_format
+from toolcrib.skills.reading import read_files
+from toolcrib.skills.roots import Root
+from toolcrib.skills.scanning import ROOT_ITSELF, scan
+from toolcrib.skills.walking import FoundFile, is_skill_file
+
+_LEVELS = ("error", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was checked: paths relative to ``folder``, the skills in them, and everything that is wrong."""
+
+    folder: Path
+    files: tuple[str, ...]
+    skills: tuple[str, ...]
+    problems: tuple[SkillProblem, ...]
+
+    @property
+    def errors(self) -> int:
+        """Return how many of the problems are errors: rules that are broken."""
+        return sum(problem.level == "error" for problem in self.problems)
+
+
+def check(path: Path, limits: LimitsSection) -> Checked:
+    """Check a SKILL.md, a pack's file, or every such file below a folder, strictly.
+
+    Raises:
+        BadRequest: there is nothing of the kind at ``path``.
+
+    """
+    real = path.resolve()
+    if real.is_dir():
+        folder, found = real, scan(_root(real), {}, limits)
+        files = [file for file in found.changed if file.path != ROOT_ITSELF]
+        about_folder = found.problems
+    else:
+        folder, about_folder = real.parent, ()
+        files = read_files(_root(folder), [_found(real)], limits) if _is_readable(real) else []
+    if not files:
+        raise BadRequest(_refusal(path, real))
+    problems = [*about_folder, *(problem for file in files for problem in _gravest(file))]
+    return Checked(
+        folder,
+        tuple(file.path for file in files),
+        tuple(record.text.name for file in files for record in file.records),
+        tuple(sorted(problems, key=_place)),
+    )
+
+
+def _root(folder: Path) -> Root:
+    """Return the folder as a pack, since a pack may hold every kind of file, and by its strict rules."""
+    pack = SkillPackConfig(name=folder.name or "pack", path=str(folder))
+    return Root("pack/check", str(folder), folder, SkillOrigin.PACK, pack.name, SkillScope(), is_strict=True, pack=pack)
+
+
+def _is_readable(real: Path) -> bool:
+    return real.is_file() and (is_skill_file(real.name) or pack_format(real.name) is not None)
+
+
+def _found(real: Path) -> FoundFile:
+    status = real.stat()
+    return FoundFile(real.name, str(real), status.st_mtime_ns, status.st_size)
+
+
+def _refusal(path: Path, real: Path) -> str:
+    kinds = "a SKILL.md or a pack's file (*.skill.md, .skill.yaml, .skill.json, .skill.jsonl)"
+    if real.is_dir():
+        return f"There are no skills in {path}. Name {kinds}, or a folder with such files."
+    return f"{path} is not {kinds}." if real.exists() else f"{path} is not there."
+
+
+def _gravest(file: SkillFile) -> list[SkillProblem]:
+    """Return the problems of a file, each once: what a lenient reader only warns of is an error here."""
+    told: dict[tuple[int, str, str], SkillProblem] = {}
+    for problem in sorted(file.problems, key=_gravity):
+        told.setdefault((problem.line, problem.code, problem.message), problem)
+    return list(told.values())
+
+
+def _gravity(problem: SkillProblem) -> int:
+    return _LEVELS.index(problem.level)
+
+
+def _place(problem: SkillProblem) -> tuple[str, int, int, str]:
+    return problem.path, problem.line, _gravity(problem), problem.code

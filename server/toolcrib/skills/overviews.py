@@ -1,0 +1,124 @@
+"""All skills at a glance: the directory in the instructions, the full catalog, the status, and a person's list.
+
+Knows what each of them tells of a skill; never knows how one is found or given.
+"""
+
+from functools import partial
+from typing import Literal
+
+from toolcrib import __version__
+from toolcrib.config.skills_schema import SkillsDirectoryConfig
+from toolcrib.errors import Problem
+from toolcrib.gate import Session
+from toolcrib.model import JsonObject
+from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
+from toolcrib.skills.identity import skill_uri
+from toolcrib.skills.library import ERRORS_MAX, Library
+from toolcrib.skills.naming import name_for
+from toolcrib.skills.requests import LoadError, Overview
+
+
+class Overviews:
+    """What a library holds, told in four ways."""
+
+    def __init__(self, library: Library) -> None:
+        self._library, self._parts, self._catalog = library, library.parts, library.parts.catalog
+        self._section = library.parts.settings.toolcrib.skills
+
+    async def directory(self, session: Session, max_bytes: int) -> str:
+        """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122)."""
+        section = self._section.directory
+        if not section.enabled or max_bytes < 1:
+            return ""
+        bounded = section.model_copy(update={"max_bytes": min(section.max_bytes, max_bytes)})
+        text, count = await self._library.worked_out(partial(self._directory, session, bounded))
+        self._parts.events.emit("skill_directory_rendered", session=session.label, count=count)
+        return text
+
+    def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
+        shelf, cleaner = self._library.view(session)
+        usage = self._catalog.usage(shelf.skills)
+        entries = [
+            DirectoryEntry(
+                name=shelf.spelling(skill),
+                title=skill.title,
+                trigger=skill.trigger,
+                task_type=skill.task_type,
+                is_pinned=skill.is_pinned,
+                use_count=usage.get(skill.row, (0, None))[0],
+                last_used=usage.get(skill.row, (0, None))[1],
+            )
+            for skill in shelf.skills
+        ]
+        return skill_directory(entries, section, cleaner.text)
+
+    async def full_catalog(self, session: Session, form: Literal["xml", "json"]) -> str:
+        """Return all visible skills with their descriptions, within ``skills.initial`` (R173, R174)."""
+        bounds = self._section.initial
+
+        def rendered() -> str:
+            shelf, cleaner = self._library.view(session)
+            entries = [
+                CatalogEntry(
+                    name=name_for(shelf, skill, cleaner.text),
+                    description=cleaner.text(skill.trigger),
+                    uri=cleaner.text(skill_uri(skill.source, skill.folder)),
+                    source=skill.source,
+                )
+                for skill in shelf.skills[: bounds.max_entries]
+            ]
+            return catalog_block(entries, len(shelf.skills), bounds.max_bytes, form)[0]
+
+        return await self._library.worked_out(rendered)
+
+    async def status(self, session: Session) -> JsonObject:
+        """Return counts, errors and what this session has loaded (R187, R246)."""
+
+        def skills() -> JsonObject:
+            shelf, cleaner = self._library.view(session)
+            errors = self._library.errors(session, cleaner)
+            loaded = {skill_id: digest for skill_id, digest, _ in session.sent_skills}
+            return {
+                "count": len(shelf.skills),
+                "loaded": [
+                    {"name": name_for(shelf, skill, cleaner.text), "digest": loaded[skill.id]}
+                    for skill in shelf.skills
+                    if skill.id in loaded
+                ],
+                "errors_count": len(errors),
+                "errors": [error.as_json for error in errors[:ERRORS_MAX]],
+            }
+
+        permitted = self._parts.gate.permitted(session, self._parts.indexer.current())
+        return {
+            "version": __version__,
+            "session": session.label,
+            "tools": {
+                "allowed": len(permitted.tools),
+                "deferred": permitted.deferred_count,
+                "activated": sorted(session.activations.names),
+            },
+            "skills": await self._library.worked_out(skills),
+        }
+
+    async def overview(self, session: Session) -> Overview:
+        """Return all skills in the caller's scope, and why some of them are not shown to anybody."""
+
+        def overview() -> Overview:
+            shelf, cleaner = self._library.view(session)
+            return Overview(
+                skills=tuple(self._library.shown(cleaner, shelf, skill) for skill in shelf.skills),
+                withheld=tuple((each.skill, each.reason) for each in self._catalog.withheld(session.caller)),
+                changed=sum(load.changes.added + load.changes.updated for load in self._library.loads),
+                untrusted=self._catalog.untrusted_count(),
+                errors=(
+                    *(LoadError("", problem.path, _without_path(problem)) for problem in self._catalog.problems),
+                    *self._library.errors(session, cleaner),
+                ),
+            )
+
+        return await self._library.worked_out(overview)
+
+
+def _without_path(problem: Problem) -> str:
+    return f"{problem.reason} ({problem.hint})" if problem.hint else problem.reason

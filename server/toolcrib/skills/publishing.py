@@ -1,0 +1,315 @@
+"""Skills as resources: which files of which skills are published, their bytes, digests and sizes (SEP-2640, C12).
+
+Knows what is published and what redaction keeps back; never knows the protocol's messages, or who may see a skill.
+"""
+
+import re
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from mimetypes import MimeTypes
+
+from toolcrib.config.settings import Settings
+from toolcrib.errors import BadRequest, UnknownSkill
+from toolcrib.index.skill_shelf import Shelf
+from toolcrib.model import JsonObject, Skill, SkillProblem, SkillText
+from toolcrib.skills.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.cleaning import Cleaner
+from toolcrib.skills.files import FileDigest, Manifests, list_inside, read_inside
+from toolcrib.skills.frontmatter import MENDED
+from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
+from toolcrib.skills.pack_markdown import skill_markdown
+
+MARKDOWN = "text/markdown"
+FOLDER = "inode/directory"
+
+_KNOWN_MAX = 8192
+_LISTED_MAX = 20_000
+"""Files of one skill that are listed by name, where they are too many to be read."""
+_PLACEHOLDER = re.compile(r"\[(tool not available|REDACTED_[A-Z]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """One file of a skill: its path there, and the SHA-256 in hex and the number of its bytes."""
+
+    path: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A skill as it is published. ``files`` None: too many or too large to be listed ("dynamic")."""
+
+    skill: Skill
+    frontmatter: JsonObject
+    files: tuple[PublishedFile, ...] | None
+
+    @property
+    def uri(self) -> str:
+        """Return the URI of its SKILL.md."""
+        return self.uri_of(SKILL_FILE)
+
+    def uri_of(self, path: str) -> str:
+        """Return the URI of one of its files."""
+        return skill_uri(self.skill.source, self.skill.folder, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of one resource. ``text`` is None where they are no text."""
+
+    uri: str
+    mime_type: str
+    data: bytes
+
+    @property
+    def text(self) -> str | None:
+        """Return the bytes as text, None where they are none."""
+        return _text_of(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One entry of a folder of a skill."""
+
+    uri: str
+    name: str
+    mime_type: str
+    size: int | None
+
+
+class Publisher:
+    """Publishes the skills of a catalog. Reads files, so it may block; safe to use from several threads."""
+
+    def __init__(self, settings: Settings, catalog: SkillCatalog) -> None:
+        self._catalog, self._limits = catalog, settings.toolcrib.limits
+        self._publishes_redacted = settings.toolcrib.skills.publish_redacted
+        self._manifests = Manifests()
+        self._types = MimeTypes(())
+        self._known: OrderedDict[tuple[object, str], PublishedFile | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def skills(self, shelf: Shelf, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
+        """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
+
+        Only those that keep the rules of the Agent Skills format are listed, as SEP-2640 asks; files of the others
+        can be read too (C14).
+        """
+        by_uri = {skill_uri(skill.source, skill.folder): skill for skill in shelf.skills}
+        for uri in sorted(by_uri):
+            if uri > after and (published := self._published(by_uri[uri], cleaner, strict=True)):
+                yield published
+
+    def skill(self, shelf: Shelf, cleaner: Cleaner, uri: str) -> Published:
+        """Return the published skill whose SKILL.md has this URI.
+
+        Raises:
+            UnknownSkill: there is none for this caller.
+
+        """
+        skill, path = self._located(shelf, uri)
+        published = self._published(skill, cleaner, strict=True) if path == SKILL_FILE else None
+        if published is None:
+            raise UnknownSkill(uri)
+        return published
+
+    def read(self, shelf: Shelf, cleaner: Cleaner, uri: str) -> Content:
+        """Return a file of a published skill.
+
+        Raises:
+            UnknownSkill: there is none for this caller.
+
+        """
+        skill, path = self._located(shelf, uri)
+        try:
+            data = self._served(skill, path, cleaner) if self._published(skill, cleaner) else None
+        except UnknownSkill:
+            data = None
+        if data is None:
+            raise UnknownSkill(uri)
+        return Content(uri, self.mime_type(path), data)
+
+    def children(self, shelf: Shelf, cleaner: Cleaner, uri: str) -> list[Child]:
+        """Return what lies directly in a folder of a published skill, by name.
+
+        Raises:
+            UnknownSkill: there is no such folder for this caller.
+
+        """
+        skill, path = self._located(shelf, uri)
+        published = self._published(skill, cleaner)
+        prefix = f"{path}/" if path else ""
+        found: dict[str, Child] = {}
+        for file, size in (self._sizes(published, cleaner) if published else {}).items():
+            if file.startswith(prefix):
+                name, is_folder, _ = file[len(prefix) :].partition("/")
+                place = skill_uri(skill.source, skill.folder, prefix + name)
+                found[name] = (
+                    Child(place, name, FOLDER, None) if is_folder else Child(place, name, self.mime_type(name), size)
+                )
+        if not found:
+            raise UnknownSkill(uri)
+        return [found[name] for name in sorted(found)]
+
+    def text_of_file(self, skill: Skill, path: str, cleaner: Cleaner) -> str:
+        """Return one file of a skill as text for a model.
+
+        Raises:
+            UnknownSkill: there is no such file.
+            BadRequest: it is no text.
+
+        """
+        text = _text_of(self._bytes(skill, path, self._limits.result_max_bytes))
+        if text is None:
+            uri = skill_uri(skill.source, skill.folder, path)
+            raise BadRequest(f"{path} is no text. A host can read it as the resource {uri}.")
+        return cleaner.text(text)
+
+    def mime_type(self, path: str) -> str:
+        """Return the MIME type that the end of a file's name stands for."""
+        if path.lower().endswith(".md"):
+            return MARKDOWN
+        return self._types.guess_type(path)[0] or "application/octet-stream"
+
+    def _located(self, shelf: Shelf, uri: str) -> tuple[Skill, str]:
+        """Return the visible skill that a URI lies in, the innermost one, and the path in it."""
+        segments = parse_uri(uri) or ()
+        for length in range(len(segments), 1, -1):
+            skill = shelf.at(segments[:length])
+            if skill is not None:
+                return skill, "/".join(segments[length:])
+        raise UnknownSkill(uri)
+
+    def _published(self, skill: Skill, cleaner: Cleaner, *, strict: bool = False) -> Published | None:
+        """Return the skill as published; None where one of its files holds what must not be told."""
+        uri = skill_uri(skill.source, skill.folder)
+        if (strict and not skill.is_conforming) or cleaner.verbatim(uri) != uri:
+            return None
+        try:
+            head = self._served(skill, SKILL_FILE, cleaner)
+            files, is_whole = self._files(skill, cleaner)
+        except UnknownSkill:
+            return None
+        text, problems = read_agent_skill(head or b"", folder_name=_last(skill.folder), path=SKILL_FILE)
+        if head is None or files is None or text is None or _names_denied(text, cleaner):
+            return None
+        if strict and not _is_readable_to_all(text, problems, _last(skill.folder)):
+            return None
+        return Published(skill, text.frontmatter, files if is_whole else None)
+
+    def _files(self, skill: Skill, cleaner: Cleaner) -> tuple[tuple[PublishedFile, ...] | None, bool]:
+        """Return the files as served, None if one of them must not be, and whether these are all."""
+        home = self._catalog.home_of(skill)
+        if home is None:
+            data = self._served(skill, SKILL_FILE, cleaner)
+            return (None if data is None else (_published_file(SKILL_FILE, data),)), True
+        manifest = self._manifests.of(home.folder, self._limits, base=home.base)
+        files: list[PublishedFile] = []
+        for file in filter(lambda file: home.has(file.path), manifest.files):
+            path = SKILL_FILE if file.path == home.file_name else file.path
+            served = self._known_file(skill, path, file, cleaner) if cleaner.verbatim(path) == path else None
+            if served is None:
+                return None, True
+            files.append(served)
+        return tuple(files), not manifest.truncated
+
+    def _sizes(self, published: Published, cleaner: Cleaner) -> dict[str, int | None]:
+        """Return the files of a published skill with their sizes as served, None where they are too many to read."""
+        if published.files is not None:
+            return {file.path: file.size for file in published.files}
+        home = self._catalog.home_of(published.skill)
+        if home is None:
+            return {}
+        names_only = {"skill_files": _LISTED_MAX, "skill_files_max_bytes": sys.maxsize}
+        try:
+            listing = list_inside(home.folder, self._limits.model_copy(update=names_only), base=home.base)
+        except UnknownSkill:
+            return {}
+        paths = (SKILL_FILE if path == home.file_name else path for path in filter(home.has, listing.files))
+        return {path: None for path in paths if cleaner.verbatim(path) == path}
+
+    def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
+        """Return a file as served, None if it must not be; the same bytes are cleaned for the same callers once."""
+        key = (cleaner.key, file.digest)
+        with self._lock:
+            if key in self._known:
+                known = self._known[key]
+                return known and replace(known, path=path)
+        data = self._served(skill, path, cleaner)
+        served = None if data is None else _published_file(path, data)
+        with self._lock:
+            self._known[key] = served
+            if len(self._known) > _KNOWN_MAX:
+                self._known.popitem(last=False)
+        return served
+
+    def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:
+        """Return a file's bytes as they are served: cleaned where that is published, None where it is not."""
+        data = self._bytes(skill, path, self._limits.skill_files_max_bytes)
+        text = _text_of(data)
+        if text is None:
+            return data
+        if len(data) > self._limits.skill_text_max_bytes:
+            return data if cleaner.changes_nothing else None  # cleaning it would take too long
+        cleaned = cleaner.verbatim(text)
+        if cleaned == text:
+            return data
+        return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
+
+    def _bytes(self, skill: Skill, path: str, limit: int) -> bytes:
+        home = self._catalog.home_of(skill)
+        if home is not None:
+            if not home.has(path):
+                raise UnknownSkill(path)
+            return read_inside(home.folder, home.file_name if path == SKILL_FILE else path, limit, base=home.base)
+        text = self._catalog.texts([skill]).get(skill.row)
+        if path != SKILL_FILE or text is None:
+            raise UnknownSkill(path)
+        return skill_markdown(text, _last(skill.folder)).encode()
+
+
+def _published_file(path: str, data: bytes) -> PublishedFile:
+    return PublishedFile(path, sha256(data).hexdigest(), len(data))
+
+
+def _names_denied(text: SkillText, cleaner: Cleaner) -> bool:
+    """Return whether the frontmatter's list of tools names one that the caller may not use: a bare word is no mark."""
+    names = [note.tool for note in text.tools]
+    return len(cleaner.tool_names(names)) < len(names)
+
+
+def _is_readable_to_all(text: SkillText, problems: list[SkillProblem], folder_name: str) -> bool:
+    """Return whether what is served keeps the format's rules, and every YAML parser finds the same fields in it.
+
+    It may have changed since it was indexed, and a host compares its own reading with ours.
+    """
+    broken = (problem for problem in conformance(text, folder_name) if problem.level == "error")
+    return MENDED.isdisjoint(problem.code for problem in problems) and next(broken, None) is None
+
+
+def _with_plain_fields(text: str) -> str:
+    """Return ``text`` with placeholders in its frontmatter that begin no list in YAML, as a bracket does."""
+    head, end, rest = text.partition("\n---")
+    if not head.startswith("---"):
+        return text
+    return _PLACEHOLDER.sub(lambda found: found[1].replace(" ", "-"), head) + end + rest
+
+
+def _last(folder: str) -> str:
+    return folder.rpartition("/")[2]
+
+
+def _text_of(data: bytes) -> str | None:
+    """Return the bytes as text, None where they are none."""
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,157 @@
+"""What is asked of the library of skills, and what it answers: plain values.
+
+Knows the questions and answers of the skill tools; never knows how they are worked out or sent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from toolcrib.index.scoring import Confidence
+from toolcrib.index.skill_ranking import Reason
+from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType
+
+Format = Literal["raw", "injection"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSkill:
+    """One skill of a list or hit of a search; its name, title and trigger are cleaned for the caller."""
+
+    skill: Skill
+    name: str
+    title: str
+    trigger: str
+    score: float = 0
+    reason: Reason = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """What ``skill_search`` answers; ``count`` is how many match in all."""
+
+    hits: tuple[FoundSkill, ...]
+    query: str
+    effective: SearchType
+    count: int
+    truncated: bool
+    confidence: Confidence
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GetRequest:
+    """Skills by name (R134). ``file``: this file of the one skill instead. ``force``: send again what was sent."""
+
+    names: tuple[str, ...]
+    format: Format = "injection"
+    max_tokens: int = 1500
+    file: str | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSkill:
+    """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
+
+    ``share`` is how many tokens of the budget its text could take; 0: the answer only names it.
+    """
+
+    skill: Skill
+    text: SkillText
+    uri: str
+    digest: str
+    files: tuple[str, ...]
+    base: str
+    share: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GetAnswer:
+    """What ``skill_get`` answers. ``ambiguous`` has, for a name that several skills have, names that only one has."""
+
+    skills: tuple[GivenSkill, ...]
+    formatted: str
+    not_found: tuple[str, ...]
+    ambiguous: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A page of all visible skills, filtered (R137). ``cursor`` is what the page before gave."""
+
+    task_type: TaskType | None = None
+    origin: SkillOrigin | None = None
+    scope: str | None = None
+    source: str | None = None
+    cursor: str | None = None
+    page_size: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LoadError:
+    """A file that could not be loaded: its path relative to the root with this source, and why (R168).
+
+    Where a key of the config is wrong, it stands for the path and there is no source.
+    """
+
+    source: str
+    path: str
+    message: str
+
+    @property
+    def place(self) -> str:
+        """Return source and path as one."""
+        return f"{self.source}/{self.path}" if self.source else self.path
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as answers tell it."""
+        return {"path": self.path, "source": self.source, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class ListAnswer:
+    """What ``skill_list`` answers; ``errors`` are at most 20 of ``errors_count``."""
+
+    skills: tuple[FoundSkill, ...]
+    total: int
+    next_cursor: str | None
+    errors_count: int
+    errors: tuple[LoadError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantRequest:
+    """A task to bring skills for before it is begun (R141, R193).
+
+    ``top_k`` and ``max_tokens`` None are the config's. ``frame``: only skills with this tag.
+    """
+
+    task: str
+    top_k: int | None = None
+    max_tokens: int | None = None
+    frame: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantAnswer:
+    """The block of text for a task, empty where nothing fits."""
+
+    formatted: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All skills, for the person at the terminal: those agents can get, those hidden with the reason, and errors.
+
+    ``changed`` counts skills that are new or different since the last time; ``untrusted`` those of a repository that
+    is not trusted.
+    """
+
+    skills: tuple[FoundSkill, ...]
+    withheld: tuple[tuple[Skill, str], ...]
+    changed: int
+    untrusted: int
+    errors: tuple[LoadError, ...]

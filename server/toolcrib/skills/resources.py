@@ -1,0 +1,70 @@
+"""Skills as pages of resources: what is published to a session's caller, worked out away from the event loop.
+
+Knows pages, cursors and who asks; never knows the protocol's messages or why a skill is not published.
+"""
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from toolcrib.gate import Session
+from toolcrib.skills.library import Library
+from toolcrib.skills.paging import cursor_of, page_of, place_of
+
+if TYPE_CHECKING:
+    from toolcrib.skills.publishing import Child, Content, Published
+
+_PAGE = 50
+
+
+class SkillResources:
+    """The published skills of a library."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def published(self, session: Session, cursor: str | None) -> "tuple[list[Published], str | None]":
+        """Return one page of the published skills by URI, and the cursor of the next.
+
+        Raises:
+            BadRequest: the cursor is none of ours.
+
+        """
+        after = "" if cursor is None else place_of(cursor, 1)[0]
+
+        def page() -> "tuple[list[Published], str | None]":
+            found = self._library.publisher.skills(*self._library.view(session), after)
+            skills = list(islice(found, _PAGE + 1))
+            return skills[:_PAGE], cursor_of((skills[_PAGE - 1].uri,)) if len(skills) > _PAGE else None
+
+        return await self._library.worked_out(page)
+
+    async def published_skill(self, session: Session, uri: str) -> "Published":
+        """Return the published skill at ``uri``.
+
+        Raises:
+            UnknownSkill: there is none for this caller.
+
+        """
+        return await self._library.worked_out(lambda: self._library.publisher.skill(*self._library.view(session), uri))
+
+    async def read(self, session: Session, uri: str) -> "Content":
+        """Return a file of a published skill.
+
+        Raises:
+            UnknownSkill: there is none for this caller.
+
+        """
+        return await self._library.worked_out(lambda: self._library.publisher.read(*self._library.view(session), uri))
+
+    async def children(self, session: Session, uri: str, cursor: str | None) -> "tuple[list[Child], str | None]":
+        """Return one page of what lies directly in a folder of a published skill.
+
+        Raises:
+            UnknownSkill: there is no such folder for this caller.
+            BadRequest: the cursor is none of ours.
+
+        """
+        found = await self._library.worked_out(
+            lambda: self._library.publisher.children(*self._library.view(session), uri)
+        )
+        return page_of(found, lambda child: (child.name,), cursor, _PAGE)

@@ -1,0 +1,49 @@
+"""Which skills a caller may see: switched off, denied, lacking a variable, or not for models at all (R227).
+
+Knows the rules of the config and the names of set variables; never knows a scope, which SQL enforces, or a text.
+"""
+
+from collections.abc import Iterable
+
+from toolcrib.config.skills_schema import SkillPermission, SkillsSection
+from toolcrib.model import Skill
+
+_TOOLS = ("skill_get", "skill_load", "*")
+"""The tools of a permission rule that mean loading a skill, here and in the program that rules are pasted from."""
+
+
+class Visibility:
+    """Decides for one skill at a time, with the reason for a person (R181, R199, R243)."""
+
+    def __init__(self, section: SkillsSection, variables: Iterable[str]) -> None:
+        self._disabled = frozenset(section.disabled_skills)
+        self._rules = [rule for rule in section.permissions if rule.tool in _TOOLS]
+        self._variables = frozenset(variables)
+
+    def reason(self, skill: Skill) -> str | None:
+        """Return why nobody is shown the skill, or None where nothing hides it."""
+        if not skill.is_enabled:
+            return "disabled"
+        if self._disabled & {skill.name, skill.id, f"{skill.source}/{skill.name}"}:
+            return "in skills.disabled_skills"
+        if action := self._action(skill):
+            return f"skills.permissions: {action}"
+        if skill.is_hidden:
+            return "its author keeps it from models (disable-model-invocation)"
+        missing = self.missing(skill)
+        return f"needs the environment variable {', '.join(missing)}" if missing else None
+
+    def missing(self, skill: Skill) -> list[str]:
+        """Return the environment variables that the skill needs and that are not set (R199)."""
+        return [name for name in skill.requires if name not in self._variables]
+
+    def _action(self, skill: Skill) -> str | None:
+        """Return what forbids the skill: a deny beats an allow, an allow beats a confirmation (R248)."""
+        actions = {rule.action for rule in self._rules if _is_about(rule, skill)}
+        if "deny" in actions:
+            return "deny"
+        return "confirm" if "confirm" in actions and "allow" not in actions else None
+
+
+def _is_about(rule: SkillPermission, skill: Skill) -> bool:
+    return rule.skill_name is None or rule.skill_name in (skill.name, f"{skill.source}/{skill.name}")

@@ -1,0 +1,268 @@
+"""Paths that try to get out of a skill's folder, folders that change while they are read, and trees without end."""
+
+import itertools
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rooting import root_at, write_skill
+
+from toolcrib.config.schema import LimitsSection
+from toolcrib.errors import UnknownSkill
+from toolcrib.skills.files import Manifests, list_inside, read_inside
+from toolcrib.skills.scanning import scan
+from toolcrib.text import one_line
+
+pytestmark = pytest.mark.hostile
+
+SECRET = b"OUTSIDE"
+LIMITS = LimitsSection()
+PATIENCE_S = 20
+READS = 3000
+
+
+@pytest.fixture(params=["descriptors", "paths"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "paths":
+        monkeypatch.setattr("toolcrib.skills.files._HAS_DESCRIPTORS", False)
+
+
+@pytest.fixture
+def skill(tmp_path: Path) -> Path:
+    """Make a skill full of traps: links out of it, and things that are no files. What lies outside is secret."""
+    folder = tmp_path / "repo/skills/pdf"
+    for path in ("secret.txt", "repo/secret.txt", "repo/skills/secret.txt", "repo/skills/pdf-2/SKILL.md"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(SECRET)
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_bytes(b"inside")
+    (folder / "scripts/run.py").write_bytes(b"inside")
+    (folder / ".env").write_bytes(SECRET)
+    (folder / "sparse").touch()
+    os.truncate(folder / "sparse", 10 * 2**30)
+    os.mkfifo(folder / "pipe")
+    links = {
+        "out": tmp_path / "secret.txt",
+        "up": Path(".."),
+        "root": Path("/"),
+        "sibling": Path("../pdf-2"),
+        "zero": Path("/dev/zero"),
+        "memory": Path("/proc/self/environ"),
+        "dangling": Path("nowhere"),
+        "self": Path("self"),
+        "scripts/out": Path("../../secret.txt"),
+        "scripts/back": Path(".."),
+        "hop": Path("out"),
+        "alias": Path("SKILL.md"),
+    }
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    return folder
+
+
+def attacks(folder: Path) -> list[str]:
+    """Return more than 300 paths, none of which names a file of the skill."""
+    outside = ["secret.txt", "pdf-2/SKILL.md", "skills/secret.txt", "etc/passwd"]
+    ups = [
+        "..",
+        "../..",
+        "../../..",
+        "../" * 40 + "..",
+        "scripts/..",
+        "scripts/../..",
+        "./..",
+        "....",
+        "..;",
+        ".. ",
+        "…",
+    ]
+    climbs = [f"{up}{slash}{target}" for up in ups for slash in ("/", "//", "\\") for target in outside]
+    encoded = [
+        f"{dot}{dot}{slash}{target}"
+        for dot in ("%2e", "%252e", "%c0%ae", "\u2024", "\uff0e", "\x2e\u200b")
+        for slash in ("/", "%2f", "%5c", "\u2215", "\uff0f")
+        for target in outside
+    ]
+    absolute = [
+        "/etc/passwd",
+        str(folder / "SKILL.md"),
+        str(folder.parent / "secret.txt"),
+        "//etc/passwd",
+        "file:///etc/passwd",
+        "~/.ssh/id_rsa",
+        "C:\\Windows\\win.ini",
+        "C:/Windows/win.ini",
+        "\\\\host\\share",
+        "/proc/self/environ",
+        "/dev/stdin",
+    ]
+    zeros = [f"{name}\x00{rest}" for name in ("SKILL.md", "../secret.txt", "") for rest in ("", ".png", "/x")]
+    broken = [f"SKILL.md{char}" for char in "\n\r\t\x1b\x7f\x85\ud800\udfff"] + [
+        "\udcff",
+        "a\\b",
+        "\\",
+        "scripts\\run.py",
+    ]
+    links = ["out", "hop", "alias", "dangling", "self", "zero", "memory", "root/etc/passwd", "up/secret.txt"]
+    links += ["sibling/SKILL.md", "scripts/out", "scripts/back/SKILL.md", "scripts/back/scripts/run.py", "up", "root"]
+    kinds = [
+        "pipe",
+        "scripts",
+        "sparse",
+        ".env",
+        "",
+        ".",
+        "..",
+        "/",
+        "//",
+        "scripts/",
+        "scripts/.",
+        "none",
+        "self/self",
+    ]
+    ends = [
+        f"SKILL.md{end}" for end in ("/", "//", "/.", "/..", ".", " ", "/x", "::$DATA", ":x", "%00", "/../SKILL.md")
+    ]
+    dots = ["./SKILL.md", "scripts/./run.py", "scripts//run.py", "scripts/../SKILL.md", "/SKILL.md", " SKILL.md"]
+    long = ["a" * 300, "a/" * 600 + "a", "a" * 100_000, "scripts/" * 20 + "run.py", "x/" * 17 + "SKILL.md"]
+    long += ["../" * 5000 + "etc/passwd", "SKILL.md" + "/" * 5000]
+    names = [
+        "SKlLL.md",
+        "SKILL.mｄ",
+        "SKİLL.md",
+        "SKILL\u200b.md",
+        "S\u0301KILL.md",
+        "CON",
+        "NUL",
+        "aux.txt",
+        "$HOME",
+        "*",
+    ]
+    groups = (climbs, encoded, absolute, zeros, broken, links, kinds, ends, dots, long, names)
+    return list(dict.fromkeys(itertools.chain.from_iterable(groups)))
+
+
+@pytest.mark.usefixtures("system")
+def test_no_path_leads_out_and_every_refusal_reads_like_a_missing_file(skill: Path):
+    paths = attacks(skill)
+    assert len(paths) >= 300
+    began = time.monotonic()
+    for base in (None, skill.parents[1]):
+        for path in paths:
+            with pytest.raises(UnknownSkill) as refused:
+                read_inside(skill, path, 2**20, base=base)
+            assert str(refused.value) == str(UnknownSkill(one_line(path[:200]))), ascii(path)
+            assert refused.value.__suppress_context__
+    assert time.monotonic() - began < PATIENCE_S
+    assert read_inside(skill, "SKILL.md", 2**20) == b"inside"
+
+
+@pytest.mark.usefixtures("system")
+def test_a_name_in_other_letters_gives_the_same_file_or_none(skill: Path):
+    for name in ("skill.md", "Skill.MD", "SCRIPTS/run.py", "OUT", "UP/secret.txt", ".ENV"):
+        try:
+            assert read_inside(skill, name, 2**20) == b"inside"
+        except UnknownSkill:
+            continue
+
+
+@pytest.mark.usefixtures("system")
+def test_listings_and_manifests_have_nothing_but_the_skills_own_files(skill: Path):
+    own = ("SKILL.md", "scripts/run.py")
+    assert list_inside(skill, LIMITS).files == own
+    assert tuple(file.path for file in Manifests().of(skill, LIMITS).files) == own
+
+
+# -- while it is read -----------------------------------------------------------------------------
+
+
+@contextmanager
+def swapping(place: Path, lure: Path) -> Iterator[None]:
+    """Have ``place`` be what it is and a link to the lure, by turns, as fast as it goes."""
+    stop = threading.Event()
+
+    def swap() -> None:
+        kept, link = place.with_name("kept"), place.with_name("link")
+        while not stop.is_set():
+            link.symlink_to(lure)
+            place.rename(kept)
+            link.rename(place)
+            for _ in range(10):
+                place.lstat()
+            place.unlink()
+            kept.rename(place)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("part", ["scripts/run.py", "scripts", "."])
+def test_a_part_swapped_for_a_link_while_reading_lets_nothing_out(tmp_path: Path, skill: Path, part: str):
+    lure = tmp_path / "lure" / "scripts" / "run.py"
+    lure.parent.mkdir(parents=True)
+    lure.write_bytes(SECRET)
+    target = {"scripts/run.py": lure, "scripts": lure.parent, ".": lure.parent.parent}[part]
+    place = skill / part
+    seen: set[bytes] = set()
+    with swapping(place, target):
+        for _ in range(READS):
+            try:
+                seen.add(read_inside(skill, "scripts/run.py", 100, base=skill.parents[1]))
+            except UnknownSkill:
+                seen.add(b"")
+    assert seen <= {b"inside", b""}
+    assert read_inside(skill, "scripts/run.py", 100, base=skill.parents[1]) == b"inside"
+
+
+# -- trees without end ----------------------------------------------------------------------------
+
+
+def test_a_huge_tree_is_scanned_within_bounds(tmp_path: Path):
+    for number in range(1000):
+        folder = write_skill(tmp_path, f"s{number}").parent
+        for other in range(49):
+            os.close(os.open(folder / f"f{other}.txt", os.O_CREAT | os.O_WRONLY))
+    for path in ("huge/SKILL.md", "s1/huge.bin"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).touch()
+        os.truncate(tmp_path / path, 10 * 2**30)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.monotonic()
+    found = scan(root_at(tmp_path), {}, LIMITS)
+    manifest = Manifests().of(tmp_path / "s1", LIMITS)
+    seconds, grown_kib = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert sum(len(file.records) for file in found.changed) == 1000
+    assert [problem.code for file in found.changed for problem in file.problems] == ["too-large"]
+    assert manifest.truncated
+    assert len(manifest.files) == 50
+    assert seconds < 10
+    assert grown_kib < 200 * 1024
+
+
+@pytest.mark.parametrize("shape", ["wide", "deep", "links"])
+def test_folders_without_end_are_left(tmp_path: Path, shape: str):
+    if shape == "wide":
+        for number in range(5000):
+            (tmp_path / f"d{number}/inner").mkdir(parents=True)
+    elif shape == "deep":
+        (tmp_path / "/".join("d" * 500)).mkdir(parents=True)
+    else:
+        for number in range(300):
+            (tmp_path / f"d{number}").mkdir()
+            for other in range(20):
+                (tmp_path / f"d{number}" / f"l{other}").symlink_to(f"../d{(number * 7 + other) % 300}")
+    began = time.monotonic()
+    found = scan(root_at(tmp_path), {}, LIMITS)
+    assert time.monotonic() - began < 10
+    expected = {"wide": ["too-many-folders"], "deep": ["too-deep"], "links": []}
+    assert [problem.code for problem in found.problems] == expected[shape]

@@ -1,0 +1,48 @@
+"""A root that cannot be scanned, beside others that can."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.index.skill_tables import SKILLS_SCHEMA
+from toolcrib.index.skills import SkillIndex
+from toolcrib.index.store import Store
+from toolcrib.model import Caller
+from toolcrib.skills import catalog
+from worlds import configured
+
+
+def test_a_skill_that_lacks_a_variable_is_told_of_by_the_name_of_that_variable(tmp_path: Path):
+    file = tmp_path / "home/.agents/skills/tidy/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: tidy\ndescription: Tidy up.\nrequires: [DESK_KEY]\n---\n# Tidy\n")
+    settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), lambda: 0.0)
+        skills.refresh(threading.Event())
+        [problem] = skills.lacking()
+    assert str(problem) == "user/tidy: is hidden: it needs the environment variable DESK_KEY"
+
+
+def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    file = tmp_path / "home/.agents/skills/tidy/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: tidy\ndescription: Tidy up a desk.\n---\n# Tidy\n")
+    scan = catalog.scan
+
+    def breaks_at_the_core_pack(root: Any, *rest: Any) -> Any:
+        if root.is_core:
+            raise RuntimeError("a defect")
+        return scan(root, *rest)
+
+    monkeypatch.setattr(catalog, "scan", breaks_at_the_core_pack)
+    settings = configured(tmp_path, {}, {"skills": {}})
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), lambda: 0.0)
+        assert [load.root.source for load in skills.refresh(threading.Event())] == ["user"]
+        assert skills.shelf(Caller()).names == ("tidy",)
+    assert "pack/core could not be scanned" in caplog.text
