@@ -122,3 +122,8 @@ def _in_turn(names: Mapping[str, object], number: int) -> list[str]:
 def say(text: str) -> None:
     """Tell a person who waits what is going on."""
     print(text, file=sys.stderr, flush=True)
+
+
+def any_of(terms: Sequence[str]) -> str:
+    """Return an FTS5 MATCH expression for rows with any of these words of letters and digits: the plain baseline."""
+    return " OR ".join(f'"{term}"' for term in terms)

@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from measuring import Finding, Target, interleaved, median, options, percentile, say, show
-from toolcrib.index.bm25 import FieldedBm25
+from measuring import Finding, Target, any_of, interleaved, median, options, percentile, say, show
+from toolcrib.index.relevance import Relevance
 from toolcrib.index.skill_ranking import FIELDS, SkillQuery, SkillSearcher
 from toolcrib.index.skill_rows import SHORT_FIELDS
 from toolcrib.index.skill_shelf import Shelf
@@ -25,10 +25,11 @@ from toolcrib.index.skill_tables import SKILLS_SCHEMA
 from toolcrib.index.skills import SkillIndex
 from toolcrib.index.stemming import Stemmer
 from toolcrib.index.store import Store
+from toolcrib.index.synonyms import synonyms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.skills.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
-from toolcrib.text import fts_expression, query_terms
+from toolcrib.text import query_terms
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "skills-dev"
 SEARCH_TARGETS_MS = {600: Target(3), 5000: Target(10)}
@@ -125,7 +126,7 @@ def measure_speed(given: Namespace, path: Path, texts: Sequence[SkillText], quer
 
 def plain(connection: sqlite3.Connection, query: str) -> list[int]:
     """Return the rows that FTS5 finds by the same words, in the order of its own bm25()."""
-    return [row[0] for row in connection.execute(PLAIN, (fts_expression(query_terms(query)),))]
+    return [row[0] for row in connection.execute(PLAIN, (any_of(query_terms(query)),))]
 
 
 def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tuple[str, set[str]]]) -> list[Finding]:
@@ -134,14 +135,15 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
         names = {skill.row: skill.name for skill in shelf.everything}
         stems = index.stems(names)
         short = [stems[skill.row][:SHORT_FIELDS] for skill in shelf.skills]
-        bodiless = FieldedBm25(short, Stemmer(), FIELDS[:SHORT_FIELDS])
+        stem = Stemmer()
+        bodiless = Relevance(short, stem, synonyms(stem), FIELDS[:SHORT_FIELDS])
 
         def with_body(query: str) -> list[str]:
             return [hit.skill.name for hit in searcher.search(SkillQuery(query, limit=FOUND_MAX), shelf).hits]
 
         def without_body(query: str) -> list[str]:
-            scores = bodiless.scores(query_terms(query))
-            return [shelf.skills[number].name for number in sorted(scores, key=lambda number: -scores[number])]
+            ranked = bodiless.rank(query, None, FOUND_MAX)
+            return [shelf.skills[number].name for number, _relevance in ranked.matches]
 
         ways = (with_body, without_body, lambda query: [names[row] for row in plain(connection, query)])
         ranks = [[first_of(way(query), gold) for query, gold in cases] for way in ways]

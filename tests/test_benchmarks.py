@@ -21,6 +21,8 @@ TINY = {
     "skill_budget": ["--repeat", "1"],
 }
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
+QUALITY_BENCHMARKS = {"retrieval"}
+"""These say how good an answer is."""
 
 
 @pytest.fixture
@@ -72,7 +74,62 @@ def run(name: str, *options: str) -> dict:
 
 def test_each_benchmark_is_known_here():
     scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()}
-    assert scripts == set(TINY)
+    assert scripts == set(TINY) | QUALITY_BENCHMARKS
+
+
+@pytest.fixture
+def labelled_tools(tmp_path: Path) -> Path:
+    """Write three tools of two servers, with queries whose answers are known."""
+    texts = {"pay_bill": "Pays a bill.", "list_bills": "Lists bills that are due.", "book_room": "Reserves a room."}
+    tools = [
+        {"id": f"t.{name}", "name": name, "description": text, "schema": None, "tags": [], "server": name[:4]}
+        for name, text in texts.items()
+    ]
+    queries = [
+        {"text": "book a room for tomorrow", "gold": {"t.book_room": 1.0}},
+        {"text": "which bills are due", "gold": {"t.list_bills": 2.0, "t.pay_bill": 1.0}},
+    ]
+    file = tmp_path / "tiny.json"
+    file.write_text(json.dumps({"name": "tiny", "tools": tools, "queries": queries}))
+    return file
+
+
+@pytest.fixture
+def labelled_skills(tmp_path: Path) -> Path:
+    """Write a skill, with a query that it answers and one that nothing does."""
+    folder = tmp_path / "tiny-skills"
+    skill = folder / "corpus" / "fill-form" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: fill-form\ndescription: Fills in forms.\n---\nOpen it.\n")
+    lines = [{"query": "fill in a form", "gold": ["fill-form"]}, {"query": "paint the wall", "gold": []}]
+    (folder / "queries.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    return folder
+
+
+def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_tools: Path, labelled_skills: Path):
+    printed = run("retrieval", "--misspell", "1", str(labelled_tools), str(labelled_skills))
+    assert printed["notes"] == [], "no tool is refused"
+    by_set: dict[str, dict] = {}
+    for one in printed["metrics"]:
+        by_set.setdefault(one["dataset"], {})[one["system"]] = one
+    assert set(by_set) == {"tiny", "tiny, misspelt", "tiny-skills", "tiny-skills, misspelt"}
+    assert all({"toolcrib", "FTS5, OR", "FTS5, AND", "regex"} <= set(systems) for systems in by_set.values())
+    assert by_set["tiny"]["toolcrib"]["count"] == 2
+    assert by_set["tiny"]["toolcrib"]["figures"]["R@3"] == 1
+    assert by_set["tiny"]["FTS5, AND"]["empty"] == 1
+    assert by_set["tiny-skills"]["toolcrib"]["figures"] == dict.fromkeys(
+        ("R@1", "R@3", "R@5", "R@8", "R@10", "nDCG@10", "MRR"), 1
+    )
+    assert {one["verdict"] for one in printed["comparisons"]} <= {"ahead", "level", "behind"}
+    assert printed["confidence"]["tiny"][0]["point"] == "labels"
+
+
+def test_names_in_every_spelling_and_catalogs_of_any_size_are_measured(catalog: Path):
+    printed = run("retrieval", "--names", "--catalog", str(catalog), "--limit", "4", "--scale", "6", "30")
+    assert printed["metrics"] == []
+    assert printed["names"]["asked"] == printed["names"]["found"] + len(printed["names"]["missed"]) > 100
+    assert [one["tools"] for one in printed["scale"]] == [6, 30]
+    assert all(one["p50_ms"] > 0 for one in printed["scale"])
 
 
 @pytest.mark.parametrize("name", TINY)

@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 import anyio
 
@@ -25,12 +27,15 @@ from toolcrib.errors import StartRefused
 from toolcrib.events import EventFile, EventLog, open_event_log
 from toolcrib.gate import Gate
 from toolcrib.index.ranking import Searcher
+from toolcrib.index.semantic import Semantic
 from toolcrib.index.skill_ranking import SkillSearcher
 from toolcrib.index.skill_tables import SKILLS_SCHEMA
 from toolcrib.index.skills import SkillIndex
+from toolcrib.index.static_model import load_model
 from toolcrib.index.store import Store
 from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import ToolIndex
+from toolcrib.index.vector_cache import VectorCache
 from toolcrib.indexing import Indexer
 from toolcrib.redaction import Redactor, redact_text
 from toolcrib.schema_check import SchemaChecker
@@ -87,6 +92,7 @@ class _Known:
     indexer: Indexer
     gate: Gate
     events: EventLog
+    semantic: Semantic | None
 
 
 @contextmanager
@@ -104,7 +110,15 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
         policy = settings.policy
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
-        yield _Known(index, indexer, Gate(settings, policy, index, outside.wall_clock), events)
+        gate = Gate(settings, policy, index, outside.wall_clock)
+        yield _Known(index, indexer, gate, events, _semantic(settings, VectorCache(store)))
+
+
+def _semantic(settings: Settings, cache: VectorCache) -> Semantic | None:
+    section = settings.toolcrib.tool_search.semantic
+    if not section.enabled or section.path is None:
+        return None
+    return Semantic(partial(load_model, Path(section.path)), cache, section.alpha)
 
 
 @asynccontextmanager
@@ -127,6 +141,7 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
                 fallback=section.tool_search.fts_fallback_to_regex,
                 regex_ms=section.limits.regex_ms,
                 clock=outside.clock,
+                semantic=known.semantic,
             ),
             fleet=fleet,
             gate=known.gate,
@@ -162,6 +177,7 @@ async def _open_library(settings: Settings, known: _Known, outside: Outside) -> 
             indexer=known.indexer,
             events=known.events,
             deadline=anyio.current_time() + section.limits.first_index_wait_s,
+            semantic=known.semantic,
         )
         library = Library(parts)
         async with anyio.create_task_group() as tasks:

@@ -21,12 +21,14 @@ from toolcrib.downstream.lifecycle import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events import EventLog
 from toolcrib.gate import Gate, Session
-from toolcrib.index.catalog import Catalog
+from toolcrib.index.catalog import Catalog, Permitted
 from toolcrib.index.ranking import Scored, Searcher, SearchRequest, SearchResult
+from toolcrib.index.tool_rows import Card
 from toolcrib.index.tools import ToolIndex
 from toolcrib.indexing import Indexer
 from toolcrib.json_values import as_object
 from toolcrib.listing import is_deferred, listed_definition, long_description, short_description
+from toolcrib.missing_servers import MissingServers
 from toolcrib.model import Example, JsonObject, SearchType, Tool
 from toolcrib.names import may_belong_to
 from toolcrib.results import bounded, failure
@@ -54,7 +56,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What ``tool_search`` answers."""
+    """What ``tool_search`` answers. ``evidence`` is what ``confidence`` comes from, comparable between queries."""
 
     hits: tuple[Hit, ...]
     query: str
@@ -62,6 +64,7 @@ class SearchAnswer:
     total_deferred: int
     confidence: str
     note: str | None
+    evidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class Crib:
         self._parts = parts
         self._limits = parts.settings.toolcrib.limits
         self._checks = parts.checks
+        self._missing = MissingServers(parts.settings)
         self.gate = parts.gate
         self.indexer = parts.indexer
 
@@ -150,6 +154,18 @@ class Crib:
         """Have every server list its tools anew, and return what became of each."""
         return await self._parts.fleet.list_all()
 
+    async def survey(
+        self, session: Session
+    ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], SearchResult]]:
+        """Return all that the session's caller may use, and the search over just that, of which no event tells."""
+        await self._first_listing()
+        catalog = self._parts.indexer.current()
+        permitted = self.gate.permitted(session, catalog)
+        definitions, cards = self._parts.index.definitions(permitted.rows), self._parts.index.cards(permitted.rows)
+        known = [tool for tool in permitted.tools if tool.row in definitions and tool.row in cards]
+        search = partial(self._parts.searcher.search, catalog=catalog, permitted=permitted)
+        return [(tool, definitions[tool.row], cards[tool.row]) for tool in known], search
+
     # -- search ----------------------------------------------------------------------------------
 
     async def search_tools(self, session: Session, request: SearchRequest, detail: Detail) -> SearchAnswer:
@@ -165,19 +181,24 @@ class Crib:
         await self._first_listing(None if request.server is None else [request.server])
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        search = partial(self._parts.searcher.search, request, catalog, permitted)
-        quick = self._parts.searcher.is_quick(request, permitted)
-        found = search() if quick else await anyio.to_thread.run_sync(search)
+        found = await self._found(request, catalog, permitted)
         answer = SearchAnswer(
             hits=self._hits(session, found.hits, detail),
             query=request.query[:QUERY_MAX],
             effective=found.effective,
             total_deferred=permitted.deferred_count,
             confidence=found.confidence,
-            note=found.note,
+            note=self._note(session, request, found, is_empty=not permitted.tools),
+            evidence=found.strength,
         )
         self._report_search(session, request, found, catalog, time.perf_counter() - began)
         return answer
+
+    async def _found(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
+        """Search, away from the event loop unless it takes no longer than to get there."""
+        search = partial(self._parts.searcher.search, request, catalog, permitted)
+        quick = self._parts.searcher.is_quick(request, permitted)
+        return search() if quick else await anyio.to_thread.run_sync(search)
 
     def _hits(self, session: Session, scored: tuple[Scored, ...], detail: Detail) -> tuple[Hit, ...]:
         rows = [hit.tool.row for hit in scored]
@@ -203,6 +224,17 @@ class Crib:
                 )
             )
         return tuple(hits)
+
+    def _note(self, session: Session, request: SearchRequest, found: SearchResult, *, is_empty: bool) -> str | None:
+        """Return why little or nothing was found: what the search says, and servers that may be meant."""
+        servers = self._missing.note(
+            request.query[:QUERY_MAX],
+            self.gate.view(session),
+            self._parts.fleet.statuses(),
+            {hit.tool.server for hit in found.hits},
+            any_of_them=is_empty,
+        )
+        return " ".join(filter(None, (found.note, servers))) or None
 
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server state that matters to a caller; that a server sleeps is normal."""
@@ -253,7 +285,7 @@ class Crib:
             arguments = await self._fitting(session, tool, call.arguments)
             return await self._execute(session, tool, call, arguments, source="tool_call")
         except UnknownTool as error:
-            return failure(str(error) + self._near_names(session, call.name))
+            return failure(str(error) + await self._near_names(session, call.name))
         except DownstreamError as error:
             return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
@@ -351,12 +383,12 @@ class Crib:
             raise BadRequest(checks.misfit_text(tool, misfits))
         return arguments
 
-    def _near_names(self, session: Session, name: str) -> str:
+    async def _near_names(self, session: Session, name: str) -> str:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""
         catalog = self._parts.indexer.current()
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True, server=None)
         try:
-            found = self._parts.searcher.search(request, catalog, self.gate.permitted(session, catalog))
+            found = await self._found(request, catalog, self.gate.permitted(session, catalog))
         except BadRequest:  # no full-text search here, and nothing in its place
             return ""
         names = ", ".join(hit.tool.public_name for hit in found.hits)

@@ -9,6 +9,7 @@ Knows every way toolcrib says no; never knows where an error is shown or how it 
     ├── UnknownTool         denied, hidden and nonexistent are this one error
     ├── UnknownSkill        the same for skills and their files
     ├── StoreError          an index file cannot be used
+    ├── ModelUnavailable    there is no model for semantic search, or it does not work
     ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
     └── Unavailable         a downstream gave no answer
         ├── StartFailed     it could not be started or listed
@@ -78,6 +79,10 @@ class UnknownSkill(ToolcribError):
 
 class StoreError(ToolcribError):
     """An index file cannot be opened, read or written."""
+
+
+class ModelUnavailable(ToolcribError):
+    """Semantic search cannot be had; the text says why and what to do. Search goes by words without it."""
 
 
 class DownstreamError(ToolcribError):

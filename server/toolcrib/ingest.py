@@ -12,6 +12,7 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
+from toolcrib.config.fingerprints import ROW_FORMAT
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.definitions import DefinitionError, listable, tool_name
@@ -39,6 +40,7 @@ _SHOWN_NAME_MAX = 80
 _TEXTS_CACHED = 4096
 _PARAMETERS_MAX = 500
 _PARAMETER_DEPTH = 2
+_VALUES_MAX = 30
 _COMMON_SHARE = 0.4
 _COMMON_TOOLS_MIN = 8
 
@@ -144,10 +146,12 @@ def _draft(tool: _Found, max_bytes: int) -> _Draft:
 
 
 def _described(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the name and description of each parameter, and of those inside objects and lists of objects."""
+    """Yield the name of each parameter with its description and values, and of those inside objects and lists."""
     for parameter in parameters(schema, root):
         description = parameter.schema.get("description")
-        yield parameter.name, description if isinstance(description, str) else ""
+        values = as_list(parameter.schema.get("enum")) or as_list(as_object(parameter.schema.get("items")).get("enum"))
+        told = [description, *values[:_VALUES_MAX]]
+        yield parameter.name, " ".join(text for text in told if isinstance(text, str))
         if depth > 1:
             item = parameter.schema.get("items")
             yield from _described(resolve(item, root) if item else parameter.schema, root, depth - 1)
@@ -253,6 +257,7 @@ def _fingerprint(record: ToolRecord) -> str:
         "tags": record.tags,
         "examples": [asdict(example) for example in record.examples],
         "definition": record.definition,
+        "row_format": ROW_FORMAT,
     }
     return _digest(_CANONICAL.encode(canonical).encode())
 

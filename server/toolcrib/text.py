@@ -1,4 +1,4 @@
-"""Text of strangers made safe and searchable: words of identifiers, FTS expressions, sanitising, truncation.
+"""Text of strangers made safe and searchable: words of identifiers, sanitising, truncation.
 
 Knows characters and words only; never knows tools, SQL connections or config.
 """
@@ -7,6 +7,7 @@ import fnmatch
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 QUERY_MAX = 512
 """Characters of a query that count (C30)."""
@@ -18,10 +19,22 @@ STOP_WORDS = frozenset(
 )
 """English words that say nothing about a tool. Dropped from queries unless nothing else is left."""
 
+FILLERS = frozenset("的了吗呢吧我你您请帮把们这那个")
+"""Chinese characters that say nothing about a tool, at which a run of characters is split."""
+
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[^\W_]+")
 _ASCII_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+_UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_PIECE = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+    r"|\d+"
+    r"|(?:[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]|[\u064b-\u065f\u0900-\u0963\u0981-\u0dff\u0f71-\u0f84])+"
+)
+"""A run of Thai to Hangul, of digits, or of other letters; marks that are part of letters in Arabic and India stay."""
+
+_ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SENTENCE_END = re.compile(r"(?<=[.!?。!?])\s+|\n\s*\n|\r?\n(?=\s*[-*#])")
 _SPACE = re.compile(r"\s+")
 _KEPT_CONTROLS = "\n\t"
@@ -29,13 +42,29 @@ _ASCII_MARKS = {code: None for code in range(128) if not chr(code).isalnum()}
 
 
 def words(text: str) -> list[str]:
-    """Return the lower-case words of ``text``: camelCase, snake_case, dots, hyphens and digits are split."""
+    """Return the lower-case words of ``text``: camelCase, snake_case, dots, hyphens and digits are split.
+
+    Accents are left out. Writing without spaces, such as Chinese, gives each two characters that stand together.
+    """
     if text.isascii():
         return [word.lower() for word in _ASCII_WORD.findall(text)]
     found: list[str] = []
-    for chunk in _WORD.findall(_CAMEL.sub(" ", unicodedata.normalize("NFKC", text))):
-        found += [part.lower() for part in _DIGIT_EDGE.sub(" ", chunk).split()]
+    for piece in _pieces(text):
+        found += _pairs(piece) if _UNSPACED.match(piece) else [piece]
     return found
+
+
+def _pieces(text: str) -> list[str]:
+    """Return the runs of letters, of digits, and of characters of a writing without spaces; folded, lower-case."""
+    split = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold().lower()
+    plain = unicodedata.normalize("NFD", split).translate(_ACCENTS)
+    return _PIECE.findall(unicodedata.normalize("NFC", plain))
+
+
+def _pairs(run: str) -> list[str]:
+    """Return each two neighbours of a run, split at fillers; a character that stands alone, alone."""
+    parts = "".join(" " if char in FILLERS else char for char in run).split() or [run]
+    return [pair for part in parts for pair in (map("".join, pairwise(part)) if len(part) > 1 else [part])]
 
 
 def search_text(text: str) -> str:
@@ -45,21 +74,13 @@ def search_text(text: str) -> str:
 
 def joined(text: str) -> str:
     """Return ``text`` reduced to its letters and digits, so that every spelling of a name becomes one."""
-    return text.lower().translate(_ASCII_MARKS) if text.isascii() else "".join(words(text))
+    return text.lower().translate(_ASCII_MARKS) if text.isascii() else "".join(_pieces(text))
 
 
 def query_terms(query: str) -> list[str]:
     """Return the distinct words of a query that carry meaning, in order; all its words if none of them does."""
     every = list(dict.fromkeys(words(query[:QUERY_MAX])))
     return [word for word in every if word not in STOP_WORDS] or every
-
-
-def fts_expression(terms: Iterable[str]) -> str:
-    """Return an FTS5 MATCH expression that finds rows with any of ``terms``, each a quoted string.
-
-    Terms come from :func:`words`, so they hold letters and digits only and cannot be FTS5 syntax (R58).
-    """
-    return " OR ".join(f'"{term}"' for term in terms)
 
 
 def sanitize(text: str) -> str:

@@ -1,6 +1,7 @@
 """Search: what is found, with which scores, in which order, and what is said when little is found."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 from builders import (
     GUEST,
@@ -223,7 +224,7 @@ class TestOrder:
         effects = [*SideEffects, None]
         tools = [
             record("s", f"paint_{letter}", "Paints.", side_effects=effect)
-            for letter, effect in zip("fedcba", effects, strict=True)
+            for letter, effect in zip("gfedcb", effects, strict=True)
         ]
         world.listed(listing("s", *tools))
         for kind in ("fts", "regex"):
@@ -256,13 +257,22 @@ class TestOwnRows:
     def test_what_is_quick_is_known(self, world):
         catalog = world.listed(ISSUES)
         everything = catalog.permitted(Policy().view(GUEST))
-        assert world.searcher.is_quick(SearchRequest("x"), everything)
         assert world.searcher.is_quick(SearchRequest("x", SearchType.EXACT), everything)
         assert not world.searcher.is_quick(SearchRequest("x", SearchType.REGEX), everything)
+        assert not world.searcher.is_quick(SearchRequest("x"), everything)
+        world.searcher.search(SearchRequest("x"), catalog, everything)
+        assert world.searcher.is_quick(SearchRequest("x"), everything)
+        assert not world.searcher.is_quick(SearchRequest("x\ny"), everything)
         some = Catalog(catalog.tools).permitted(guests_without("list_issues").view(GUEST))
         assert not world.searcher.is_quick(SearchRequest("x"), some)
-        world.searcher.search(SearchRequest("x"), catalog, some)
-        assert world.searcher.is_quick(SearchRequest("x"), some)
+
+    def test_several_threads_get_the_same_answer_while_the_ranking_is_made(self, world):
+        catalog = world.listed(ISSUES, numbered("s", 300, "Lists things of a repository."))
+        everything = catalog.permitted(Policy().view(GUEST))
+        request = SearchRequest("list the isues of a repository")
+        with ThreadPoolExecutor(8) as threads:
+            searches = [threads.submit(world.searcher.search, request, catalog, everything) for _ in range(16)]
+            assert len({search.result() for search in searches}) == 1
 
     def test_only_a_few_rankings_are_kept(self, world):
         world.listed(ISSUES)

@@ -541,6 +541,21 @@ async def test_a_hit_tells_of_a_server_that_is_being_started(tmp_path):
         assert {hit.get("status") for hit in (await client.search("issue"))["tools"]} == {"starting"}
 
 
+async def test_a_server_that_failed_is_named_where_it_may_have_been_meant(tmp_path):
+    broken = MemoryServer([], start_error=OSError("no such program"))
+    async with world(tmp_path, {"github": broken, "files": FILES}) as w, w.client() as client:
+        assert "server github" in (await client.search("github issue"))["note"]
+        assert "note" not in await client.search("read a file")
+
+
+async def test_several_queries_on_lines_of_their_own_share_the_answer(tmp_path):
+    async with world(tmp_path, BOTH) as w, w.client() as client:
+        answer = await client.search("create issue\nread file\nteleport", limit=2)
+    assert {hit["name"] for hit in answer["tools"]} == {"github__create_issue", "files__read_file"}
+    assert answer["query"] == "create issue\nread file\nteleport"
+    assert '"teleport"' in answer["note"]
+
+
 # -- while servers are being indexed for the first time ------------------------------------------
 
 
@@ -562,7 +577,8 @@ async def test_where_nothing_is_indexed_in_time_the_answer_is_empty_and_says_so(
     config = {"limits": {"first_index_wait_s": 0.05}}
     async with world(tmp_path, {"github": hanging}, config, wait=False) as w, w.client() as client:
         answer = await client.search("create issue")
-        assert (answer["tools"], answer["note"]) == ([], "No tools are known.")
+        assert answer["tools"] == []
+        assert answer["note"] == "No tools are known. Not searched: server github is still starting."
 
 
 async def test_a_search_of_one_server_waits_for_that_one_only(tmp_path):

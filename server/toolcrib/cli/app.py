@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from toolcrib import __version__
-from toolcrib.cli import catalog, config, index, skills
+from toolcrib.cli import catalog, config, index, lint, skills
 from toolcrib.cli.output import ExitCode, complain
 from toolcrib.errors import ToolcribError
 
@@ -30,6 +30,7 @@ def build() -> typer.Typer:
     app.command()(index.status)
     app.command()(catalog.search)
     app.command()(catalog.call)
+    app.command()(lint.lint)
     app.add_typer(catalog.tools, name="tools")
     app.add_typer(skills.commands, name="skills")
     app.add_typer(index.commands, name="index")

@@ -3,17 +3,23 @@
 Knows how the index is shown to a person; never knows how it is written, and starts nothing but to refresh it.
 """
 
+import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from toolcrib.cli.in_process import with_crib
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
+from toolcrib.config.paths import user_model_dir
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.errors import ModelUnavailable
+from toolcrib.index.semantic import OFF, SemanticState
 from toolcrib.index.skill_tables import SKILLS_SCHEMA
 from toolcrib.index.skills import SkillIndex
+from toolcrib.index.static_model import download_model, load_model
 from toolcrib.index.store import Store
 from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import ServerRow, ToolIndex
@@ -37,6 +43,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     print_text(f"config   {view['config']}")
     print_text(f"index    {view['index']}{'' if view['index_exists'] else ' (not made yet)'}")
     print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP")
+    print_text(f"semantic {_semantic_text(view['semantic'])}")
     print_text(f"servers  {len(view['servers'])}, with {sum(server['tools'] for server in view['servers'])} tools")
     for server in view["servers"]:
         print_text(_server_text(server))
@@ -78,6 +85,54 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         print_text(f"Forgot {forgotten} tools, and every skill. The next start lists and reads them anew.")
 
 
+@commands.command()
+def semantic(
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch the model first, from the Hugging Face hub.")
+    ] = False,
+) -> None:
+    """Say whether search goes by meaning too, and fetch the model it needs."""
+    settings = load_settings(config)
+    section = settings.toolcrib.tool_search.semantic
+    folder = _model_folder(settings)
+    if download:
+        if folder != user_model_dir(os.environ, section.model):
+            raise ModelUnavailable("tool_search.semantic.path names a folder of your own: put a model there.")
+        download_model(section.model, folder)
+        load_model(folder)
+    state = _semantic_state(settings)
+    if as_json:
+        print_json({**state.json(), "model": section.model, "path": str(folder)})
+    else:
+        print_text(f"state    {_semantic_text(state.json())}")
+        print_text(f"model    {section.model}")
+        print_text(f"path     {folder}")
+    if state.state == "unavailable":
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _model_folder(settings: Settings) -> Path:
+    section = settings.toolcrib.tool_search.semantic
+    return user_model_dir(os.environ, section.model) if section.path is None else Path(section.path)
+
+
+def _semantic_state(settings: Settings) -> SemanticState:
+    """Return whether search goes by meaning too; this loads the model, where that is configured."""
+    if not settings.toolcrib.tool_search.semantic.enabled:
+        return OFF
+    try:
+        load_model(_model_folder(settings)).encode(["tool"])
+    except ModelUnavailable as error:
+        return SemanticState("unavailable", str(error))
+    return SemanticState("ready")
+
+
+def _semantic_text(state: JsonObject) -> str:
+    return state["state"] + (f": {state['reason']}" if state["reason"] else "")
+
+
 def _status_view(settings: Settings) -> JsonObject:
     from toolcrib.app import settle_listing
 
@@ -87,6 +142,7 @@ def _status_view(settings: Settings) -> JsonObject:
         "index": str(settings.tool_cache),
         "index_exists": settings.tool_cache.exists(),
         "listing": {transport: settle_listing(settings, transport) for transport in ("stdio", "http")},
+        "semantic": _semantic_state(settings).json(),
         "servers": [_server_view(server, rows.get(key)) for key, server in settings.servers.items()],
         "skipped": [problem_json(problem) for problem in settings.skipped],
     }

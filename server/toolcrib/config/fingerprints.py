@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 
-ROW_FORMAT = 1
+ROW_FORMAT = 2
 """Raised when the same tool would be stored as a different row."""
 
 

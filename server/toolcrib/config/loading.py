@@ -15,8 +15,8 @@ from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
 from toolcrib.config.nesting import refuse_nested
-from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir
-from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir, user_model_dir
+from toolcrib.config.schema import SemanticSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
 from toolcrib.config.skills_schema import SkillsSection
@@ -189,11 +189,24 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
     return section.model_copy(
         update={
             **settled(section, "cache_dir"),
-            "tool_search": search.model_copy(update=settled(search, "cache_dir")),
+            "tool_search": search.model_copy(
+                update={**settled(search, "cache_dir"), "semantic": _semantic(search.semantic, source)}
+            ),
             "events": events.model_copy(update=settled(events, "file")),
             "skills": skills.model_copy(update=found),
         }
     )
+
+
+def _semantic(section: SemanticSection, source: _Source) -> SemanticSection:
+    """Return the section with the folder of the model."""
+    if section.path is not None:
+        path = absolute(section.path, source.base, source.environ)
+    elif section.enabled:
+        path = user_model_dir(source.environ, section.model)
+    else:
+        return section
+    return section.model_copy(update={"path": str(path)})
 
 
 def _place(source: _Source) -> Place:

@@ -35,6 +35,11 @@ def user_cache_dir(environ: Mapping[str, str], config: Path | None) -> Path:
     return _user_cache_dir(environ) / _folder(config)
 
 
+def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
+    """Return the directory of a fetched model, ``owner/name``; all configs of a person share it."""
+    return _user_cache_dir(environ) / "models" / model
+
+
 def _user_cache_dir(environ: Mapping[str, str]) -> Path:
     if environ.get("XDG_CACHE_HOME"):
         return Path(environ["XDG_CACHE_HOME"], _APP)

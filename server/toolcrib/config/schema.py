@@ -52,6 +52,21 @@ class ContextSection(Section):
     """The stable name of the session; null: `TOOLCRIB_SESSION_ID`."""
 
 
+class SemanticSection(Section):
+    """Search by meaning besides words: needs the extra `toolcrib[semantic]` and a model, never fetched unasked."""
+
+    enabled: Bool = False
+    """Use it; where it cannot be had, search goes by words alone and `toolcrib status` says why."""
+    model: Annotated[str, Strict(), Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = (
+        "minishlab/potion-retrieval-32M"
+    )
+    """The model2vec model that `toolcrib index semantic --download` fetches, as `owner/name`."""
+    path: Str | None = None
+    """The folder of the model; null: one for `model` in the user's cache directory."""
+    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.6
+    """How much meaning counts against words, from 0 to 1; in a long query it counts less."""
+
+
 class ToolSearchSection(Section):
     """How tools are found and activated."""
 
@@ -79,6 +94,8 @@ class ToolSearchSection(Section):
     """Most hits of one search."""
     cache_dir: Str | None = None
     """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
+    semantic: SemanticSection = SemanticSection()
+    """Search by meaning besides words."""
 
 
 class GateSection(Section):

@@ -7,9 +7,12 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log
 
-_K1 = 1.6
+_K1 = 1.8
+_COMMON_MIN = 20
+"""With fewer documents nothing is common to most of them."""
 
 Text = str | Mapping[str, int]
 """One field of a document: split words, or their stems already, each with how often it stands there."""
@@ -17,84 +20,112 @@ Text = str | Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``weight`` of a word in this field; ``b``: how much a long text lessens it, from 0 to 1."""
+    """``weight`` of a word in this field; ``b``: how much a long text lessens it, from 0 to 1.
+
+    ``common``: a word that stands in this field of a larger share of the documents counts for nothing there.
+    """
 
     weight: float
     b: float
-
-
-TOOL_FIELDS = (
-    Field(3, 0.4),  # name
-    Field(2, 0.3),  # summary
-    Field(0.75, 0.6),  # description
-    Field(2, 0.6),  # parameters
-    Field(0.5, 0.6),  # descriptions of parameters
-    Field(1, 0.2),  # server
-    Field(0.5, 0.2),  # tags
-)
-
-FIELD_COUNT = len(TOOL_FIELDS)
-"""How many texts a tool has."""
+    common: float = 1.0
 
 
 class FieldedBm25:
-    """The score of every document for any words, worked out as far as it goes without knowing the words.
+    """What each word adds to the score of each document, worked out as far as it goes without a query.
 
-    A document is one text for each of ``fields``; its number is its place in ``documents``.
+    A document is one text for each of ``fields``; its number is its place in ``documents``. The first field is the
+    document's name.
     """
 
     def __init__(
-        self, documents: Sequence[Sequence[Text]], stem: Callable[[str], str], fields: Sequence[Field] = TOOL_FIELDS
+        self, documents: Iterable[Sequence[Text]], stem: Callable[[str], str], fields: Sequence[Field]
     ) -> None:
-        self._stem = stem
-        self._fields = fields
-        frequencies: defaultdict[str, tuple[array[int], array[float]]] = defaultdict(lambda: (array("L"), array("f")))
-        averages = _average_lengths(documents, len(fields))
-        for number, document in enumerate(documents):
-            for term, frequency in self._weighted_frequencies(document, averages).items():
+        counted = [[_counted(text, stem) for text in document] for document in documents]
+        _leave_out_common(counted, fields)
+        averages = _average_lengths(counted, len(fields))
+        self.size = len(counted)
+        self.names = [tuple(document[0]) for document in counted]
+        frequencies: defaultdict[str, tuple[list[int], array[float]]] = defaultdict(lambda: ([], array("f")))
+        for number, document in enumerate(counted):
+            for term, frequency in _weighted_frequencies(document, fields, averages).items():
                 numbers, values = frequencies[term]
                 numbers.append(number)
                 values.append(frequency)
-        self._postings = {
-            term: (numbers, _gains(values, len(documents))) for term, (numbers, values) in frequencies.items()
-        }
+            counted[number] = []  # let go of now: to free all of them at once would hold up other threads
+        self._postings: dict[str, tuple[list[int], array[float]]] = {}
+        while frequencies:
+            term, (numbers, values) = frequencies.popitem()
+            self._postings[term] = numbers, _gains(values, self.size)
+        self._rarities = {term: _rarity(len(numbers), self.size) for term, (numbers, _) in self._postings.items()}
+        self.rarity_max = _rarity(0, self.size)
 
-    def scores(self, words: Iterable[str]) -> dict[int, float]:
-        """Return the score of each document that has any of ``words``, above 0, higher is better."""
+    def __contains__(self, term: str) -> bool:
+        return term in self._postings
+
+    @property
+    def terms(self) -> Iterable[str]:
+        """All stems."""
+        return self._postings
+
+    def rarity(self, term: str) -> float:
+        """Return what a stem tells about a document that has it; most where none does."""
+        return self._rarities.get(term, self.rarity_max)
+
+    def having(self, term: str) -> Sequence[int]:
+        """Return the documents with this stem, in order."""
+        return self._postings[term][0] if term in self._postings else ()
+
+    def scores(self, weights: Mapping[str, float]) -> dict[int, float]:
+        """Return the score of each document that has any of these stems, above 0, higher is better."""
         scores: defaultdict[int, float] = defaultdict(float)
-        for term in dict.fromkeys(map(self._stem, words)):
+        for term, weight in weights.items():
             for number, gain in zip(*self._postings.get(term, ((), ())), strict=True):
-                scores[number] += gain
+                scores[number] += weight * gain
         return scores
 
-    def _weighted_frequencies(self, document: Sequence[Text], averages: Sequence[float]) -> dict[str, float]:
-        frequencies: defaultdict[str, float] = defaultdict(float)
-        for field, text, average in zip(self._fields, document, averages, strict=True):
-            length = _length(text)
-            if length:
-                share = field.weight / (1 - field.b + field.b * length / average)
-                for term, count in self._stems(text).items():
-                    frequencies[term] += share * count
-        return frequencies
 
-    def _stems(self, text: Text) -> Mapping[str, int]:
-        return Counter(map(self._stem, text.split())) if isinstance(text, str) else text
+def _counted(text: Text, stem: Callable[[str], str]) -> Mapping[str, int]:
+    return Counter(map(stem, text.split())) if isinstance(text, str) else text
 
 
-def _length(text: Text) -> int:
-    return len(text.split()) if isinstance(text, str) else sum(text.values())
+def _leave_out_common(documents: Sequence[list[Mapping[str, int]]], fields: Sequence[Field]) -> None:
+    """Take out of each field the words that too many documents have there: what all share tells none of them."""
+    if len(documents) < _COMMON_MIN:
+        return
+    for place, field in enumerate(fields):
+        if field.common < 1:
+            having = Counter(chain.from_iterable(document[place] for document in documents))
+            common = {term for term, count in having.items() if count > field.common * len(documents)}
+            for document in documents if common else ():
+                document[place] = {term: count for term, count in document[place].items() if term not in common}
 
 
-def _average_lengths(documents: Sequence[Sequence[Text]], field_count: int) -> list[float]:
+def _weighted_frequencies(
+    document: Sequence[Mapping[str, int]], fields: Sequence[Field], averages: Sequence[float]
+) -> dict[str, float]:
+    frequencies: defaultdict[str, float] = defaultdict(float)
+    for field, counts, average in zip(fields, document, averages, strict=True):
+        if counts:
+            share = field.weight / (1 - field.b + field.b * sum(counts.values()) / average)
+            for term, count in counts.items():
+                frequencies[term] += share * count
+    return frequencies
+
+
+def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_count: int) -> list[float]:
     """Return the average number of words of each field."""
     lengths = [0] * field_count
     for document in documents:
-        for place, text in enumerate(document):
-            lengths[place] += _length(text)
+        for place, counts in enumerate(document):
+            lengths[place] += sum(counts.values())
     return [length / max(len(documents), 1) for length in lengths]
 
 
-def _gains(frequencies: "array[float]", document_count: int) -> "array[float]":
+def _rarity(having: int, size: int) -> float:
+    return log(1 + (size - having + 0.5) / (having + 0.5))
+
+
+def _gains(frequencies: "array[float]", size: int) -> "array[float]":
     """Return what a term adds to the score of each document that has it."""
-    rarity = log(1 + (document_count - len(frequencies) + 0.5) / (len(frequencies) + 0.5))
+    rarity = _rarity(len(frequencies), size)
     return array("f", (rarity * (_K1 + 1) * value / (_K1 + value) for value in frequencies))

@@ -3,9 +3,8 @@
 Knows names and which tools a policy view permits; never knows a database, a connection or a ranking.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,27 +14,16 @@ from toolcrib.policy import View
 from toolcrib.text import joined
 
 
+@dataclass(frozen=True, slots=True)
 class Pool:
     """The tools that one search ranks: what is not in it changes nothing (law 2). In public-name order.
 
-    ``others`` are the permitted tools that it leaves out.
+    ``numbers`` are their places among all permitted tools; None: they are all of these.
     """
 
-    def __init__(self, tools: Sequence[Tool], others: Sequence[Tool]) -> None:
-        self.tools = tuple(tools)
-        self.by_row = {tool.row: tool for tool in tools}
-        self.is_most = len(tools) > len(others)
-        self._others = tuple(others)
-
-    @cached_property
-    def rows(self) -> str:
-        """Return the rows of the tools as a JSON array, for a filter in SQL."""
-        return json.dumps(list(self.by_row))
-
-    @cached_property
-    def other_rows(self) -> str:
-        """Return the rows that are left out as a JSON array: the shorter filter where ``is_most``."""
-        return json.dumps([tool.row for tool in self._others])
+    tools: tuple[Tool, ...]
+    by_row: Mapping[int, Tool]
+    numbers: frozenset[int] | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,12 +50,13 @@ class Permitted:
         key = include_always, server
         pool = self._pools.get(key)
         if pool is None:
-            inside: list[Tool] = []
-            others: list[Tool] = []
-            for tool in self.tools:
-                wanted = include_always or tool.loading_mode is LoadingMode.DEFERRED
-                (inside if wanted and server in (None, tool.server) else others).append(tool)
-            pool = Pool(inside, others)
+            inside = {
+                number: tool
+                for number, tool in enumerate(self.tools)
+                if (include_always or tool.loading_mode is LoadingMode.DEFERRED) and server in (None, tool.server)
+            }
+            numbers = None if len(inside) == len(self.tools) else frozenset(inside)
+            pool = Pool(tuple(inside.values()), {tool.row: tool for tool in inside.values()}, numbers)
             if inside:  # names of servers that do not exist must not fill the memory
                 self._pools[key] = pool
         return pool

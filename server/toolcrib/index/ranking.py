@@ -6,36 +6,58 @@ Knows how matches are found, scored and ordered; never knows policies, sessions 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
+from itertools import chain, zip_longest
 
-from toolcrib.index.bm25 import FIELD_COUNT, FieldedBm25
+from toolcrib.index.bm25 import Field
 from toolcrib.index.catalog import Catalog, Permitted, Pool
 from toolcrib.index.pattern_search import PatternSearch, short_enough
+from toolcrib.index.relevance import NO_EVIDENCE, Evidence, Relevance
 from toolcrib.index.scoring import (
     CANDIDATES,
     RANKERS_MAX,
     Confidence,
     Recent,
+    common,
     confidence_in,
-    covers_half,
     note,
+    separate,
     spread,
+    strength,
+    unclear_note,
     without_full_text,
 )
+from toolcrib.index.semantic import NEAREST, Semantic
 from toolcrib.index.stemming import Stemmer
+from toolcrib.index.synonyms import synonyms
 from toolcrib.index.tools import ToolIndex
+from toolcrib.json_steps import collector_paused
 from toolcrib.model import SIDE_EFFECTS_ORDER, SearchType, Tool
-from toolcrib.text import QUERY_MAX, fts_expression, query_terms, words
+from toolcrib.text import QUERY_MAX, query_terms
 
-_COVERED_FIELDS = 4
-_NO_WORDS = ("",) * FIELD_COUNT
+FIELDS = (
+    Field(3, 0.4),  # name
+    Field(2, 0.3),  # summary
+    Field(0.8, 0.5),  # description
+    Field(1.2, 0.6, 0.3),  # parameters
+    Field(0.5, 0.5, 0.3),  # descriptions of parameters
+    Field(0.7, 0.3),  # server
+    Field(0.7, 0.3),  # tags
+)
+"""Measured on four catalogs; all of it is flat around these values."""
+
+_NO_WORDS = ("",) * len(FIELDS)
+_QUICK_MAX = 1500
+"""So many tools can be ranked in less than it takes to ask a thread."""
 
 Order = Callable[[Tool], tuple[int, int, int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A search as the caller asked for it. ``query`` is trimmed and not empty; ``server`` is a server's key."""
+    """A search as the caller asked for it. ``query`` is trimmed and not empty; ``server`` is a server's key.
+
+    A full-text query of several short lines is several queries.
+    """
 
     query: str
     search_type: SearchType = SearchType.FTS
@@ -55,24 +77,37 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits, best first. ``effective`` is the search that was done; ``note`` tells why little was found."""
+    """Hits, best first. ``effective`` is the search that was done; ``note`` tells why little was found.
+
+    ``strength`` is how much speaks for the first hit, comparable between queries; ``confidence`` comes from it.
+    """
 
     hits: tuple[Scored, ...]
     effective: SearchType
     confidence: Confidence
+    strength: float
     note: str | None
     truncated_query: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A request with what it is about: the query that counts, and the tools that may be found."""
+    """One query of a request, and the tools that may be found."""
 
     query: str
-    limit: int
+    request: SearchRequest
     pool: Pool
     catalog: Catalog
     permitted: Permitted
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was found for one query."""
+
+    hits: list[Scored]
+    confidence: Confidence
+    strength: float
 
 
 class Searcher:
@@ -81,9 +116,10 @@ class Searcher:
     ``preferred_namespaces`` are server keys, first wins ties (R69). ``fallback``: without FTS5, answer a
     full-text search by patterns instead of refusing it (R70). ``regex_ms`` bounds one pattern search,
     by ``clock``: the thread's own time, so that what else the machine does is not the pattern's fault.
+    ``semantic`` adds meaning to words in a full-text search.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each setting of the search
         self,
         index: ToolIndex,
         *,
@@ -91,14 +127,16 @@ class Searcher:
         fallback: bool = True,
         regex_ms: float = 100,
         clock: Callable[[], float] = time.thread_time,
+        semantic: Semantic | None = None,
     ) -> None:
-        self._index = index
+        self._index, self._semantic = index, semantic
         self._order = _tie_break(preferred_namespaces)
         self._fallback = fallback
         self._patterns = PatternSearch[Tool](_names, regex_ms, clock)
         self._texts = Recent[int, Mapping[int, Sequence[str]]](1)
         self._stem = Stemmer()
-        self._rankers = Recent[Permitted, FieldedBm25](RANKERS_MAX)
+        self._synonyms = synonyms(self._stem)
+        self._rankers = Recent[Permitted, Relevance](RANKERS_MAX)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
         """Return the best hits among what ``permitted`` holds, which is part of ``catalog``.
@@ -108,50 +146,68 @@ class Searcher:
             StoreError: the index cannot be read.
 
         """
-        task = _Task(
-            query=request.query[:QUERY_MAX],
-            limit=request.limit,
-            pool=permitted.pool(include_always=request.include_always, server=request.server),
-            catalog=catalog,
-            permitted=permitted,
-        )
+        pool = permitted.pool(include_always=request.include_always, server=request.server)
         effective = request.search_type
         if effective is SearchType.FTS and not self._index.fts:
             effective = without_full_text(fallback=self._fallback)
-            hits = self._by_alternation(task)
-        elif effective is SearchType.FTS:
-            hits = self._by_full_text(task)
-        elif effective is SearchType.REGEX:
-            hits = self._by_pattern(request.query, task)
-        else:
-            hits = self._by_name(task)
-        confidence = self._confidence(hits, request)
+        queries = separate(request.query) if request.search_type is SearchType.FTS else [request.query]
+        parts = [self._part(_Task(query, request, pool, catalog, permitted)) for query in queries]
+        hits = parts[0].hits if len(parts) == 1 else self._merged([part.hits for part in parts], request.limit)
+        confidence = common([part.confidence for part in parts])
+        unclear = [query for query, part in zip(queries, parts, strict=True) if part.confidence != "high"]
+        about = _empty_note(request, pool, permitted) or (unclear_note(unclear) if len(parts) > 1 else "")
         return SearchResult(
             hits=tuple(hits[: request.limit]),
             effective=effective,
             confidence=confidence,
-            note=note("tool", request, effective, confidence, _empty_note(request, task)),
+            strength=min(part.strength for part in parts),
+            note=note("tool", request, effective, confidence, about),
             truncated_query=len(request.query) > QUERY_MAX,
         )
 
     def is_quick(self, request: SearchRequest, permitted: Permitted) -> bool:
-        """Return whether :meth:`search` takes a few milliseconds only; else a thread should do it."""
+        """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
         if request.search_type is SearchType.EXACT:
             return True
         if request.search_type is SearchType.REGEX or not self._index.fts:
             return False
-        return permitted.whole or permitted in self._rankers
+        if self._semantic is not None and not self._semantic.is_quick(permitted):
+            return False
+        return len(permitted.tools) <= _QUICK_MAX and permitted in self._rankers and "\n" not in request.query
+
+    def _part(self, task: _Task) -> _Part:
+        """Search for one query."""
+        kind = task.request.search_type
+        evidence = NO_EVIDENCE
+        if kind is SearchType.EXACT:
+            hits = self._by_name(task)
+        elif kind is SearchType.REGEX:
+            hits = self._sorted(self._matching(short_enough(task.query), task, task.request.limit))
+        elif self._index.fts:
+            hits, evidence = self._by_full_text(task)
+        else:
+            hits = self._by_alternation(task)
+        return _Part(hits, confidence_in(hits, kind, evidence), strength(hits, evidence))
+
+    def _merged(self, parts: Sequence[Sequence[Scored]], limit: int) -> list[Scored]:
+        """Return the best of several searches: each in turn gives its next hit, and a hit has its best score."""
+        chosen: dict[int, Scored] = {}
+        for hit in filter(None, chain.from_iterable(zip_longest(*parts))):
+            known = chosen.get(hit.tool.row)
+            if known is None and len(chosen) == limit:
+                break
+            if known is None or hit.score > known.score:
+                chosen[hit.tool.row] = hit
+        return self._sorted(chosen.values())
 
     def _by_name(self, task: _Task) -> list[Scored]:
         """Exact search: the name as written, else in any case and with any separator (R50)."""
-        for named in (task.catalog.spelled(task.query), task.catalog.exact(task.query)):
+        query = task.query[:QUERY_MAX]
+        for named in (task.catalog.spelled(query), task.catalog.exact(query)):
             hits = [Scored(tool, 1.0, SearchType.EXACT) for tool in named if tool.row in task.pool.by_row]
             if hits:
                 return self._sorted(hits)
         return []
-
-    def _by_pattern(self, pattern: str, task: _Task) -> list[Scored]:
-        return self._sorted(self._matching(short_enough(pattern), task, task.limit))
 
     def _by_alternation(self, task: _Task) -> list[Scored]:
         """Search for any of the query's words as a pattern: what is left of full text without FTS5 (R33)."""
@@ -160,7 +216,7 @@ class Searcher:
         if not terms:
             return named
         known = {hit.tool.row for hit in named}
-        found = self._matching("|".join(terms), task, task.limit + len(named))
+        found = self._matching("|".join(terms), task, task.request.limit + len(named))
         return named + self._sorted(hit for hit in found if hit.tool.row not in known)
 
     def _matching(self, expression: str, task: _Task, enough: int) -> list[Scored]:
@@ -173,64 +229,38 @@ class Searcher:
     def _read_texts(self) -> Mapping[int, Sequence[str]]:
         return {row: (text.description, *text.tags) for row, text in self._index.texts().items()}
 
-    def _by_full_text(self, task: _Task) -> list[Scored]:
+    def _by_full_text(self, task: _Task) -> tuple[list[Scored], Evidence]:
         """Full-text search; a query that is a tool's name puts that tool first, outside the scores of the rest."""
         named = self._named(task)
         known = {hit.tool.row for hit in named}
-        ranked: list[tuple[int, float]] = []
-        for terms in (query_terms(task.query), list(dict.fromkeys(words(task.query)))):
-            if terms and not ranked:
-                best = self._ranked(terms, task, CANDIDATES + len(known))
-                ranked = [pair for pair in best if pair[0] not in known][:CANDIDATES]
-        hits = [
-            Scored(task.pool.by_row[row], score, SearchType.FTS)
-            for (row, _), score in zip(ranked, spread([relevance for _, relevance in ranked]), strict=True)
-        ]
-        return named + self._sorted(hits)
+        tools = task.permitted.tools
+        count = max(CANDIDATES + len(known), NEAREST if self._semantic else 0)
+        ranked = self._ranker(task.permitted).rank(task.query, task.pool.numbers, count)
+        if self._semantic is not None:
+            ranked = self._semantic.fused(ranked, task.query, task.permitted, task.pool.numbers)
+        rest = [(tools[number], value) for number, value in ranked.matches if tools[number].row not in known]
+        rest = rest[:CANDIDATES]
+        scores = spread([relevance for _, relevance in rest])
+        hits = [Scored(tool, score, SearchType.FTS) for (tool, _), score in zip(rest, scores, strict=True)]
+        return named + self._sorted(hits), ranked.evidence
 
     def _named(self, task: _Task) -> list[Scored]:
         tools = [tool for tool in task.catalog.exact(task.query) if tool.row in task.pool.by_row]
         return self._sorted([Scored(tool, 1.0, SearchType.EXACT) for tool in tools])
 
-    def _ranked(self, terms: Sequence[str], task: _Task, count: int) -> list[tuple[int, float]]:
-        """Return the best rows of the pool with their relevance, above 0, best first.
-
-        bm25() of FTS5 counts words over the whole table, so only callers who see all of it get its order.
-        """
-        if task.permitted.whole:
-            return [(row, max(-raw, 0.0)) for row, raw in self._matched(fts_expression(terms), task.pool, count)]
-        tools = task.permitted.tools
-        scores = self._ranker(task.permitted).scores(terms)
-        inside = ((-score, number) for number, score in scores.items() if tools[number].row in task.pool.by_row)
-        return [(tools[number].row, -score) for score, number in nsmallest(count, inside)]
-
-    def _matched(self, expression: str, pool: Pool, count: int) -> list[tuple[int, float]]:
-        if pool.is_most:
-            best = self._index.match(expression, count, without=pool.other_rows)
-            if all(row in pool.by_row for row, _ in best):
-                return best  # else there are rows that are in no catalog yet
-        return self._index.match(expression, count, among=pool.rows)
-
-    def _ranker(self, permitted: Permitted) -> FieldedBm25:
+    def _ranker(self, permitted: Permitted) -> Relevance:
+        """Return what ranks these tools. Words of tools that the caller may not use are not even looked at (law 2)."""
         return self._rankers.get(permitted, lambda: self._made_ranker(permitted))
 
-    def _made_ranker(self, permitted: Permitted) -> FieldedBm25:
-        texts = self._index.words(permitted.rows)
-        return FieldedBm25([texts.get(tool.row, _NO_WORDS) for tool in permitted.tools], self._stem)
+    def _made_ranker(self, permitted: Permitted) -> Relevance:
+        with collector_paused():
+            texts = self._index.words(permitted.rows)
+            documents = (texts.get(tool.row, _NO_WORDS) for tool in permitted.tools)
+            return Relevance(documents, self._stem, self._synonyms, FIELDS)
 
     def _sorted(self, hits: Iterable[Scored]) -> list[Scored]:
         """Return hits by score, ties by R54."""
         return sorted(hits, key=lambda hit: (-hit.score, *self._order(hit.tool)))
-
-    def _confidence(self, hits: Sequence[Scored], request: SearchRequest) -> Confidence:
-        """Return how likely the first hit is what was meant: a name, or half of the query's words, is likely."""
-        return confidence_in(hits, request.search_type, lambda: self._is_covered(hits[0].tool, request.query))
-
-    def _is_covered(self, tool: Tool, query: str) -> bool:
-        texts = self._index.words([tool.row]).get(tool.row, _NO_WORDS)[:_COVERED_FIELDS]
-        return covers_half(
-            {self._stem(word) for text in texts for word in text.split()}, query_terms(query), self._stem
-        )
 
 
 def _names(tool: Tool) -> tuple[str, ...]:
@@ -253,14 +283,12 @@ def _tie_break(preferred_namespaces: Sequence[str]) -> Order:
     return order
 
 
-def _empty_note(request: SearchRequest, task: _Task) -> str:
+def _empty_note(request: SearchRequest, pool: Pool, permitted: Permitted) -> str:
     """Return why there was nothing to look for; the empty string where there was something."""
-    if not task.permitted.tools:
+    if not permitted.tools:
         return "No tools are known."
-    return "" if task.pool.tools else _empty_pool_note(request, task.permitted)
-
-
-def _empty_pool_note(request: SearchRequest, permitted: Permitted) -> str:
+    if pool.tools:
+        return ""
     if request.server is not None and not permitted.pool(server=request.server).tools:
         return "There is no tool of such a server."
     return "All of these tools are always loaded; include_always_loaded finds them too."

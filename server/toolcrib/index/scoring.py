@@ -4,12 +4,13 @@ Knows numbers, words and search types; never knows what is searched or who may s
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import Generic, Literal, Protocol, TypeVar
 
 from toolcrib.errors import BadRequest
 from toolcrib.index.pattern_search import OTHER_TEXT
+from toolcrib.index.relevance import Evidence
 from toolcrib.model import SearchType
 from toolcrib.text import QUERY_MAX
 
@@ -18,6 +19,20 @@ CANDIDATES = 50
 
 RANKERS_MAX = 4
 """How many rankers are kept, one for each set of rows that somebody may see."""
+
+_UNIT = 10.0
+"""A relevance that is squeezed to one half: about that of one rare word, so that scores spread well."""
+
+_COVERAGE_SHARE, _GAP_SHARE = 0.25, 0.15
+_STRONGEST = 2.0
+_LIKELY = 0.71
+"""How strong the evidence for a likely hit is.
+
+Measured on five catalogs: 85 % of right first hits are above, 92 % of first hits for what nothing there can do below.
+"""
+
+_QUERIES_MAX, _SHORT_QUERY = 8, 80
+"""How many queries may stand in one text, a line for each, and how many characters a line then has at most."""
 
 Confidence = Literal["high", "low", "none"]
 
@@ -55,26 +70,55 @@ class Hit(Protocol):
 
 def spread(relevances: Sequence[float]) -> list[float]:
     """Return relevances as scores: squeezed below 1, then spread from the least to the greatest (C5, R53)."""
-    squeezed = [relevance / (1 + relevance) for relevance in relevances]
+    squeezed = [relevance / (_UNIT + relevance) for relevance in relevances]
     least, greatest = min(squeezed, default=0.0), max(squeezed, default=0.0)
     if greatest == least:
         return [0.5] * len(squeezed)
     return [round((value - least) / (greatest - least), 2) for value in squeezed]
 
 
-def confidence_in(hits: Sequence[Hit], asked: SearchType, covered: Callable[[], bool]) -> Confidence:
-    """Return how likely the first hit is what was meant; ``covered`` tells whether it has most of the words."""
+def confidence_in(hits: Sequence[Hit], asked: SearchType, evidence: Evidence) -> Confidence:
+    """Return how likely the first hit is what was meant: by its name, by where a pattern matched, by the evidence.
+
+    Nothing here compares hits by score: the best of fifty bad hits has the score 1 too.
+    """
     if not hits:
         return "none"
     if hits[0].match_type is SearchType.EXACT:
         return "high"
-    is_likely = hits[0].score > OTHER_TEXT if asked is SearchType.REGEX else covered()
+    if hits[0].match_type is SearchType.REGEX:
+        is_likely = asked is SearchType.REGEX and hits[0].score > OTHER_TEXT
+    else:
+        is_likely = strength(hits, evidence) >= _LIKELY
     return "high" if is_likely else "low"
 
 
-def covers_half(stems: Collection[str], terms: Sequence[str], stem: Callable[[str], str]) -> bool:
-    """Return whether half of ``terms`` are among ``stems``."""
-    return 2 * sum(stem(term) in stems for term in terms) >= len(terms)
+def strength(hits: Sequence[Hit], evidence: Evidence) -> float:
+    """Return how much speaks for the first hit, comparable between queries: 0 without any, the most for a name."""
+    if not hits:
+        return 0.0
+    if hits[0].match_type is SearchType.EXACT:
+        return _STRONGEST
+    return evidence.level + _COVERAGE_SHARE * evidence.coverage + _GAP_SHARE * evidence.gap
+
+
+def separate(query: str) -> list[str]:
+    """Return the queries that stand on lines of their own; a longer text on several lines is one query."""
+    stripped = (line.strip() for line in query[:QUERY_MAX].split("\n"))
+    lines = list(dict.fromkeys(line for line in stripped if line))
+    is_list = 1 < len(lines) <= _QUERIES_MAX and all(len(line) <= _SHORT_QUERY for line in lines)
+    return lines if is_list else [query[:QUERY_MAX]]
+
+
+def common(confidences: Sequence[Confidence]) -> Confidence:
+    """Return how likely it is that every one of several queries was answered."""
+    return confidences[0] if len(set(confidences)) == 1 else "low"
+
+
+def unclear_note(queries: Sequence[str]) -> str:
+    """Return which of several queries found nothing likely; the empty string where all did."""
+    listed = ", ".join(f'"{query}"' for query in queries)
+    return f"Nothing likely for {listed}; try other words for the same thing." if queries else ""
 
 
 def without_full_text(*, fallback: bool) -> SearchType:
@@ -123,20 +167,28 @@ class Recent(Generic[_Key, _Value]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
-        self._lock = Lock()
+        self._lock, self._making = Lock(), Lock()
 
     def __contains__(self, key: _Key) -> bool:
         return key in self._values
 
     def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        """Return the value of ``key``. It is made without the lock: other searches go on meanwhile."""
+        """Return the value of ``key``. One is made at a time, and searches with others go on meanwhile."""
+        found = self._known(key)
+        if found is not None:
+            return found
+        with self._making:
+            found = self._known(key)
+            if found is None:
+                found = make()
+                with self._lock:
+                    self._values[key] = found
+                    if len(self._values) > self._most:
+                        self._values.popitem(last=False)
+        return found
+
+    def _known(self, key: _Key) -> _Value | None:
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
-                return self._values[key]
-        value = make()
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._most:
-                self._values.popitem(last=False)
-        return value
+            return self._values.get(key)

@@ -6,28 +6,30 @@ Knows how matches are found, scored and ordered; never knows policies, sessions 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
 from typing import Literal
 
-from toolcrib.index.bm25 import Field, FieldedBm25
+from toolcrib.index.bm25 import Field
 from toolcrib.index.pattern_search import PatternSearch, short_enough
+from toolcrib.index.relevance import NO_EVIDENCE, Evidence, Relevance
 from toolcrib.index.scoring import (
     CANDIDATES,
     RANKERS_MAX,
     Confidence,
     Recent,
     confidence_in,
-    covers_half,
     note,
     spread,
+    strength,
     without_full_text,
 )
-from toolcrib.index.skill_rows import NO_STEMS, SHORT_FIELDS
+from toolcrib.index.skill_rows import NO_STEMS
 from toolcrib.index.skill_shelf import Shelf
 from toolcrib.index.skills import SkillIndex
 from toolcrib.index.stemming import Stemmer
+from toolcrib.index.synonyms import synonyms
+from toolcrib.json_steps import collector_paused
 from toolcrib.model import SearchType, Skill, TaskType
-from toolcrib.text import QUERY_MAX, joined, query_terms, words
+from toolcrib.text import QUERY_MAX, joined, query_terms
 
 Reason = Literal["exact_path", "exact_name", "prefix", "text"]
 """Why a skill was found (R171): by its place or id, its name, the beginning of its name, or anything else."""
@@ -37,7 +39,7 @@ FIELDS = (
     Field(1, 0.3),  # title
     Field(2, 0.5),  # trigger and description
     Field(0.5, 0.2),  # tags
-    Field(0.25, 0.6),  # body
+    Field(0.4, 0.6),  # body
 )
 """Measured: the body finds what no description says, and more of it would outweigh what descriptions say."""
 
@@ -71,7 +73,8 @@ class SkillHit:
 class SkillFound:
     """Hits, best first, of ``count`` in all; ``effective`` is the search that was done.
 
-    A full-text search finds 50 at most, besides those by name. ``note`` tells why little was found.
+    A full-text search finds 50 at most, besides those by name. ``strength`` is how much speaks for the first hit,
+    comparable between queries. ``note`` tells why little was found.
     """
 
     hits: tuple[SkillHit, ...]
@@ -79,6 +82,7 @@ class SkillFound:
     count: int
     truncated: bool
     confidence: Confidence
+    strength: float
     note: str | None
 
 
@@ -112,7 +116,8 @@ class SkillSearcher:
         self._fallback = fallback
         self._patterns = PatternSearch[Skill](_names, regex_ms, clock)
         self._stem = Stemmer()
-        self._rankers = Recent[Shelf, FieldedBm25](RANKERS_MAX)
+        self._synonyms = synonyms(self._stem)
+        self._rankers = Recent[Shelf, Relevance](RANKERS_MAX)
         self._texts = Recent[Shelf, Mapping[int, Sequence[str]]](1)
 
     def search(self, query: SkillQuery, shelf: Shelf) -> SkillFound:
@@ -124,23 +129,24 @@ class SkillSearcher:
 
         """
         task = _Task(query.query[:QUERY_MAX], query.limit, shelf, _pool(query, shelf))
-        effective = query.search_type
+        effective, evidence = query.search_type, NO_EVIDENCE
         if effective is SearchType.FTS and not self._index.fts:
             effective = without_full_text(fallback=self._fallback)
             hits = self._by_alternation(task)
         elif effective is SearchType.FTS:
-            hits = self._by_full_text(task)
+            hits, evidence = self._by_full_text(task)
         elif effective is SearchType.REGEX:
             hits = self._sorted(self._matching(short_enough(query.query), task, query.limit), task)
         else:
             hits = self._named(task)
-        confidence = confidence_in(hits, query.search_type, lambda: self._is_covered(hits[0].skill, query.query))
+        confidence = confidence_in(hits, query.search_type, evidence)
         return SkillFound(
             hits=tuple(hits[: query.limit]),
             effective=effective,
             count=len(hits),
             truncated=len(hits) > query.limit,
             confidence=confidence,
+            strength=strength(hits, evidence),
             note=note("skill", query, effective, confidence, _empty_note(task)),
         )
 
@@ -164,22 +170,19 @@ class SkillSearcher:
         ]
         return named + sorted(begun, key=lambda hit: (len(hit.skill.name), *_tie_break(hit, task)))
 
-    def _by_full_text(self, task: _Task) -> list[SkillHit]:
+    def _by_full_text(self, task: _Task) -> tuple[list[SkillHit], Evidence]:
         """Full-text search; what the query names comes first, outside the scores of the rest."""
         first = self._named_or_begun(task)
         known = {task.shelf.number(hit.skill) for hit in first}
-        ranked: list[tuple[float, int]] = []
-        for terms in (query_terms(task.query), list(dict.fromkeys(words(task.query)))):
-            if terms and not ranked:
-                relevances = self._ranker(task.shelf).scores(terms).items()
-                inside = ((-value, number) for number, value in relevances if number in task.pool)
-                ranked = nsmallest(CANDIDATES, (pair for pair in inside if pair[1] not in known))
-        scores = spread([-value for value, _ in ranked])
+        among = None if task.pool is task.shelf.by_number else task.pool
+        ranked = self._ranker(task.shelf).rank(task.query, among, CANDIDATES + len(known))
+        rest = [pair for pair in ranked.matches if pair[0] not in known][:CANDIDATES]
+        scores = spread([relevance for _, relevance in rest])
         hits = [
             SkillHit(task.pool[number], score, SearchType.FTS, "text")
-            for (_, number), score in zip(ranked, scores, strict=True)
+            for (number, _), score in zip(rest, scores, strict=True)
         ]
-        return first + self._sorted(hits, task)
+        return first + self._sorted(hits, task), ranked.evidence
 
     def _by_alternation(self, task: _Task) -> list[SkillHit]:
         """Search for any of the query's words as a pattern: what is left of full text without FTS5 (R106)."""
@@ -200,19 +203,17 @@ class SkillSearcher:
         )
         return [SkillHit(skill, score, SearchType.REGEX, "text") for skill, score in found]
 
-    def _ranker(self, shelf: Shelf) -> FieldedBm25:
+    def _ranker(self, shelf: Shelf) -> Relevance:
         return self._rankers.get(shelf, lambda: self._made_ranker(shelf))
 
-    def _made_ranker(self, shelf: Shelf) -> FieldedBm25:
-        stems = self._index.stems(_rows(shelf.skills))
-        return FieldedBm25([stems.get(skill.row, NO_STEMS) for skill in shelf.skills], self._stem, FIELDS)
+    def _made_ranker(self, shelf: Shelf) -> Relevance:
+        with collector_paused():
+            stems = self._index.stems(_rows(shelf.skills))
+            documents = (stems.get(skill.row, NO_STEMS) for skill in shelf.skills)
+            return Relevance(documents, self._stem, self._synonyms, FIELDS)
 
     def _sorted(self, hits: Iterable[SkillHit], task: _Task) -> list[SkillHit]:
         return sorted(hits, key=lambda hit: (-hit.score, *_tie_break(hit, task)))
-
-    def _is_covered(self, skill: Skill, query: str) -> bool:
-        stems = self._index.stems([skill.row]).get(skill.row, NO_STEMS)[:SHORT_FIELDS]
-        return covers_half({stem for field in stems for stem in field}, query_terms(query), self._stem)
 
 
 def _pool(query: SkillQuery, shelf: Shelf) -> Mapping[int, Skill]:

@@ -15,6 +15,9 @@ from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillT
 from toolcrib.patterns import SUBJECT_MAX
 from toolcrib.text import words
 
+ROW_FORMAT = 2
+"""Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
+
 ENABLED, DISABLED = "enabled", "disabled"
 
 SHORT_FIELDS = 4
@@ -36,6 +39,7 @@ def record_hash(record: SkillRecord) -> str:
     """Return the hash of all that a row keeps of a record, but for its source's label: that differs by process."""
     scope = record.scope
     facts = (
+        ROW_FORMAT,
         *(record.id, record.text.content_hash, record.folder, record.path, record.origin.value, record.origin_ref),
         *(scope.mode, scope.tenant_id, scope.project_id, record.is_pinned, record.is_conforming),
     )

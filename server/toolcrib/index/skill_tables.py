@@ -144,7 +144,12 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX skills_by_{column} ON skills({column})")
 
 
-SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables,))
+def _words_split_anew(connection: sqlite3.Connection) -> None:
+    """Have every file read again: its words are other ones since accents and characters count differently."""
+    connection.execute("DELETE FROM skill_files")
+
+
+SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _words_split_anew))
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
 
 ``record_hash`` tells a row that is as wanted from one that is not. ``skill_memory`` has the switch and the use of

@@ -28,9 +28,6 @@ _FTS_COLUMNS = {
 TEXT_COLUMNS = tuple(_FTS_COLUMNS.values())
 """The searchable words of a tool, in the order of the full-text columns."""
 
-BM25 = "bm25(tools_fts, 6, 2, 1, 2, 0.4, 1, 1)"
-"""The rank of a row, with the measured weight of each full-text column; the more negative, the better."""
-
 _TOOLS = """
 CREATE TABLE tools (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -90,7 +87,14 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
 
 
-TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables,))
+def _vectors(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "CREATE TABLE vectors "
+        "(model TEXT NOT NULL, text_hash TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (model, text_hash))"
+    )
+
+
+TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _vectors))
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 
 _VIEW = (

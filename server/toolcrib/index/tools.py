@@ -23,7 +23,6 @@ from toolcrib.index.tool_rows import (
     tool_of,
 )
 from toolcrib.index.tool_tables import (
-    BM25,
     GATE_COLUMNS,
     TEXT_COLUMNS,
     TOOLS_FULL_TEXT,
@@ -194,22 +193,6 @@ class ToolIndex:
         with self._store.read() as connection:
             query = f"SELECT id, {', '.join(TEXT_COLUMNS)}"
             return {row[0]: row[1:] for row in _of_rows(connection, query, ids)}
-
-    def match(
-        self, expression: str, limit: int, *, among: str | None = None, without: str = "[]"
-    ) -> list[tuple[int, float]]:
-        """Return the best rows with their raw bm25(), the most negative first.
-
-        ``expression`` is one of :func:`toolcrib.text.fts_expression`. ``among`` and ``without`` are JSON arrays
-        of rows, of which the first given holds; they filter before the limit. A short one is much faster.
-        """
-        query = (
-            f"SELECT rowid, {BM25} AS raw FROM tools_fts WHERE tools_fts MATCH ? "  # noqa: S608 - own constants
-            f"AND +rowid {'NOT IN' if among is None else 'IN'} (SELECT value FROM json_each(?)) "
-            "ORDER BY raw, rowid LIMIT ?"
-        )
-        with self._store.read() as connection:
-            return connection.execute(query, (expression, without if among is None else among, limit)).fetchall()
 
     def activated(self, principal: str, session_id: str) -> set[str]:
         """Return the public names that a caller's session has activated."""

@@ -18,6 +18,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, ToolcribError
 from toolcrib.events import EventLog
 from toolcrib.gate import Gate, Session
+from toolcrib.index.semantic import Semantic
 from toolcrib.index.skill_ranking import SkillQuery, SkillSearcher
 from toolcrib.index.skill_shelf import Shelf
 from toolcrib.indexing import Indexer
@@ -64,6 +65,7 @@ class LibraryParts:
     indexer: Indexer
     events: EventLog
     deadline: float
+    semantic: Semantic | None = None
 
 
 class Library:
@@ -167,6 +169,7 @@ class Library:
             truncated=found.truncated,
             confidence=found.confidence,
             note=found.note,
+            evidence=found.strength,
         )
 
     # -- get -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from toolcrib import __version__
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
 from toolcrib.errors import Problem
 from toolcrib.gate import Session
+from toolcrib.index.semantic import state_of
 from toolcrib.model import JsonObject
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
@@ -99,6 +100,7 @@ class Overviews:
                 "activated": sorted(session.activations.names),
             },
             "skills": await self._library.worked_out(skills),
+            "semantic": (await self._library.worked_out(partial(state_of, self._parts.semantic))).json(),
         }
 
     async def overview(self, session: Session) -> Overview:

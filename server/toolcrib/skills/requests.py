@@ -28,7 +28,10 @@ class FoundSkill:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What ``skill_search`` answers; ``count`` is how many match in all."""
+    """What ``skill_search`` answers; ``count`` is how many match in all.
+
+    ``evidence`` is what ``confidence`` comes from, comparable between queries.
+    """
 
     hits: tuple[FoundSkill, ...]
     query: str
@@ -37,6 +40,7 @@ class SearchAnswer:
     truncated: bool
     confidence: Confidence
     note: str | None
+    evidence: float
 
 
 @dataclass(frozen=True, slots=True)

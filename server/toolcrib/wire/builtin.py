@@ -106,7 +106,7 @@ class Builtins:
             "title": "Find tools",
             "description": (
                 "Search the tools of all MCP servers, most of which are not listed. "
-                "One capability per query; several short queries for a task. "
+                "One capability per query; for a task several short queries, each on its own line. "
                 "Returns names, signatures and how to call them.\n"
                 "Examples:\n"
                 '- args: {"query":"create github issue"}\n'

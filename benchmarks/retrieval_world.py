@@ -1,0 +1,192 @@
+"""toolcrib's own search over a measured catalog: the whole program in this process, with servers in memory.
+
+Knows how to stand toolcrib before a catalog and ask it through its use cases; never knows what is right.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from retrieval_data import Dataset
+from retrieval_metrics import DEPTH, Answer, Search
+from toolcrib.app import Outside, open_crib, open_library
+from toolcrib.config.loading import load
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.crib import Crib
+from toolcrib.downstream.transport import Streams
+from toolcrib.gate import RunActivations, Session
+from toolcrib.index.ranking import SearchRequest
+from toolcrib.index.skill_ranking import SkillQuery
+from toolcrib.model import Caller
+from toolcrib.skills.library import Library
+from toolcrib.skills.requests import ListRequest
+
+HANDSHAKE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "in-memory", "version": "1"},
+}
+NOT_FOUND = {"code": -32601, "message": "Method not found"}
+SECTION = {"limits": {"first_index_wait_s": 600, "tools_per_server": 100_000, "parallel_starts": 16}}
+WARMING = "anything"
+
+ToolLists = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A toolcrib that can be asked. ``index_s``: from the start, without an index, to the first answer.
+
+    ``missing``: how many can never be found, since they were refused or are hidden from models. ``hits`` returns all
+    that was found, as (server, name).
+    """
+
+    search: Search
+    hits: Callable[[str], list[tuple[str, str]]]
+    index_s: float
+    missing: int = 0
+
+
+# -- servers in memory ---------------------------------------------------------------------------
+
+
+def connector(lists: ToolLists) -> Callable[..., AbstractAsyncContextManager[Streams]]:
+    """Return what reaches servers that only list these tools."""
+
+    @asynccontextmanager
+    async def connect(server: ServerSettings, _limits: LimitsSection) -> AsyncGenerator[Streams]:
+        to_server, at_server = anyio.create_memory_object_stream[Any](8)
+        to_client, at_client = anyio.create_memory_object_stream[Any](8)
+        async with to_server, at_server, to_client, at_client, anyio.create_task_group() as tasks:
+            tasks.start_soon(_answer, at_server, to_client, {"tools": list(lists[server.key])})
+            yield Streams(at_client, to_server, http=False, explain=_nothing)
+            tasks.cancel_scope.cancel()
+
+    return connect
+
+
+async def _answer(incoming: Any, outgoing: Any, listed: Mapping[str, Any]) -> None:
+    results = {"initialize": HANDSHAKE, "tools/list": listed}
+    async for item in incoming:
+        message = item.message.model_dump(by_alias=True, exclude_unset=True)
+        if "id" in message:
+            result = results.get(message["method"])
+            said = {"error": NOT_FOUND} if result is None else {"result": result}
+            answer = {"jsonrpc": "2.0", "id": message["id"], **said}
+            await outgoing.send(SessionMessage(jsonrpc_message_adapter.validate_python(answer, by_name=False)))
+
+
+async def _nothing() -> str:
+    return ""
+
+
+# -- toolcrib before them ------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(dataset: Dataset) -> Generator[Opened]:
+    """Index the catalog with toolcrib and let it be searched, until left."""
+    if dataset.folder is not None:
+        with opened_skills(dataset.folder, len(dataset.documents)) as skills:
+            yield skills
+        return
+    lists: dict[str, list[Mapping[str, Any]]] = {}
+    for document in dataset.documents:
+        lists.setdefault(document.server, []).append(document.definition)
+    ids = {(document.server, document.name): document.id for document in dataset.documents}
+    with opened_tools(lists, ids) as tools:
+        yield tools
+
+
+@contextmanager
+def opened_tools(lists: ToolLists, ids: Mapping[tuple[str, str], str] | None = None) -> Generator[Opened]:
+    """Stand toolcrib before servers with these tools. ``ids`` are theirs by server and name."""
+    with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
+        settings = configured(Path(folder), list(lists), SECTION | {"skills": {"enabled": False}})
+        began = time.perf_counter()
+        outside = Outside(connector=connector(lists))
+        with portal.wrap_async_context_manager(open_crib(settings, outside)) as crib:
+            yield _tools(portal, crib, (lists, ids or {}), began)
+
+
+def _tools(
+    portal: BlockingPortal, crib: Crib, known: tuple[ToolLists, Mapping[tuple[str, str], str]], began: float
+) -> Opened:
+    lists, ids = known
+    session = Session("benchmark", Caller(), RunActivations(), growing=False)
+
+    async def search(query: str) -> tuple[Any, float]:
+        began = time.perf_counter()
+        answer = await crib.search_tools(session, SearchRequest(query, limit=DEPTH), "signature")
+        return answer, (time.perf_counter() - began) * 1000
+
+    def hits(query: str) -> list[tuple[str, str]]:
+        return [(hit.tool.server, hit.tool.name) for hit in portal.call(search, query)[0].hits]
+
+    def answer(query: str) -> Answer:
+        given, ms = portal.call(search, query)
+        found = ((hit.tool.server, hit.tool.name) for hit in given.hits)
+        return Answer(tuple(ids.get(one, one[1]) for one in found), given.confidence, evidence(given), ms)
+
+    first, _ = portal.call(search, WARMING)
+    missing = sum(map(len, lists.values())) - first.total_deferred
+    return Opened(answer, hits, time.perf_counter() - began, missing)
+
+
+@contextmanager
+def opened_skills(folder: Path, count: int) -> Generator[Opened]:
+    """Stand toolcrib before a folder with so many skills."""
+    section = {"skills": {"skill_dirs": [str(folder.resolve())], "core_pack": False, "discover": []}}
+    with tempfile.TemporaryDirectory() as place, start_blocking_portal() as portal:
+        settings = configured(Path(place), [], SECTION | section)
+        began = time.perf_counter()
+        with portal.wrap_async_context_manager(open_library(settings, Outside())) as library:
+            yield _skills(portal, library, count, began)
+
+
+def _skills(portal: BlockingPortal, library: Library, count: int, began: float) -> Opened:
+    session = Session("benchmark", Caller(), RunActivations(), growing=False)
+
+    async def search(query: str) -> tuple[Any, float]:
+        began = time.perf_counter()
+        answer = await library.search(session, SkillQuery(query, limit=DEPTH))
+        return answer, (time.perf_counter() - began) * 1000
+
+    def hits(query: str) -> list[tuple[str, str]]:
+        return [(hit.skill.source, hit.skill.name) for hit in portal.call(search, query)[0].hits]
+
+    def answer(query: str) -> Answer:
+        given, ms = portal.call(search, query)
+        return Answer(tuple(hit.skill.name for hit in given.hits), given.confidence, evidence(given), ms)
+
+    portal.call(search, WARMING)
+    index_s = time.perf_counter() - began
+    listed = portal.call(library.list_skills, session, ListRequest())
+    return Opened(answer, hits, index_s, count - listed.total)
+
+
+def evidence(answer: Any) -> float | None:
+    """Return the number behind an answer's confidence, if it has one."""
+    return getattr(answer, "evidence", None)
+
+
+def configured(folder: Path, servers: Sequence[str], section: Mapping[str, Any]) -> Settings:
+    """Write a config with these servers, and load it; the index is kept in ``folder``."""
+    file = folder / "mcp.json"
+    document = {
+        "mcpServers": {key: {"command": "in-memory"} for key in servers},
+        "toolcrib": {"cache_dir": str(folder / "cache"), **section},
+    }
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return load(file, {"HOME": str(folder / "home")}, folder)

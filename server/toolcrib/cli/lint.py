@@ -1,0 +1,153 @@
+"""``toolcrib lint``: which tools an agent can hardly find, and what to add.
+
+Knows how findings are shown and what they do to the exit code; never knows how they are come by.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.in_process import with_crib
+from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.errors import BadRequest
+from toolcrib.index.ranking import SearchRequest
+from toolcrib.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
+from toolcrib.model import JsonObject
+from toolcrib.text import one_line, truncate
+
+if TYPE_CHECKING:
+    from toolcrib.crib import Crib
+    from toolcrib.gate import Session
+
+_LEVELS = tuple(Level)
+_SHOWN_MAX = 10
+"""How many findings with one code are shown of one server."""
+
+_NAME_MAX = 64
+
+
+def lint(
+    server: Annotated[str | None, typer.Option(help="Only this server's tools, among all the others.")] = None,
+    level: Annotated[Level, typer.Option(help="The least level that makes the exit code 1.")] = Level.ERROR,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which tools are hard to find, and what to add."""
+    from anyio.to_thread import run_sync
+
+    async def look(crib: "Crib", session: "Session") -> tuple[Report, list[str]]:
+        catalog, search = await _catalog(crib, session)
+        unlisted = [key for key in crib.indexer.unlisted() if server in (None, key)]
+        if server is not None and server not in {*unlisted, *(each.tool.server for each in catalog)}:
+            raise BadRequest(f"There is no tool of a server '{server}'; `toolcrib status` shows the servers.")
+        return await run_sync(find_faults, catalog, search, server), unlisted
+
+    report, unlisted = with_crib(config, look)
+    if as_json:
+        print_json({**_report_json(report), "unlisted": unlisted})
+    else:
+        for text in _texts(report):
+            print_text(text)
+    for key in unlisted:
+        print_text(f"{key}: could not be listed, so its tools were not looked at", error=True)
+    failing = _LEVELS[: _LEVELS.index(level) + 1]
+    if unlisted or any(finding.rule.level in failing for finding in report.findings):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _catalog(crib: "Crib", session: "Session") -> tuple[list[Described], Search]:
+    tools, find = await crib.survey(session)
+
+    def search(query: str) -> list[str]:
+        found = find(SearchRequest(query, limit=TOOLS_LOOKED_AT, include_always=True))
+        return [hit.tool.public_name for hit in found.hits]
+
+    described = [
+        Described(tool, definition, card.tags, tuple(each.description for each in card.examples))
+        for tool, definition, card in tools
+    ]
+    return described, search
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def _texts(report: Report) -> Iterable[str]:
+    """Yield a block for each server, that with the worst findings first, and the summary."""
+    by_server: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in report.findings:
+        by_server[finding.described.tool.server].append(finding)
+    for server, findings in sorted(by_server.items(), key=lambda pair: (*(-n for n in _counts(pair[1])), pair[0])):
+        yield f"{server}: {_counts_text(findings)}\n" + "\n".join(_server_lines(findings)) + "\n"
+    servers = len({each.tool.server for each in report.tools})
+    yield (
+        f"{_count(len(report.tools), 'tool')} of {_count(servers, 'server')}: "
+        f"{_share(report.by_name)} found first by name, {_share(report.by_first_sentence)} by first sentence; "
+        f"{_counts_text(report.findings)}"
+    )
+
+
+def _server_lines(findings: Sequence[Finding]) -> Iterable[str]:
+    by_code: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in sorted(findings, key=lambda each: (_LEVELS.index(each.rule.level), each.rule.code)):
+        by_code[finding.rule.code].append(finding)
+    for code, same in by_code.items():
+        yield f"  {same[0].rule.level.value}  {code}  ({len(same)})"
+        for finding in sorted(same, key=lambda each: -len(each.others))[:_SHOWN_MAX]:
+            yield f"    {truncate(one_line(finding.described.tool.name), _NAME_MAX)}: {finding.what}"
+        if len(same) > _SHOWN_MAX:
+            yield f"    and {len(same) - _SHOWN_MAX} more; --json shows all"
+        yield f"    -> {same[0].advice}"
+
+
+def _counts(findings: Iterable[Finding]) -> list[int]:
+    levels = [finding.rule.level for finding in findings]
+    return [levels.count(level) for level in _LEVELS]
+
+
+def _counts_text(findings: Iterable[Finding]) -> str:
+    errors, warnings, infos = _counts(findings)
+    return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}, {_count(infos, 'info')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _share(share: float | None) -> str:
+    return "none" if share is None else f"{share:.1%}"
+
+
+# -- for programs --------------------------------------------------------------------------------
+
+
+def _report_json(report: Report) -> JsonObject:
+    counts = dict(zip([level.value for level in _LEVELS], _counts(report.findings), strict=True))
+    return {
+        "found_first": {"by_name": report.by_name, "by_first_sentence": report.by_first_sentence},
+        "counts": counts,
+        "findings": [_finding_json(finding) for finding in report.findings],
+        "tools": [
+            {
+                "tool": each.name,
+                "server": each.tool.server,
+                "searches": [{"by": one.source, "query": one.query, "rank": one.rank} for one in tried],
+            }
+            for each, tried in zip(report.tools, report.probes, strict=True)
+        ],
+    }
+
+
+def _finding_json(finding: Finding) -> JsonObject:
+    return {
+        "level": finding.rule.level.value,
+        "code": finding.rule.code,
+        "server": finding.described.tool.server,
+        "tool": finding.described.name,
+        "what": finding.what,
+        "others": finding.others,
+        "add": finding.advice,
+    }

@@ -1,0 +1,64 @@
+"""The words of some documents, found again by a misspelling of them.
+
+Knows words and how spellings differ; never knows what the words mean or where they stand.
+"""
+
+from collections.abc import Iterable, Iterator
+
+LENGTH_MIN = 4
+"""A shorter word is too near to too many others."""
+
+_LENGTH_MAX = 40
+_OTHER_FIRST_MIN = 6
+"""A word with another first letter is mostly another word, unless it is a long one."""
+
+
+class Lexicon:
+    """Words by every spelling that leaves one of their letters out: a deletion index."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._by_shortened: dict[str, str] = {}  # words with spaces between: nothing for the garbage collector
+        for word in words:
+            if _is_correctable(word):
+                for shortened in _shortened(word):
+                    others = self._by_shortened.get(shortened)
+                    self._by_shortened[shortened] = f"{others} {word}" if others else word
+
+    def near(self, word: str) -> list[str]:
+        """Return the words one edit away, sorted: those with the same first letter, or else the others.
+
+        An edit is a letter too many, too few or wrong, or two neighbours that have changed places.
+        """
+        if not _is_correctable(word):
+            return []
+        found = {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
+        near = sorted(each for each in found if _is_one_edit(word, each))
+        alike = [each for each in near if each[0] == word[0]]
+        return alike or (near if len(word) >= _OTHER_FIRST_MIN else [])
+
+
+def _is_correctable(word: str) -> bool:
+    return LENGTH_MIN <= len(word) <= _LENGTH_MAX and not word.isdigit()
+
+
+def _shortened(word: str) -> Iterator[str]:
+    yield word
+    for place in range(len(word)):
+        if place == 0 or word[place] != word[place - 1]:  # in a run of one letter each leaves the same
+            yield word[:place] + word[place + 1 :]
+
+
+def _is_one_edit(one: str, other: str) -> bool:
+    """Return whether the optimal string alignment distance is at most 1."""
+    if abs(len(one) - len(other)) > 1:
+        return False
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    one, other = one[start:], other[start:]
+    return (
+        one[1:] == other[1:]
+        or one == other[1:]
+        or one[1:] == other
+        or (one[:2] == other[1::-1] and one[2:] == other[2:])
+    )

@@ -1,0 +1,139 @@
+"""toolcrib index semantic, and what status says about search by meaning, to people and to clients."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from models import make_model
+
+from fakes.menu import tool
+from toolcrib.cli import main
+from worlds import world
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command with ``semantic`` as the config's section."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(*arguments: str, **semantic: Any) -> tuple[int, str, str]:
+        file = tmp_path / "crib.json"
+        section = {"cache_dir": "index", "tool_search": {"semantic": semantic}}
+        file.write_text(json.dumps({"mcpServers": {}, "toolcrib": section}))
+        code = main([*arguments, "--config", str(file)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Put a hub in place that gives a tiny model; return the names that were asked for."""
+    asked: list[str] = []
+
+    def snapshot_download(name: str, *, allow_patterns: list[str], local_dir: Path) -> None:
+        asked.append(name)
+        make_model(local_dir)
+
+    make_model(tmp_path / "unused")  # skips the test where the extra is not installed
+    fake = ModuleType("huggingface_hub")
+    monkeypatch.setattr(fake, "snapshot_download", snapshot_download, raising=False)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake)
+    return asked
+
+
+def test_it_is_off_at_first_and_nothing_is_fetched(run: Run, hub: list[str]):
+    code, out, _err = run("index", "semantic")
+    assert code == 0
+    assert out.splitlines()[0] == "state    off: tool_search.semantic.enabled is false"
+    assert "model    minishlab/potion-retrieval-32M" in out
+    assert "semantic off: tool_search.semantic.enabled is false" in run("status")[1]
+    assert hub == []
+
+
+def test_a_model_that_is_not_there_is_named_with_what_fetches_it(run: Run, hub: list[str], tmp_path: Path):
+    code, out, _err = run("index", "semantic", "--json", enabled=True, model="some/model")
+    assert code == 1
+    assert json.loads(out) == {
+        "state": "unavailable",
+        "reason": "The model is not there; `toolcrib index semantic --download` fetches it.",
+        "model": "some/model",
+        "path": str(tmp_path / "cache" / "toolcrib" / "models" / "some" / "model"),
+    }
+    status = json.loads(run("status", "--json", enabled=True, model="some/model")[1])
+    assert status["semantic"]["state"] == "unavailable"
+    assert hub == []
+
+
+def test_a_model_is_fetched_when_asked_for_and_then_used(run: Run, hub: list[str]):
+    assert run("index", "semantic", "--download")[0] == 0
+    assert hub == ["minishlab/potion-retrieval-32M"]
+    code, out, _err = run("index", "semantic", enabled=True)
+    assert (code, out.splitlines()[0]) == (0, "state    ready")
+    assert json.loads(run("status", "--json", enabled=True)[1])["semantic"] == {"state": "ready", "reason": None}
+
+
+def test_a_model_of_ones_own_is_used_from_its_folder(run: Run, tmp_path: Path):
+    make_model(tmp_path / "mine")
+    code, out, _err = run("index", "semantic", enabled=True, path="mine")
+    assert (code, out.splitlines()[0]) == (0, "state    ready")
+    assert str(tmp_path / "mine") in out
+
+
+def test_nothing_is_fetched_into_a_folder_of_ones_own(run: Run, hub: list[str]):
+    code, out, err = run("index", "semantic", "--download", path="mine")
+    assert (code, out) == (1, "")
+    assert "tool_search.semantic.path names a folder of your own" in err
+    assert hub == []
+
+
+def test_a_fetch_that_fails_is_told_on_stderr(run: Run, hub: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys.modules["huggingface_hub"], "snapshot_download", lambda *_args, **_options: 1 / 0)
+    code, out, err = run("index", "semantic", "--download")
+    assert (code, out) == (1, "")
+    assert "minishlab/potion-retrieval-32M cannot be fetched" in err
+
+
+@pytest.mark.parametrize("model", ["../../etc", "a/../b", "/absolute", "one", "a/b/c", "a/.."])
+def test_a_models_name_is_no_path(run: Run, model: str):
+    code, _out, err = run("status", model=model)
+    assert code == 2
+    assert "tool_search.semantic.model" in err
+
+
+@pytest.mark.anyio
+async def test_clients_see_the_state_and_find_by_meaning(tmp_path: Path):
+    make_model(tmp_path / "model")
+    tools = {"desk": [tool("create_issue", "Opens an issue."), tool("list_rooms", "Lists rooms.")]}
+    section = {
+        "tool_search": {"semantic": {"enabled": True, "path": "model"}},
+        "skills": {"skill_packs": [], "skill_dirs": []},
+    }
+    async with world(tmp_path, tools, section) as w, w.client() as client:
+        assert await client.found("bug") == ["desk__create_issue"]
+        answer = await client.ask("resources/read", {"uri": "toolcrib://status"})
+        assert json.loads(answer["contents"][0]["text"])["semantic"] == {"state": "ready", "reason": None}
+
+
+@pytest.mark.anyio
+async def test_clients_see_why_it_is_not_used_and_find_by_words(tmp_path: Path):
+    tools = {"desk": [tool("create_issue", "Opens an issue.")]}
+    section = {
+        "tool_search": {"semantic": {"enabled": True, "path": "nowhere"}},
+        "skills": {"skill_packs": [], "skill_dirs": []},
+    }
+    async with world(tmp_path, tools, section) as w, w.client() as client:
+        assert await client.found("open issue") == ["desk__create_issue"]
+        answer = await client.ask("resources/read", {"uri": "toolcrib://status"})
+        state = json.loads(answer["contents"][0]["text"])["semantic"]
+        assert state["state"] == "unavailable"
+        assert str(tmp_path) not in state["reason"]

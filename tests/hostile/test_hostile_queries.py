@@ -1,0 +1,98 @@
+"""Ten thousand queries and a thousand patterns that nobody sane would send."""
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from builders import listing, opened, permitted, record
+
+from toolcrib.errors import BadRequest
+from toolcrib.index.ranking import SearchRequest
+from toolcrib.model import SearchType
+
+pytestmark = pytest.mark.hostile
+
+TOOLS = 5000
+WORDS = "list get issue user file paint wall create delete repository search code invoice calendar event".split()
+PIECES = (
+    *WORDS,
+    *("NEAR(", '"', "AND", "OR", "NOT", "name:x", "*", "^", "-", "(", ")", "';--", "\\", "%", "{", "}"),
+    *("\x00", "\ud800", "\udfff", "\u202e", "\u200b", "\ufeff", "🦆", "é", "e\u0301" * 50, "ﷺ", "İ", "ß", "Ⅷ", "Ꭰ"),
+    *("创建问题", "ファイル", "파일", "новая", "हिन्दी", "ไฟล์", "عربى", "\U000e0041", "\r\n", "\n", "\t", "9" * 400),
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory):
+    dice = random.Random(7)
+    tools = [
+        record(
+            "s",
+            f"{dice.choice(WORDS)}_{dice.choice(WORDS)}_{number}",
+            " ".join(dice.choices(WORDS, k=25)).capitalize() + ".",
+        )
+        for number in range(TOOLS)
+    ]
+    with opened(tmp_path_factory.mktemp("cache") / "tool_cache.db") as world:
+        world.listed(listing("s", *tools))
+        yield world
+
+
+def hostile_queries(count: int) -> Iterator[str]:
+    dice = random.Random(11)
+    for number in range(count):
+        kind = number % 5
+        if number % 1000 == 999:
+            yield (dice.choice(PIECES) + dice.choice(("", " "))) * 1024 * 1024
+        elif kind == 0:
+            yield "".join(chr(dice.randrange(sys.maxunicode + 1)) for _ in range(dice.randrange(1, 600)))
+        elif kind == 1:
+            yield "".join(chr(dice.randrange(0x250)) for _ in range(dice.randrange(1, 600)))
+        else:
+            yield dice.choice(("", " ")).join(dice.choices(PIECES, k=dice.randrange(1, 60)))
+
+
+def test_no_query_raises_or_takes_long(world):
+    catalog = world.catalog()
+    everything = permitted(catalog)
+    world.searcher.search(SearchRequest("warm up"), catalog, everything)
+    times = []
+    for query in hostile_queries(10_000):
+        kind = SearchType.EXACT if len(times) % 7 == 0 else SearchType.FTS
+        request = SearchRequest(query[: 1024 * 1024], kind)
+        began = time.thread_time()
+        result = world.searcher.search(request, catalog, everything)
+        times.append(time.thread_time() - began)
+        assert all(0 <= hit.score <= 1 for hit in result.hits)
+    assert sorted(times)[int(len(times) * 0.99)] < 0.02
+
+
+def test_no_pattern_keeps_other_threads_waiting(world):
+    dice = random.Random(13)
+    bits = "a ( ) * + ? {9} {1,99} | [a-z] \\w \\pL . ^ $ list (?i) [^".split()
+    catalog = world.catalog()
+    everything = permitted(catalog)
+    lags: list[float] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            began = time.perf_counter()
+            time.sleep(0.002)
+            lags.append(time.perf_counter() - began - 0.002)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for _ in range(1000):
+            pattern = "".join(dice.choices(bits, k=dice.randrange(1, 40)))
+            with suppress(BadRequest):
+                world.searcher.search(SearchRequest(pattern, SearchType.REGEX), catalog, everything)
+    finally:
+        done.set()
+        watcher.join()
+    assert sorted(lags)[int(len(lags) * 0.999)] < 0.05
