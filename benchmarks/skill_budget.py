@@ -36,19 +36,11 @@ def sheets(corpus: Path) -> Iterator[Sheet]:
         if text is None:
             continue
         files = (each for each in folder.rglob("*") if each.is_file() and each != path)
-        yield Sheet(
-            name=text.name,
+        yield Sheet.of(
+            text,
             source="repo",
             uri=skill_uri("repo", folder.name),
             digest=hashlib.sha256(content).hexdigest()[:12],
-            title=text.title,
-            trigger=text.trigger,
-            description=text.description,
-            steps=text.steps,
-            preconditions=text.preconditions,
-            failure_modes=text.failure_modes,
-            body=text.body,
-            tools=text.tools,
             files=tuple(sorted(each.relative_to(folder).as_posix() for each in files)),
         )
 

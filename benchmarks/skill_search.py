@@ -25,7 +25,6 @@ from toolcrib.index.skill_tables import SKILLS_SCHEMA
 from toolcrib.index.skills import SkillIndex
 from toolcrib.index.stemming import Stemmer
 from toolcrib.index.store import Store
-from toolcrib.index.synonyms import synonyms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.skills.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
@@ -135,8 +134,7 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
         names = {skill.row: skill.name for skill in shelf.everything}
         stems = index.stems(names)
         short = [stems[skill.row][:SHORT_FIELDS] for skill in shelf.skills]
-        stem = Stemmer()
-        bodiless = Relevance(short, stem, synonyms(stem), FIELDS[:SHORT_FIELDS])
+        bodiless = Relevance(short, Stemmer(), FIELDS[:SHORT_FIELDS])
 
         def with_body(query: str) -> list[str]:
             return [hit.skill.name for hit in searcher.search(SkillQuery(query, limit=FOUND_MAX), shelf).hits]

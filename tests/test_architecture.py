@@ -74,7 +74,7 @@ REGEX_FUNCTIONS = tuple(
     f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 )
 MADE_REGEXES = {
-    "text": "globs of the config, translated by fnmatch",
+    "text": "globs of the config, translated by fnmatch; ranges of characters that two patterns share",
     "redaction": "secrets, escaped",
 }
 """The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""

@@ -3,13 +3,13 @@
 Knows schemas by tool and how long a check may take where; never knows who calls, or whether the call goes ahead.
 """
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import anyio.to_thread
 
 from toolcrib.index.tools import ToolIndex
+from toolcrib.json_values import compact
 from toolcrib.model import JsonObject, Tool
 from toolcrib.schema_check import Misfit, SchemaChecker
 
@@ -40,7 +40,7 @@ class ArgumentChecks:
     def misfit_text(self, tool: Tool, misfits: Sequence[Misfit]) -> str:
         """Return what a model needs to get it right next time: each problem by path, and the schema."""
         problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
-        schema = json.dumps(self.schema(tool), ensure_ascii=False, separators=(",", ":"))
+        schema = compact(self.schema(tool))
         return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\nInput schema: {schema}"
 
     def _read_schema(self, row: int, _fingerprint: str) -> JsonObject:

@@ -3,7 +3,6 @@
 Knows the order in which the other parts have their say; never knows JSON-RPC, HTTP or SQL.
 """
 
-import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ from toolcrib.downstream.connection import Call, Progress
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
-from toolcrib.events import EventLog
+from toolcrib.events import EventLog, elapsed_ms
 from toolcrib.gate import Gate, Session
 from toolcrib.index.catalog import Catalog, Permitted
 from toolcrib.index.ranking import Scored, Searcher, SearchRequest, SearchResult
 from toolcrib.index.tool_rows import Card
 from toolcrib.index.tools import ToolIndex
 from toolcrib.indexing import Indexer
-from toolcrib.json_values import as_object
+from toolcrib.json_values import as_object, compact
 from toolcrib.listing import is_deferred, listed_definition, long_description, short_description
 from toolcrib.missing_servers import MissingServers
 from toolcrib.model import Example, JsonObject, SearchType, Tool
@@ -191,7 +190,7 @@ class Crib:
             note=self._note(session, request, found, is_empty=not permitted.tools),
             evidence=found.strength,
         )
-        self._report_search(session, request, found, catalog, time.perf_counter() - began)
+        self._report_search(session, request, found, catalog, began)
         return answer
 
     async def _found(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
@@ -242,13 +241,13 @@ class Crib:
         return state.value if state in (State.STARTING, State.FAILED) else None
 
     def _report_search(
-        self, session: Session, request: SearchRequest, found: SearchResult, catalog: Catalog, seconds: float
+        self, session: Session, request: SearchRequest, found: SearchResult, catalog: Catalog, began: float
     ) -> None:
         query = self.gate.without_denied_names(session, request.query[:QUERY_MAX], catalog)
         self._parts.events.emit(
             "tool_search_query",
             session=session.label,
-            duration_ms=round(seconds * 1000, 2),
+            duration_ms=elapsed_ms(began),
             query=query,
             requested_search_type=request.search_type.value,
             effective_search_type=found.effective.value,
@@ -341,7 +340,7 @@ class Crib:
             self._parts.events.emit(
                 "tool_call",
                 session=session.label,
-                duration_ms=round((time.perf_counter() - began) * 1000, 2),
+                duration_ms=elapsed_ms(began),
                 tool_name=tool.public_name,
                 ok=ok,
                 bytes=size,
@@ -372,7 +371,7 @@ class Crib:
         checks, downstream = self._checks, self._parts.fleet[tool.server]
         arguments = unwrap_arguments(given, checks.schema(tool))
         if arguments is None:
-            schema = json.dumps(checks.schema(tool), ensure_ascii=False, separators=(",", ":"))
+            schema = compact(checks.schema(tool))
             raise BadRequest(f"'arguments' must be a JSON object that fits this schema: {schema}")
         misfits = await checks.check(tool, arguments)
         if misfits and downstream.status.state is not State.READY:

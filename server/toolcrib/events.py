@@ -6,6 +6,7 @@ Knows event names, levels and the file; never knows what an event is about. Ever
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -140,6 +141,11 @@ class EventLog:
         if isinstance(value, Sequence | set | frozenset):
             return [self._cleaned(item) for item in cast("Sequence[Any]", value)]
         return value
+
+
+def elapsed_ms(began: float) -> float:
+    """Return the milliseconds since ``began``, on the clock of :func:`time.perf_counter`."""
+    return round((time.perf_counter() - began) * 1000, 2)
 
 
 @contextmanager

@@ -3,12 +3,11 @@
 Knows the sources and their precedence; never knows where the rendered block ends up.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolcrib.config.schema import ServerSection, ToolExamplesSection
-from toolcrib.json_values import as_list, as_object
+from toolcrib.json_values import as_list, as_object, compact
 from toolcrib.model import Example, JsonObject
 from toolcrib.text import one_line, sanitize, truncate
 
@@ -89,7 +88,7 @@ def _is_showable(args: Any) -> bool:
 
 
 def _compact(args: Any) -> str:
-    return json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+    return compact(args)
 
 
 def _example(args: JsonObject, description: Any, tags: Sequence[Any]) -> Example:

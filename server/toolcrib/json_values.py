@@ -3,6 +3,7 @@
 Knows only that a value came out of a JSON parser; never knows what it means.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -27,6 +28,11 @@ def as_object(value: Any) -> JsonObject:
 def as_list(value: Any) -> list[Any]:
     """Return ``value`` if it is a JSON array, else an empty one."""
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def compact(value: Any) -> str:
+    """Return a JSON value as text without needless space, for a reader who counts tokens."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def json_type(value: Any) -> str:

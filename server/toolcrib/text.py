@@ -24,13 +24,14 @@ FILLERS = frozenset("的了吗呢吧我你您请帮把们这那个")
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+_UNSPACED_RANGES = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    r"\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_UNSPACED = re.compile(f"[{_UNSPACED_RANGES}]")
 _PIECE = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
-    r"|\d+"
-    r"|(?:[^\W\d_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]|[\u064b-\u065f\u0900-\u0963\u0981-\u0dff\u0f71-\u0f84])+"
+    rf"[{_UNSPACED_RANGES}]+|\d+"
+    rf"|(?:[^\W\d_{_UNSPACED_RANGES}]|[\u064b-\u065f\u0900-\u0963\u0981-\u0dff\u0f71-\u0f84])+"
 )
 """A run of Thai to Hangul, of digits, or of other letters; marks that are part of letters in Arabic and India stay."""
 

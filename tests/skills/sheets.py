@@ -40,10 +40,6 @@ def corpus_sheets() -> list[Sheet]:
         content = path.read_bytes()
         text, _ = read_agent_skill(content, folder_name=path.parent.name, path=path.name)
         if text is not None:
-            parts = {
-                field: getattr(text, field)
-                for field in ("title", "trigger", "description", "steps", "preconditions", "failure_modes", "tools")
-            }
-            digest = sha256(content).hexdigest()[:12]
-            sheets.append(replace(named(path.parent.name, text.body), name=text.name, digest=digest, **parts))
+            uri = named(path.parent.name).uri
+            sheets.append(Sheet.of(text, source=PLAIN.source, uri=uri, digest=sha256(content).hexdigest()[:12]))
     return sheets

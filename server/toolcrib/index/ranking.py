@@ -28,7 +28,6 @@ from toolcrib.index.scoring import (
 )
 from toolcrib.index.semantic import NEAREST, Semantic
 from toolcrib.index.stemming import Stemmer
-from toolcrib.index.synonyms import synonyms
 from toolcrib.index.tools import ToolIndex
 from toolcrib.json_steps import collector_paused
 from toolcrib.model import SIDE_EFFECTS_ORDER, SearchType, Tool
@@ -135,7 +134,6 @@ class Searcher:
         self._patterns = PatternSearch[Tool](_names, regex_ms, clock)
         self._texts = Recent[int, Mapping[int, Sequence[str]]](1)
         self._stem = Stemmer()
-        self._synonyms = synonyms(self._stem)
         self._rankers = Recent[Permitted, Relevance](RANKERS_MAX)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
@@ -256,7 +254,7 @@ class Searcher:
         with collector_paused():
             texts = self._index.words(permitted.rows)
             documents = (texts.get(tool.row, _NO_WORDS) for tool in permitted.tools)
-            return Relevance(documents, self._stem, self._synonyms, FIELDS)
+            return Relevance(documents, self._stem, FIELDS)
 
     def _sorted(self, hits: Iterable[Scored]) -> list[Scored]:
         """Return hits by score, ties by R54."""

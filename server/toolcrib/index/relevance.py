@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 
 from toolcrib.index.bm25 import Field, FieldedBm25, Text
 from toolcrib.index.lexicon import Lexicon
-from toolcrib.index.synonyms import Synonyms
+from toolcrib.index.synonyms import synonyms
 from toolcrib.text import STOP_WORDS, query_terms, words
 
 _REPAIRED = 0.7
@@ -85,11 +85,10 @@ class Relevance:
         self,
         documents: Iterable[Sequence[Text]],
         stem: Callable[[str], str],
-        synonyms: Synonyms,
         fields: Sequence[Field],
     ) -> None:
         self._stem = stem
-        self._synonyms = synonyms
+        self._synonyms = synonyms(stem)
         self._bm25 = FieldedBm25(documents, stem, fields)
         pairs = {stem: (stem, self._bm25.rarity(stem)) for stem in set(chain.from_iterable(self._bm25.names))}
         self._names = [tuple(pairs[stem] for stem in name if _is_telling(stem)) for name in self._bm25.names]

@@ -26,7 +26,6 @@ from toolcrib.index.skill_rows import NO_STEMS
 from toolcrib.index.skill_shelf import Shelf
 from toolcrib.index.skills import SkillIndex
 from toolcrib.index.stemming import Stemmer
-from toolcrib.index.synonyms import synonyms
 from toolcrib.json_steps import collector_paused
 from toolcrib.model import SearchType, Skill, TaskType
 from toolcrib.text import QUERY_MAX, joined, query_terms
@@ -116,7 +115,6 @@ class SkillSearcher:
         self._fallback = fallback
         self._patterns = PatternSearch[Skill](_names, regex_ms, clock)
         self._stem = Stemmer()
-        self._synonyms = synonyms(self._stem)
         self._rankers = Recent[Shelf, Relevance](RANKERS_MAX)
         self._texts = Recent[Shelf, Mapping[int, Sequence[str]]](1)
 
@@ -210,7 +208,7 @@ class SkillSearcher:
         with collector_paused():
             stems = self._index.stems(_rows(shelf.skills))
             documents = (stems.get(skill.row, NO_STEMS) for skill in shelf.skills)
-            return Relevance(documents, self._stem, self._synonyms, FIELDS)
+            return Relevance(documents, self._stem, FIELDS)
 
     def _sorted(self, hits: Iterable[SkillHit], task: _Task) -> list[SkillHit]:
         return sorted(hits, key=lambda hit: (-hit.score, *_tie_break(hit, task)))

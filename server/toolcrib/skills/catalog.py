@@ -18,7 +18,7 @@ from toolcrib.index.skill_shelf import Shelf
 from toolcrib.index.skills import SkillIndex
 from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.skills.roots import Root, find_roots
-from toolcrib.skills.scanning import read_again, scan
+from toolcrib.skills.scanning import RootScan, read_again, scan
 from toolcrib.skills.visibility import Visibility
 from toolcrib.skills.walking import find_files
 
@@ -159,12 +159,8 @@ class SkillCatalog:
             known = self._marks.get(root_key, {}).get(path)
             again = read_again(root, path, known, self._settings.toolcrib.limits)
             if again is not None:
-                self._index.apply(root_key, again.changed, again.gone, now=self._now())
-                self._marks[root_key] = self._index.marks(root_key)
+                self._take_in(root, again)
                 changed = True
-        if changed:
-            with self._lock:
-                self._forget_shelves()
         return changed
 
     def texts(self, skills: Iterable[Skill]) -> dict[int, SkillText]:
@@ -204,14 +200,23 @@ class SkillCatalog:
             self._forget_shelves()
 
     def _refreshed(self, root: Root) -> RootLoad:
-        found = scan(root, self._index.marks(root.rows_key), self._settings.toolcrib.limits)
-        self._problems[root.rows_key] = found.problems
-        update = root.pack is None or root.pack.update_existing_pack_skills
-        changes = self._index.apply(root.rows_key, found.changed, found.gone, now=self._now(), update=update)
-        self._marks[root.rows_key] = self._index.marks(root.rows_key)
+        key = root.rows_key
+        self._marks[key] = self._index.marks(key)
+        found = scan(root, self._marks[key], self._settings.toolcrib.limits)
+        self._problems[key] = found.problems
+        changes = self._take_in(root, found)
+        return RootLoad(root, self._index.count(key), changes)
+
+    def _take_in(self, root: Root, found: RootScan) -> SkillChanges:
+        """Bring the index in step with what a scan of a root found, and forget what was made of the index before."""
+        key, update = root.rows_key, _follows_its_file(root)
+        if not found.changed and not found.gone:
+            return SkillChanges()
+        changes = self._index.apply(key, found.changed, found.gone, now=self._now(), update=update)
+        self._marks[key] = self._index.marks(key)
         with self._lock:
             self._forget_shelves()
-        return RootLoad(root, self._index.count(root.rows_key), changes)
+        return changes
 
     def _in_scope(self, caller: Caller) -> list[Skill]:
         sources = {root.rows_key: root.source for root in self.roots}

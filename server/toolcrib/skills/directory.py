@@ -3,13 +3,13 @@
 Knows names, triggers and bounds; never knows what a skill says beyond them (R226), nor who may see which.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
 
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
+from toolcrib.json_values import compact
 from toolcrib.model import TaskType
 from toolcrib.text import one_line, truncate
 
@@ -148,7 +148,7 @@ def _catalog_json(entries: Sequence[CatalogEntry], width: int, left_out: int) ->
     ]
     note = {"note": _MORE} if left_out else {}
     catalog = {"skills": skills, "truncated": left_out > 0, **note}
-    return json.dumps(catalog, ensure_ascii=False, separators=(",", ":"))
+    return compact(catalog)
 
 
 def _attribute(text: str) -> str:

@@ -13,7 +13,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
 from toolcrib.gate import Session
 from toolcrib.model import Skill, SkillText
-from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.cleaning import Cleaner
 from toolcrib.skills.files import list_inside
 from toolcrib.skills.identity import skill_uri
@@ -100,28 +100,15 @@ class Giver:
     def _load(self, skill: Skill, text: SkillText, cleaner: Cleaner, session: Session) -> _Loaded:
         cleaned = cleaner.skill(text)
         uri = cleaner.text(skill_uri(skill.source, skill.folder))
-        files = tuple(map(cleaner.text, self._files(skill)))
+        home = self._catalog.home_of(skill)
+        files = tuple(map(cleaner.text, self._files(home)))
         shown = cleaned.text
-        sheet = Sheet(
-            name=shown.name,
-            source=skill.source,
-            uri=uri,
-            digest=skill.content_hash[:DIGEST_SHOWN],
-            title=shown.title,
-            trigger=shown.trigger,
-            description=shown.description,
-            steps=shown.steps,
-            preconditions=shown.preconditions,
-            failure_modes=shown.failure_modes,
-            body=shown.body,
-            tools=shown.tools,
-            files=files,
-        )
-        given = GivenSkill(skill, shown, uri, skill.content_hash, files, self._base(skill))
+        digest = skill.content_hash[:DIGEST_SHOWN]
+        sheet = Sheet.of(shown, source=skill.source, uri=uri, digest=digest, files=files)
+        given = GivenSkill(skill, shown, uri, skill.content_hash, files, self._base(skill, home))
         return _Loaded(given, sheet, tuple(name for name in cleaned.mentioned if name not in session.activations))
 
-    def _files(self, skill: Skill) -> tuple[str, ...]:
-        home = self._catalog.home_of(skill)
+    def _files(self, home: Home | None) -> tuple[str, ...]:
         if home is None:
             return ()
         try:
@@ -129,9 +116,8 @@ class Giver:
         except UnknownSkill:
             return ()
 
-    def _base(self, skill: Skill) -> str:
+    def _base(self, skill: Skill, home: Home | None) -> str:
         """Return what the paths of the skill's files start from: a URI, or a path where one may be told (C15)."""
-        home = self._catalog.home_of(skill)
         if home is not None and self._exposes_paths:
             return str(home.folder)
         return skill_uri(skill.source, skill.folder, "")

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, ToolcribError
-from toolcrib.events import EventLog
+from toolcrib.events import EventLog, elapsed_ms
 from toolcrib.gate import Gate, Session
 from toolcrib.index.semantic import Semantic
 from toolcrib.index.skill_ranking import SkillQuery, SkillSearcher
@@ -97,21 +97,26 @@ class Library:
     async def load(self) -> None:
         """Scan every root and bring the index in step. Whatever goes wrong, what was indexed before is served."""
         try:
-            self.loads = await anyio.to_thread.run_sync(self._catalog.refresh, self._stopped)
-            for problem in (*self._catalog.problems, *self._catalog.lacking()):
+            await self._scan()
+            lacking = await anyio.to_thread.run_sync(self._catalog.lacking)
+            for problem in (*self._catalog.problems, *lacking):
                 _log.warning("%s", problem)
-            for load in self.loads:
-                if load.root.is_pack:
-                    self._events.emit(
-                        "skill_pack_loaded",
-                        pack_name=load.root.origin_ref,
-                        skill_count=load.skill_count,
-                        updated_count=load.changes.added + load.changes.updated,
-                    )
         except ToolcribError as error:
             _log.warning("skills could not be scanned: %s %s", error, error.detail)
+
+    async def _scan(self) -> None:
+        try:
+            self.loads = await anyio.to_thread.run_sync(self._catalog.refresh, self._stopped)
         finally:
             self._is_loaded.set()
+        for load in self.loads:
+            if load.root.is_pack:
+                self._events.emit(
+                    "skill_pack_loaded",
+                    pack_name=load.root.origin_ref,
+                    skill_count=load.skill_count,
+                    updated_count=load.changes.added + load.changes.updated,
+                )
 
     def stop(self) -> None:
         """Have a scan that is under way end soon."""
@@ -147,7 +152,7 @@ class Library:
         self._events.emit(
             "skill_search_query",
             session=session.label,
-            duration_ms=_since(began),
+            duration_ms=elapsed_ms(began),
             query=self._for_events(session, answer.query),
             requested_search_type=query.search_type.value,
             effective_search_type=answer.effective.value,
@@ -188,7 +193,7 @@ class Library:
         self._events.emit(
             "skill_get",
             session=session.label,
-            duration_ms=_since(began),
+            duration_ms=elapsed_ms(began),
             names=[given.text.name for given in answer.skills],
             returned_count=len(answer.skills),
             max_tokens=request.max_tokens,
@@ -230,7 +235,7 @@ class Library:
         self._events.emit(
             "skill_list",
             session=session.label,
-            duration_ms=_since(began),
+            duration_ms=elapsed_ms(began),
             filters={name: value for name, value in filters.items() if value},
             returned_count=len(answer.skills),
         )
@@ -258,7 +263,7 @@ class Library:
         self._events.emit(
             "skills_retrieved",
             session=session.label,
-            duration_ms=_since(began),
+            duration_ms=elapsed_ms(began),
             skill_count=len(answer.names),
             top_k_used=request.top_k or self._section.top_k,
             raw_tokens_est=raw_tokens,
@@ -338,7 +343,3 @@ def _passes(skill: Skill, request: ListRequest) -> bool:
 
 def _by_name(skill: Skill) -> tuple[str, str]:
     return skill.name, skill.id
-
-
-def _since(began: float) -> float:
-    return round((time.perf_counter() - began) * 1000, 2)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal, TypeVar
 
-from toolcrib.model import ToolNote
+from toolcrib.model import SkillText, ToolNote
 from toolcrib.skills.compression import Size, beginning, closed, compress, cut
 from toolcrib.skills.markdown import Outline, outline
 from toolcrib.skills.pack_markdown import skill_body
@@ -61,6 +61,25 @@ class Sheet:
     body: str
     tools: tuple[ToolNote, ...] = ()
     files: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: SkillText, *, source: str, uri: str, digest: str, files: tuple[str, ...] = ()) -> "Sheet":
+        """Return the sheet of a skill with this text."""
+        return cls(
+            name=text.name,
+            source=source,
+            uri=uri,
+            digest=digest,
+            title=text.title,
+            trigger=text.trigger,
+            description=text.description,
+            steps=text.steps,
+            preconditions=text.preconditions,
+            failure_modes=text.failure_modes,
+            body=text.body,
+            tools=text.tools,
+            files=files,
+        )
 
 
 @dataclass(frozen=True, slots=True)

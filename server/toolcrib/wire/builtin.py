@@ -14,8 +14,8 @@ from toolcrib.errors import BadRequest
 from toolcrib.examples import render
 from toolcrib.index.ranking import SearchRequest
 from toolcrib.listing import side_effects_text
-from toolcrib.model import JsonObject, SearchType
-from toolcrib.wire.checking import checked, described
+from toolcrib.model import JsonObject
+from toolcrib.wire.checking import SearchTypeName, checked, described, search_type_of
 
 TOOL_SEARCH, TOOL_CALL, TOOL_CALL_READ = "tool_search", "tool_call", "tool_call_read"
 _ALWAYS_LOAD = {"anthropic/alwaysLoad": True}
@@ -38,7 +38,7 @@ class SearchArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     query: Annotated[str, Strict()]
-    search_type: Literal["fts", "regex", "exact", "bm25"] = "fts"
+    search_type: SearchTypeName = "fts"
     limit: Annotated[int, Strict(), Field(ge=1)] = 8
     include_always_loaded: Annotated[bool, Strict()] = False
     detail: Literal["signature", "schema"] = "signature"
@@ -81,10 +81,9 @@ class Builtins:
         given = checked(SearchArguments, arguments)
         if given.limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
-        kind = SearchType.FTS if given.search_type == "bm25" else SearchType(given.search_type)
         request = SearchRequest(
             given.query.strip(),
-            kind,
+            search_type_of(given.search_type),
             min(given.limit, self._max_results),
             include_always=given.include_always_loaded,
             server=given.server,

@@ -3,14 +3,22 @@
 Knows pydantic's models and errors; never knows what an argument means.
 """
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject
+from toolcrib.model import JsonObject, SearchType
 
 _Model = TypeVar("_Model", bound=BaseModel)
+
+SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
+"""What the argument ``search_type`` may be."""
+
+
+def search_type_of(name: SearchTypeName) -> SearchType:
+    """Return how a query is to be read; ``bm25`` is an older word for ``fts`` (R48)."""
+    return SearchType.FTS if name == "bm25" else SearchType(name)
 
 
 def described(kind: str, description: str) -> JsonObject:

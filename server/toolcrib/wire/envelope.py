@@ -4,11 +4,9 @@ Knows the two eras' result members; never knows tools or sessions.
 Results pass beside the SDK's own shaping, which would refuse what a downstream said after its tool has run.
 """
 
-import json
-
 from mcp_types import SERVER_INFO_META_KEY
 
-from toolcrib.json_values import as_list
+from toolcrib.json_values import as_list, compact
 from toolcrib.model import JsonObject
 from toolcrib.results import failure, meta_for_next_hop
 
@@ -49,7 +47,7 @@ def _with_object_content(result: JsonObject) -> JsonObject:
     structured = result.get("structuredContent")
     if structured is None or isinstance(structured, dict):
         return result
-    text = {"type": "text", "text": json.dumps(structured, ensure_ascii=False, separators=(",", ":"))}
+    text = {"type": "text", "text": compact(structured)}
     kept = {key: value for key, value in result.items() if key != "structuredContent"}
     content = as_list(result.get("content"))
     return kept if text in content else {**kept, "content": [*content, text]}

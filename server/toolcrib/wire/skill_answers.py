@@ -6,8 +6,9 @@ Knows what of a skill an answer holds, and within how many tokens; never knows h
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from toolcrib.json_values import compact
 from toolcrib.model import JsonObject, SkillOrigin, TaskType
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, GivenSkill, ListAnswer, SearchAnswer
 from toolcrib.text import one_line, truncate
@@ -52,9 +53,9 @@ def get_result(answer: GetAnswer, request: GetRequest) -> JsonObject:
     """Return the result of ``skill_get``: the text is the same in both forms, the items only help to find one's way."""
     structured: JsonObject = {"skills": [], "formatted_context": answer.formatted}
     structured |= _without_nothing({"not_found": list(answer.not_found), "ambiguous": dict(answer.ambiguous)})
-    size = 4 * (request.max_tokens + _ITEM_TOKENS * len(request.names)) - len(_json({key: [] for key in structured}))
+    size = 4 * (request.max_tokens + _ITEM_TOKENS * len(request.names)) - len(compact({key: [] for key in structured}))
     items = len(answer.not_found) + len(answer.ambiguous) + len(answer.skills)
-    room = _Room(size - len(_json(answer.formatted)), items)
+    room = _Room(size - len(compact(answer.formatted)), items)
     if answer.not_found:
         structured["not_found"] = [room.filled(partial(_cut, name)) for name in answer.not_found]
     if answer.ambiguous:
@@ -137,21 +138,21 @@ class _Room:
     def filled(self, make: Callable[[int], _Item]) -> _Item:
         """Return what ``make`` makes of the next item within the characters that it may take."""
         made = make(self._size // self._items - 1)
-        self._size -= len(_json(made)) + 1
+        self._size -= len(compact(made)) + 1
         self._items -= 1
         return made
 
 
 def _cut(text: str, room: int) -> str:
     """Return ``text``, cut short where it would take more than ``room`` characters of JSON."""
-    return text if len(_json(text)) <= room else truncate(one_line(text), max(room // 2 - 1, 1))
+    return text if len(compact(text)) <= room else truncate(one_line(text), max(room // 2 - 1, 1))
 
 
 def _candidates(name: str, names: Sequence[str], room: int) -> tuple[str, list[str]]:
     """Return a name that several skills have, with as many of the names that only one has as ``room`` allows."""
     name = _cut(name, room // 2)
     shown = list(names)
-    while shown and len(_json((name, shown))) > room:
+    while shown and len(compact((name, shown))) > room:
         del shown[-1]
     return name, shown
 
@@ -159,12 +160,12 @@ def _candidates(name: str, names: Sequence[str], room: int) -> tuple[str, list[s
 def _short_item(given: GivenSkill, room: int) -> JsonObject:
     """Return the item of one skill in at most ``room`` characters: its trigger, and as many step titles as fit."""
     item: JsonObject = {"name": _cut(given.text.name, room // 2), "trigger": "", "steps": []}
-    left = room - len(_json(item))
+    left = room - len(compact(item))
     trigger = truncate(one_line(given.text.trigger), max(min(_TRIGGER_MAX, left), 0))
     item["trigger"] = trigger
     for step in given.text.steps[:_STEPS_MAX]:
         title = truncate(one_line(step), _STEP_MAX)
-        if len(_json({**item, "steps": [*item["steps"], title]})) > room:
+        if len(compact({**item, "steps": [*item["steps"], title]})) > room:
             break
         item["steps"].append(title)
     return item
@@ -195,10 +196,6 @@ def _raw_item(given: GivenSkill) -> JsonObject:
 
 def _without_nothing(item: JsonObject, keep: tuple[str, ...] = ()) -> JsonObject:
     return {key: value for key, value in item.items() if key in keep or value not in (None, "", [], {})}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 _TEXT: JsonObject = {"type": "string"}

@@ -3,7 +3,6 @@
 Knows methods, cursors and error codes; never knows what is published, which the library decides.
 """
 
-import json
 from base64 import b64encode
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
 from toolcrib.errors import BadRequest
+from toolcrib.json_values import compact
 from toolcrib.model import JsonObject
 from toolcrib.skills.library import Library
 from toolcrib.skills.overviews import Overviews
@@ -115,7 +115,7 @@ class SkillMethods:
     ) -> types.ReadResourceResult:
         session, uri = self._sessions.of(context), str(params.uri)
         if uri == STATUS_URI:
-            contents = _text(uri, "application/json", _json(await self._overviews.status(session)))
+            contents = _text(uri, "application/json", compact(await self._overviews.status(session)))
         elif uri == CATALOG_URI:
             contents = _text(uri, "application/json", await self._overviews.full_catalog(session, "json"))
         elif uri == CATALOG_XML_URI:
@@ -218,10 +218,6 @@ def _contents(content: "Content") -> types.TextResourceContents | types.BlobReso
         blob = b64encode(content.data).decode()
         return types.BlobResourceContents(uri=content.uri, mime_type=content.mime_type, blob=blob)
     return _text(content.uri, content.mime_type, text)
-
-
-def _json(value: JsonObject) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(uri: str, mime_type: str, text: str) -> types.TextResourceContents:

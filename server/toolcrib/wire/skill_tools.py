@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest
 from toolcrib.index.skill_ranking import SkillQuery
-from toolcrib.model import JsonObject, SearchType, SkillOrigin, TaskType
+from toolcrib.model import JsonObject, SkillOrigin, TaskType
 from toolcrib.skills.requests import GetRequest, ListRequest
-from toolcrib.wire.checking import checked, described
+from toolcrib.wire.checking import SearchTypeName, checked, described, search_type_of
 from toolcrib.wire.skill_answers import GET_OUTPUT, LIST_OUTPUT, ORIGINS, SCOPES, SEARCH_OUTPUT, TASK_TYPES
 
 SKILL_SEARCH, SKILL_GET, SKILL_LIST = "skill_search", "skill_get", "skill_list"
@@ -38,7 +38,7 @@ class SearchArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     query: Annotated[str, Strict()]
-    search_type: Literal["fts", "regex", "exact", "bm25"] = "fts"
+    search_type: SearchTypeName = "fts"
     limit: Annotated[int, Strict(), Field(ge=1)] | None = None
     task_type: TaskType | None = None
 
@@ -89,8 +89,7 @@ class SkillTools:
         limit = self._search.default_limit if given.limit is None else given.limit
         if limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
-        kind = SearchType.FTS if given.search_type == "bm25" else SearchType(given.search_type)
-        return SkillQuery(given.query.strip(), kind, limit, given.task_type)
+        return SkillQuery(given.query.strip(), search_type_of(given.search_type), limit, given.task_type)
 
     def get_request(self, arguments: JsonObject) -> GetRequest:
         """Check the arguments of ``skill_get``.
