@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "server" / "toolcrib"
 
 LAYERS = """
-    toolcrib errors model names text patterns redaction document_redaction
+    toolcrib errors model names text patterns recent redaction document_redaction
     config policy events pipes json_steps json_values results
     parameters definitions signature examples bounded_validator schema_check
     ingest index indexing listing arguments lint

@@ -16,7 +16,7 @@ from toolcrib.index.store import Store
 from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import Changes, ToolIndex
 from toolcrib.indexing import CatalogChange, Indexer
-from toolcrib.policy import Policy
+from toolcrib.policy import Policy, policy_of
 from worlds import Clock, MemoryServer, configured
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ class Indexing:
     def __init__(self, folder: Path, settings: Settings, store: Store) -> None:
         self.file, self.settings, self.clock = folder / "tool_cache.db", settings, Clock(0)
         self.index = ToolIndex(store)
-        self.indexer = Indexer(settings, settings.policy, self.index, self.clock)
+        self.indexer = Indexer(settings, policy_of(settings.toolcrib.policy), self.index, self.clock)
         self.indexer.open()
 
     async def take_in(self, key: str, *tools: Any, era: str = "legacy") -> dict[str, str]:

@@ -37,6 +37,7 @@ from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import ToolIndex
 from toolcrib.index.vector_cache import VectorCache
 from toolcrib.indexing import Indexer
+from toolcrib.policy import policy_of
 from toolcrib.redaction import Redactor, redact_text
 from toolcrib.schema_check import SchemaChecker
 from toolcrib.skills.catalog import SkillCatalog
@@ -107,7 +108,7 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
             events.emit("index_rebuilt", file=TOOL_CACHE, reason=store.rebuilt)
         index = ToolIndex(store)
         index.expire_activations(outside.wall_clock() - section.limits.sessions_kept_s)
-        policy = settings.policy
+        policy = policy_of(settings.toolcrib.policy)
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
         gate = Gate(settings, policy, index, outside.wall_clock)

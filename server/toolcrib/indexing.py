@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.index.catalog import Catalog
+from toolcrib.index.tool_rows import rows_fingerprint
 from toolcrib.index.tools import Changes, ToolIndex
 from toolcrib.ingest import Shaping, ingest
 from toolcrib.model import Ingest, Refused
@@ -37,7 +38,7 @@ class Indexer:
     def __init__(self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float]) -> None:
         self._settings, self._policy, self._index, self._now = settings, policy, index, now
         self._shaping = Shaping.of(settings)
-        self._fingerprints = {key: server.fingerprint for key, server in settings.servers.items()}
+        self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
         self._version = 0
         self._on_change: list[Callable[[CatalogChange], None]] = []

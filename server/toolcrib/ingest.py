@@ -12,16 +12,16 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
-from toolcrib.config.fingerprints import ROW_FORMAT
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.definitions import DefinitionError, listable, tool_name
 from toolcrib.examples import collect
+from toolcrib.index.tool_rows import ROW_FORMAT
 from toolcrib.json_values import as_list, as_object
 from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.names import public_name, qualified_spellings
 from toolcrib.parameters import parameters, resolve
-from toolcrib.policy import Policy
+from toolcrib.policy import Policy, policy_of
 from toolcrib.signature import signature
 from toolcrib.text import glob_matcher, one_line, sanitize, search_text, split_summary, truncate
 
@@ -58,7 +58,7 @@ class Shaping:
     def of(cls, settings: Settings) -> "Shaping":
         """Take what is needed from all settings."""
         section = settings.toolcrib
-        return cls(settings.policy, section.limits, section.tool_search, section.tool_examples)
+        return cls(policy_of(settings.toolcrib.policy), section.limits, section.tool_search, section.tool_examples)
 
 
 @dataclass(frozen=True, slots=True)

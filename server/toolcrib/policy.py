@@ -6,6 +6,7 @@ Knows globs and callers; never knows connections, sessions or what is listed.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toolcrib.config.schema import PolicySection
 from toolcrib.model import Caller
 from toolcrib.names import SEPARATOR, qualified_spellings
 from toolcrib.text import glob_matcher
@@ -99,3 +100,16 @@ class Policy:
     def permits_anyone(self, server: str, tool: str, public: str) -> bool:
         """Return whether any caller at all may use the tool. If not, it is not even indexed (law 2)."""
         return self._anyone.permits(server, tool, public)
+
+
+def policy_of(section: PolicySection) -> Policy:
+    """Return the policy that a config's globs make."""
+    rules = [
+        VisibilityRule(
+            when={key: tuple(value) for key in CONTEXT_KEYS if (value := getattr(rule.when, key)) is not None},
+            allow=rule.allow,
+            deny=rule.deny,
+        )
+        for rule in section.visibility
+    ]
+    return Policy(section.allow, section.deny, rules)

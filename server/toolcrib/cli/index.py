@@ -21,6 +21,7 @@ from toolcrib.index.skill_tables import SKILLS_SCHEMA
 from toolcrib.index.skills import SkillIndex
 from toolcrib.index.static_model import download_model, load_model
 from toolcrib.index.store import Store
+from toolcrib.index.tool_rows import rows_fingerprint
 from toolcrib.index.tool_tables import TOOLS_SCHEMA
 from toolcrib.index.tools import ServerRow, ToolIndex
 from toolcrib.model import JsonObject
@@ -150,7 +151,7 @@ def _status_view(settings: Settings) -> JsonObject:
 
 def _server_view(server: ServerSettings, row: ServerRow | None) -> JsonObject:
     """Return what is known of a server; of a listing under another config, nothing."""
-    if row is None or row.config_fingerprint != server.fingerprint:
+    if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
         return {"server": server.key, "tools": 0, "listed_at": None, "protocol": None, "refused": []}
     return {
         "server": server.key,

@@ -5,30 +5,20 @@ Knows file formats and their dangers; never knows what a key means.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.config.findings import join
+from toolcrib.config.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
 
 FILE_MAX_BYTES = 4 * 1024 * 1024
 SLOW_MAX_CHARACTERS = 256 * 1024
 """Longest YAML or JSON with comments: their parsers take about a second for every 100,000 characters."""
-DEPTH_MAX = 64
 
 _UNCLEAN = "holds a NUL or a character that is not Unicode text"
-
-
-class DocumentError(ValueError):
-    """The text is not a document of its format; says where and why, and quotes none of it."""
-
-
-class ObjectWithRepeats(dict[str, Any]):
-    """An object in which ``repeated`` keys stood more than once."""
-
-    repeated: tuple[str, ...] = ()
 
 
 def read(path: Path) -> tuple[JsonObject, list[Problem]]:
@@ -87,17 +77,6 @@ def _parse_commented(text: str) -> Any:
         return loads(text, object_pairs_hook=object_of)
     except ValueError as error:
         raise DocumentError(f"is not JSON: {str(error).replace('<string>:', 'line ')}") from None
-
-
-def object_of(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
-    """Return an object made of ``pairs`` that remembers which keys stood more than once."""
-    made = dict(pairs)
-    if len(made) == len(pairs):
-        return made
-    seen: set[str] = set()
-    again = ObjectWithRepeats(made)
-    again.repeated = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
-    return again
 
 
 def _defects(value: Any, path: str, depth: int = 0) -> Iterator[Problem]:

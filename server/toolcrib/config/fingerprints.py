@@ -11,9 +11,6 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 
-ROW_FORMAT = 2
-"""Raised when the same tool would be stored as a different row."""
-
 
 def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSection) -> str:
     """Return the hash of an entry, its options and the general settings that shape rows, as 64 hex digits.
@@ -21,7 +18,6 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
     The variables of ``entry`` are filled in, and its ``type`` is ``stdio``, ``http`` or ``sse``.
     """
     identity = {
-        "row_format": ROW_FORMAT,
         "target": _target(entry),
         "options": options.model_dump(),
         "policy": section.policy.model_dump(),

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.schema import ServerSection, ToolcribSection
 from toolcrib.errors import Problem
-from toolcrib.policy import CONTEXT_KEYS, Policy, VisibilityRule
 
 TOOL_CACHE = "tool_cache.db"
 """The name of the tool index in its directory."""
@@ -118,20 +117,3 @@ class Settings:
         """Return the file that events are written to."""
         named = self.toolcrib.events.file
         return self.cache_dir / "events.jsonl" if named is None else Path(named)
-
-    @property
-    def policy(self) -> Policy:
-        """Return a fresh policy made of the config's globs."""
-        section = self.toolcrib.policy
-        return Policy(
-            section.allow,
-            section.deny,
-            [
-                VisibilityRule(
-                    when={key: tuple(value) for key in CONTEXT_KEYS if (value := getattr(rule.when, key)) is not None},
-                    allow=rule.allow,
-                    deny=rule.deny,
-                )
-                for rule in section.visibility
-            ],
-        )

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import yaml
 
-from toolcrib.config.documents import DEPTH_MAX, DocumentError, object_of
+from toolcrib.config.objects import DEPTH_MAX, DocumentError, object_of
 from toolcrib.model import JsonObject
 
 NODES_MAX = 100_000

@@ -41,6 +41,11 @@ class Permitted:
     _pools: dict[tuple[bool, str | None], Pool] = field(default_factory=dict[tuple[bool, str | None], Pool], repr=False)
 
     @property
+    def in_order(self) -> tuple[int, ...]:
+        """The row of each of these tools."""
+        return tuple(tool.row for tool in self.tools)
+
+    @property
     def deferred_count(self) -> int:
         """How many of these tools are listed only once activated."""
         return len(self.tools) - len(self.always)

@@ -16,7 +16,6 @@ from toolcrib.index.scoring import (
     CANDIDATES,
     RANKERS_MAX,
     Confidence,
-    Recent,
     common,
     confidence_in,
     note,
@@ -31,6 +30,7 @@ from toolcrib.index.stemming import Stemmer
 from toolcrib.index.tools import ToolIndex
 from toolcrib.json_steps import collector_paused
 from toolcrib.model import SIDE_EFFECTS_ORDER, SearchType, Tool
+from toolcrib.recent import Recent
 from toolcrib.text import QUERY_MAX, query_terms
 
 FIELDS = (

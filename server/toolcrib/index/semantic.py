@@ -1,25 +1,25 @@
-"""What meaning adds to words: tools whose texts are near a query's vector, and how both rankings become one.
+"""What meaning adds to words: documents whose texts are near a query's vector, and how both rankings become one.
 
 Knows vectors and when there are none; never knows words, policies or where a model comes from.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from importlib import import_module
 from threading import Lock
 from typing import Any, Literal, Protocol
 
 from toolcrib.errors import ModelUnavailable, StoreError
-from toolcrib.index.catalog import Permitted
 from toolcrib.index.relevance import NO_EVIDENCE, Ranked
-from toolcrib.index.scoring import RANKERS_MAX, Recent
-from toolcrib.index.vector_cache import VectorCache, text_hash
+from toolcrib.index.scoring import RANKERS_MAX
 from toolcrib.model import JsonObject
+from toolcrib.recent import Recent
 from toolcrib.text import query_terms
 
 NEAREST = 100
-"""How many tools by meaning are weighed together with at most as many found by words."""
+"""How many documents by meaning are weighed together with at most as many found by words."""
 
 _LONG_QUERY = 12
 _LEAST_SHARE = 0.4
@@ -38,6 +38,40 @@ class Encoder(Protocol):
     def encode(self, texts: list[str]) -> Any:
         """Return as many rows of numbers as there are texts; raise ModelUnavailable where that fails."""
         ...
+
+
+class Documents(Protocol):
+    """What one caller may find, as one unchanging value: the key that vectors in memory are kept under."""
+
+    @property
+    def in_order(self) -> Sequence[int]:
+        """The row of each document; its place here is its number."""
+        ...
+
+    def __hash__(self) -> int:
+        """Tell it from every other such set."""
+        ...
+
+
+class VectorStore(Protocol):
+    """Texts of rows, and their vectors as blobs by model and text. Every method may raise StoreError."""
+
+    def texts(self, rows: Iterable[int]) -> dict[int, str]:
+        """Return the text of each of these rows; rows that are gone are left out."""
+        ...
+
+    def vectors(self, model_id: str, hashes: Iterable[str]) -> dict[str, bytes]:
+        """Return the vectors of a model that are known, by :func:`text_hash`."""
+        ...
+
+    def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
+        """Keep vectors, by :func:`text_hash`."""
+        ...
+
+
+def text_hash(text: str) -> str:
+    """Return what the vector of a text is kept under."""
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +98,35 @@ class _Model:
 
 
 class Semantic:
-    """Vectors of the permitted tools, and what they say about a query. Safe to use from several threads.
+    """Vectors of documents, and what they say about a query. Safe to use from several threads.
 
     ``load`` gives the encoder, once, when it is first needed. Where that or anything later fails words
     alone decide; this is logged once, and :meth:`state` says why.
     """
 
-    def __init__(self, load: Callable[[], Encoder], cache: VectorCache, alpha: float) -> None:
+    def __init__(self, load: Callable[[], Encoder], cache: VectorStore, alpha: float) -> None:
         self._load, self._cache, self._alpha = load, cache, alpha
         self._loading = Lock()
         self._model: _Model | None = None
         self._reason: str | None = None
-        self._matrices = Recent[Permitted, Any](RANKERS_MAX)
+        self._matrices = Recent[Documents, Any](RANKERS_MAX)
 
     def state(self) -> SemanticState:
         """Return whether meaning counts; the first time this loads the model, so it may block."""
         self._loaded()
         return SemanticState("ready") if self._reason is None else SemanticState("unavailable", self._reason)
 
-    def is_quick(self, permitted: Permitted) -> bool:
+    def is_quick(self, documents: Documents) -> bool:
         """Return whether :meth:`fused` has nothing to load or encode but the query."""
-        return self._reason is not None or permitted in self._matrices
+        return self._reason is not None or documents in self._matrices
 
-    def fused(self, ranked: Ranked, query: str, permitted: Permitted, numbers: frozenset[int] | None) -> Ranked:
+    def fused(self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None) -> Ranked:
         """Return what was found by words, with what is near in meaning among these ``numbers`` (None: all).
 
-        They are places among the permitted tools; tools that the caller may not use are not even looked at (law 2).
+        Documents that the caller may not find are not even looked at (law 2).
         What speaks for the first of ``ranked`` speaks for the first of these only if it is the same one.
         """
-        cosines = self._cosines(query, permitted)
+        cosines = self._cosines(query, documents)
         if cosines is None or not cosines.any():
             return ranked
         lexical = dict(ranked.matches)
@@ -104,13 +138,13 @@ class Semantic:
         is_agreed = bool(matches and ranked.matches and matches[0][0] == ranked.matches[0][0])
         return Ranked(matches, ranked.evidence if is_agreed else NO_EVIDENCE)
 
-    def _cosines(self, query: str, permitted: Permitted) -> Any:
-        """Return how near each permitted tool is to a query; None where that cannot be told."""
+    def _cosines(self, query: str, documents: Documents) -> Any:
+        """Return how near each document is to a query; None where that cannot be told."""
         model = self._loaded()
-        if model is None or not permitted.tools:
+        if model is None or not documents.in_order:
             return None
         try:
-            matrix = self._matrices.get(permitted, lambda: self._matrix(model, permitted))
+            matrix = self._matrices.get(documents, lambda: self._matrix(model, documents))
             numpy = import_module("numpy")
             # Not by BLAS: its threads wait for each other where other programs keep the cores busy.
             return numpy.einsum("ij,j->i", matrix, self._unit(model, [query])[0])
@@ -135,11 +169,12 @@ class Semantic:
             self._reason = str(error)
             _log.warning("search goes by words alone: %s", error)
 
-    def _matrix(self, model: _Model, permitted: Permitted) -> Any:
-        """Return the unit vectors of the permitted tools, a row each; encode and keep those that are not known."""
+    def _matrix(self, model: _Model, documents: Documents) -> Any:
+        """Return the unit vectors of the documents, a row each; encode and keep those that are not known."""
         numpy = import_module("numpy")
-        by_row = self._cache.texts(permitted.rows)
-        texts = [by_row.get(tool.row, "") for tool in permitted.tools]
+        rows = documents.in_order
+        by_row = self._cache.texts(rows)
+        texts = [by_row.get(row, "") for row in rows]
         hashes = [text_hash(text) for text in texts]
         size = model.dimensions * 4
         known = self._cache.vectors(model.encoder.model_id, set(hashes))

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.index.skill_rows import problems_to_json, record_hash, storable
-from toolcrib.index.tool_rows import to_json
+from toolcrib.index.skill_rows import problems_to_json, record_hash
+from toolcrib.index.values import storable, to_json
 from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord
 
 _READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")

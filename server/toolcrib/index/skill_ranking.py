@@ -15,7 +15,6 @@ from toolcrib.index.scoring import (
     CANDIDATES,
     RANKERS_MAX,
     Confidence,
-    Recent,
     confidence_in,
     note,
     spread,
@@ -28,6 +27,7 @@ from toolcrib.index.skills import SkillIndex
 from toolcrib.index.stemming import Stemmer
 from toolcrib.json_steps import collector_paused
 from toolcrib.model import SearchType, Skill, TaskType
+from toolcrib.recent import Recent
 from toolcrib.text import QUERY_MAX, joined, query_terms
 
 Reason = Literal["exact_path", "exact_name", "prefix", "text"]

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from toolcrib.index.tool_rows import to_json
+from toolcrib.index.values import storable, to_json
 from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.patterns import SUBJECT_MAX
 from toolcrib.text import words
@@ -85,11 +85,6 @@ def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> d
         "body": text.body,
     }
     return {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
-
-
-def storable(text: str) -> str:
-    """Return ``text`` with ``?`` for each lone surrogate, which no column of SQLite can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:

@@ -16,13 +16,12 @@ from toolcrib.index.skill_rows import (
     short_texts_of,
     skill_of,
     stems_of,
-    storable,
     text_of,
 )
 from toolcrib.index.skill_tables import SHELF_COLUMNS, SKILLS_FULL_TEXT, STEM_COLUMNS, TEXT_COLUMNS
 from toolcrib.index.stemming import Stemmer
 from toolcrib.index.store import Store
-from toolcrib.index.tool_rows import damaged_rows, to_json
+from toolcrib.index.values import damaged_rows, storable, to_json
 from toolcrib.model import FileMark, Skill, SkillFile, SkillProblem, SkillText
 
 _Value = TypeVar("_Value")

@@ -4,15 +4,16 @@ Knows how each value is written into SQLite; never knows a connection or a trans
 """
 
 import json
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
-from toolcrib.errors import StoreError
 from toolcrib.index.tool_tables import GATE_COLUMNS, TEXT_COLUMNS
+from toolcrib.index.values import to_json
 from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.text import search_text
+
+ROW_FORMAT = 2
+"""Raised when the same tool would be stored as a different row."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
 """The values of ``GATE_COLUMNS``, and the row's id."""
@@ -42,6 +43,11 @@ class Card:
     signature: str
     tags: tuple[str, ...]
     examples: tuple[Example, ...]
+
+
+def rows_fingerprint(server_fingerprint: str) -> str:
+    """Return what the rows of a server are kept under: what decides them in the config, and how they are written."""
+    return f"{ROW_FORMAT}.{server_fingerprint}"
 
 
 def catalog_fingerprint(rows: list[GateRow]) -> str:
@@ -116,11 +122,6 @@ def _taken(definition: JsonObject, key: str) -> str | None:
     return to_json(definition.pop(key)) if key in definition else None
 
 
-def to_json(value: object) -> str:
-    """Return compact JSON in ASCII, which holds what SQLite's text cannot: lone surrogates."""
-    return json.dumps(value, separators=(",", ":"))
-
-
 def definition_of(
     name: str, description: str, args_schema: str | None, out_schema: str | None, extra: str
 ) -> JsonObject:
@@ -145,13 +146,3 @@ def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -
             Example(each["args"], each["description"], tuple(each["tags"])) for each in json.loads(examples)
         ),
     )
-
-
-@contextmanager
-def damaged_rows(of: str = "tools") -> Generator[None]:
-    """Turn what goes wrong when a row of an index holds something we never wrote into our error."""
-    try:
-        yield
-    except (ValueError, TypeError, KeyError) as error:
-        public = f"The index of {of} is damaged; `toolcrib index clear` makes it anew."
-        raise StoreError(public, detail=f"{type(error).__name__}: {error}") from error

@@ -17,9 +17,7 @@ from toolcrib.index.tool_rows import (
     card_of,
     catalog_fingerprint,
     columns_of,
-    damaged_rows,
     definition_of,
-    to_json,
     tool_of,
 )
 from toolcrib.index.tool_tables import (
@@ -27,6 +25,7 @@ from toolcrib.index.tool_tables import (
     TEXT_COLUMNS,
     TOOLS_FULL_TEXT,
 )
+from toolcrib.index.values import damaged_rows, to_json
 from toolcrib.model import Ingest, JsonObject, Refused, Tool
 
 _TOUCH_AFTER_S = 3600.0

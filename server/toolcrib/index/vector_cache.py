@@ -6,8 +6,8 @@ Knows texts, their hashes and blobs; never knows a model or what the numbers mea
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 
+from toolcrib.index.semantic import text_hash
 from toolcrib.index.store import Store
 
 _TEXT_MAX = 2000
@@ -45,11 +45,6 @@ class VectorCache:
             connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
             query = "DELETE FROM vectors WHERE model <> ? OR text_hash NOT IN (SELECT value FROM json_each(?))"
             connection.execute(query, (model_id, json.dumps(_current(connection))))
-
-
-def text_hash(text: str) -> str:
-    """Return what a vector is kept under."""
-    return sha256(text.encode()).hexdigest()[:32]
 
 
 def _current(connection: sqlite3.Connection) -> list[str]:

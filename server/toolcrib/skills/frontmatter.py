@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from toolcrib.config.documents import ObjectWithRepeats
+from toolcrib.config.objects import ObjectWithRepeats
 from toolcrib.config.yaml_documents import YamlError, parse_yaml
 from toolcrib.json_values import levels
 from toolcrib.model import JsonObject, SkillProblem

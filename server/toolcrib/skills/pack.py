@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from toolcrib.config.documents import DEPTH_MAX, ObjectWithRepeats, object_of
+from toolcrib.config.objects import DEPTH_MAX, ObjectWithRepeats, object_of
 from toolcrib.config.yaml_documents import YamlError, parse_yaml
 from toolcrib.json_values import as_list, json_type, levels
 from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType
