@@ -22,9 +22,9 @@ import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
 from toolcrib.app import Outside, open_crib
 from toolcrib.config.loading import load
-from toolcrib.gate import RunActivations, Session
-from toolcrib.index.ranking import SearchRequest
 from toolcrib.model import Caller
+from toolcrib.tools.gate import RunActivations, Session
+from toolcrib.tools.search import SearchRequest
 
 TARGETS_MS = {4: Target(50), 25: Target(150)}
 TICK_S = 0.001

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from measuring import say
 from retrieval_data import Dataset, Document
 from retrieval_metrics import DEPTH, Answer
-from toolcrib.text import query_terms
+from toolcrib.base.text import query_terms
 
 _WORD = re.compile(r"\w+")
 _SCHEMA = """

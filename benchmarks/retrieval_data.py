@@ -14,7 +14,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.skills.agent_skill import read_agent_skill
+from toolcrib.skills.formats.agent_skill import read_agent_skill
 
 Half = Literal["tune", "test", "all"]
 

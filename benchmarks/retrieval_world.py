@@ -23,14 +23,14 @@ from toolcrib.app import Outside, open_crib, open_library
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.crib import Crib
 from toolcrib.downstream.transport import Streams
-from toolcrib.gate import RunActivations, Session
-from toolcrib.index.ranking import SearchRequest
-from toolcrib.index.skill_ranking import SkillQuery
 from toolcrib.model import Caller
-from toolcrib.skills.library import Library
 from toolcrib.skills.requests import ListRequest
+from toolcrib.skills.search import SkillQuery
+from toolcrib.skills.use_cases import Library
+from toolcrib.tools.gate import RunActivations, Session
+from toolcrib.tools.search import SearchRequest
+from toolcrib.tools.use_cases import Crib
 
 HANDSHAKE = {
     "protocolVersion": "2025-11-25",

@@ -20,13 +20,13 @@ import anyio
 import catalog
 from measuring import Finding, Target, any_of, interleaved_async, median, options, percentile, say, show
 from toolcrib.app import TOOL_CACHE, Outside, open_crib
+from toolcrib.base.text import query_terms
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
-from toolcrib.crib import Crib
-from toolcrib.gate import RunActivations, Session
-from toolcrib.index.ranking import SearchRequest
 from toolcrib.model import Caller, SearchType
-from toolcrib.text import query_terms
+from toolcrib.tools.gate import RunActivations, Session
+from toolcrib.tools.search import SearchRequest
+from toolcrib.tools.use_cases import Crib
 from toolcrib.wire.builtin import search_result
 
 TARGETS_MS = {1000: Target(2), 8000: Target(10)}

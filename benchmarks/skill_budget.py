@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measuring import Finding, Target, interleaved, median, options, percentile, show
-from toolcrib.skills.agent_skill import read_agent_skill
+from toolcrib.formats.markdown import outline
+from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.markdown import outline
-from toolcrib.skills.rendering import Estimate, Sheet, estimator, injection
+from toolcrib.skills.text.rendering import Estimate, Sheet, estimator, injection
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
 BUDGETS = (200, 500, 1500, 6000)

@@ -17,18 +17,18 @@ from itertools import islice
 from pathlib import Path
 
 from measuring import Finding, Target, any_of, interleaved, median, options, percentile, say, show
-from toolcrib.index.relevance import Relevance
-from toolcrib.index.skill_ranking import FIELDS, SkillQuery, SkillSearcher
-from toolcrib.index.skill_rows import SHORT_FIELDS
-from toolcrib.index.skill_shelf import Shelf
-from toolcrib.index.skill_tables import SKILLS_SCHEMA
-from toolcrib.index.skills import SkillIndex
-from toolcrib.index.stemming import Stemmer
-from toolcrib.index.store import Store
+from toolcrib.base.text import query_terms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
-from toolcrib.skills.agent_skill import read_agent_skill
+from toolcrib.search.relevance import Relevance
+from toolcrib.search.stemming import Stemmer
+from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
-from toolcrib.text import query_terms
+from toolcrib.skills.index.rows import SHORT_FIELDS
+from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.search import FIELDS, SkillQuery, SkillSearcher
+from toolcrib.store.store import Store
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "skills-dev"
 SEARCH_TARGETS_MS = {600: Target(3), 5000: Target(10)}

@@ -20,13 +20,13 @@ from measuring import Finding, Target, interleaved, median, options, say, show
 from raw_client import RawClient
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
-from toolcrib.index.skill_tables import SKILLS_SCHEMA
-from toolcrib.index.skills import SkillIndex
-from toolcrib.index.store import Store
 from toolcrib.model import SkillFile
 from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.roots import Root, find_roots
-from toolcrib.skills.scanning import ROOT_ITSELF, scan
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.sources.roots import Root, find_roots
+from toolcrib.skills.sources.scanning import ROOT_ITSELF, scan
+from toolcrib.store.store import Store
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
 LEFT_OUT = Target(0.02)

@@ -1,5 +1,7 @@
 """What all tests share."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -10,3 +12,9 @@ settings.load_profile("repeatable")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the place of a store's file, in a directory that is not there yet."""
+    return tmp_path / "cache" / "tool_cache.db"

@@ -13,13 +13,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "server" / "toolcrib"
 
 LAYERS = """
-    toolcrib errors model names text patterns recent redaction document_redaction
-    config policy events pipes json_steps json_values results
-    parameters definitions signature examples bounded_validator schema_check
-    ingest index indexing listing arguments lint
-    downstream
-    gate tool_mentions missing_servers
-    crib skills
+    toolcrib errors model redaction streams
+    base store
+    formats search events
+    config
+    access downstream
+    tools
+    skills
     wire
     app
     cli __main__
@@ -29,17 +29,17 @@ A unit imports its own layer and those below, and never in a circle."""
 LEVELS = {unit: level for level, layer in enumerate(LAYERS.strip().splitlines()) for unit in layer.split()}
 
 DOORS = {
-    "sqlite3": ("index",),
+    "sqlite3": ("store", "tools.index", "skills.index"),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "cli.demo"),
     ),
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire",)),
-    "yaml": ("config", "skills"),
-    "re2": ("patterns",),
+    "yaml": ("formats.yaml",),
+    "re2": ("base.patterns",),
     **dict.fromkeys(
         ("numpy", "model2vec", "tokenizers", "huggingface_hub", "importlib.import_module"),
-        ("index.semantic", "index.static_model"),
+        ("search.semantic", "search.static_model"),
     ),
     "asyncio": (),
     "print": ("cli",),
@@ -74,8 +74,8 @@ REGEX_FUNCTIONS = tuple(
     f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 )
 MADE_REGEXES = {
-    "text": "globs of the config, translated by fnmatch; ranges of characters that two patterns share",
-    "redaction": "secrets, escaped",
+    "base.text": "globs of the config, translated by fnmatch; ranges of characters that two patterns share",
+    "redaction.secrets": "secrets, escaped",
 }
 """The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""
 
@@ -84,7 +84,7 @@ FUNCTION_LINES = 60
 FUNCTION_LINES_P95 = 40
 PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
-    "index.ranking:__init__": "one for each setting of the search",
+    "tools.search:__init__": "one for each setting of the search",
     "cli.catalog:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
 }

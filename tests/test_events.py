@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from toolcrib.events import EVENT_LEVELS, TEXT_MAX, EventFile, EventLog, open_event_log
-from toolcrib.redaction import Redactor
+from toolcrib.redaction.secrets import Redactor
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -15,33 +15,33 @@ from pathlib import Path
 
 import anyio
 
-from toolcrib.arguments import ArgumentChecks
+from toolcrib.access.policy import policy_of
 from toolcrib.config.schema import Listing
 from toolcrib.config.settings import SKILL_CACHE, TOOL_CACHE, Settings
-from toolcrib.crib import Crib, Parts
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Status, Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
 from toolcrib.events import EventFile, EventLog, open_event_log
-from toolcrib.gate import Gate
-from toolcrib.index.ranking import Searcher
-from toolcrib.index.semantic import Semantic
-from toolcrib.index.skill_ranking import SkillSearcher
-from toolcrib.index.skill_tables import SKILLS_SCHEMA
-from toolcrib.index.skills import SkillIndex
-from toolcrib.index.static_model import load_model
-from toolcrib.index.store import Store
-from toolcrib.index.tool_tables import TOOLS_SCHEMA
-from toolcrib.index.tools import ToolIndex
-from toolcrib.index.vector_cache import VectorCache
-from toolcrib.indexing import Indexer
-from toolcrib.policy import policy_of
-from toolcrib.redaction import Redactor, redact_text
-from toolcrib.schema_check import SchemaChecker
+from toolcrib.redaction.secrets import Redactor, redact_text
+from toolcrib.search.semantic import Semantic
+from toolcrib.search.static_model import load_model
 from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.library import Library, LibraryParts
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.search import SkillSearcher
+from toolcrib.skills.use_cases import Library, LibraryParts
+from toolcrib.store.store import Store
+from toolcrib.tools.arguments.checks import ArgumentChecks
+from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.index.vector_cache import VectorCache
+from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.search import Searcher
+from toolcrib.tools.use_cases import Crib, Parts
 from toolcrib.wire.builtin import Builtins
 from toolcrib.wire.server import Wire, WireParts, open_wire
 from toolcrib.wire.sessions import Sessions

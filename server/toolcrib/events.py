@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from toolcrib.redaction import redact_text
-from toolcrib.text import truncate
+from toolcrib.base.text import truncate
+from toolcrib.redaction.secrets import redact_text
 
 Level = Literal["debug", "info", "warning", "off"]
 

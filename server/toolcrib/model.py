@@ -69,7 +69,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRecord:
-    """All that the index keeps of one tool; what :mod:`toolcrib.ingest` makes of a downstream's definition.
+    """All that the index keeps of one tool; what ingest makes of a definition.
 
     ``definition`` is the downstream's own, repaired where it had to be, with its own name.
     ``summary`` is the first sentence of the description, ``body`` the rest. The ``*_text`` fields are

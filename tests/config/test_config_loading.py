@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.access.policy import policy_of
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings, StdioTarget
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import Caller, LoadingMode
-from toolcrib.policy import policy_of
 
 REPOSITORY = Path(__file__).parent.parent.parent
 

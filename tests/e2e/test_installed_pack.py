@@ -17,7 +17,7 @@ import json
 from pathlib import Path
 import toolcrib
 from toolcrib.config.loading import load
-from toolcrib.skills.roots import find_roots
+from toolcrib.skills.sources.roots import find_roots
 
 first = find_roots(load(None, {}, Path.cwd())).roots[0]
 print(json.dumps([toolcrib.__file__, first.source, first.scope.mode, str(first.folder)]))

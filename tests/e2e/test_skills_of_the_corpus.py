@@ -10,8 +10,8 @@ import pytest
 from published import entries, everything, is_true, resources
 from shelving import skills
 
-from toolcrib.skills.agent_skill import read_agent_skill
-from toolcrib.text import estimate_tokens
+from toolcrib.base.text import estimate_tokens
+from toolcrib.skills.formats.agent_skill import read_agent_skill
 from worlds import Client, World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

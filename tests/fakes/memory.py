@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from toolcrib.downstream.transport import Streams
-from toolcrib.pipes import encode
+from toolcrib.streams.pipes import encode
 
 JsonObject = dict[str, Any]
 MODERN = "2026-07-28"

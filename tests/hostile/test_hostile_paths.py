@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from rooting import root_at, write_skill
 
+from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import UnknownSkill
-from toolcrib.skills.files import Manifests, list_inside, read_inside
-from toolcrib.skills.scanning import scan
-from toolcrib.text import one_line
+from toolcrib.skills.sources.files import Manifests, list_inside, read_inside
+from toolcrib.skills.sources.scanning import scan
 
 pytestmark = pytest.mark.hostile
 
@@ -29,7 +29,7 @@ READS = 3000
 @pytest.fixture(params=["descriptors", "paths"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "paths":
-        monkeypatch.setattr("toolcrib.skills.files._HAS_DESCRIPTORS", False)
+        monkeypatch.setattr("toolcrib.skills.sources.files._HAS_DESCRIPTORS", False)
 
 
 @pytest.fixture

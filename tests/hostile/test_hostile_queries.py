@@ -11,8 +11,8 @@ import pytest
 from builders import listing, opened, permitted, record
 
 from toolcrib.errors import BadRequest
-from toolcrib.index.ranking import SearchRequest
 from toolcrib.model import SearchType
+from toolcrib.tools.search import SearchRequest
 
 pytestmark = pytest.mark.hostile
 

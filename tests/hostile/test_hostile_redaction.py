@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from toolcrib.document_redaction import redact_document
-from toolcrib.index.catalog import Catalog
+from toolcrib.access.policy import Policy
+from toolcrib.base.names import public_name
 from toolcrib.model import Caller, LoadingMode, Tool
-from toolcrib.names import public_name
-from toolcrib.policy import Policy
-from toolcrib.tool_mentions import ToolMentions
+from toolcrib.redaction.documents import redact_document
+from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.mentions import ToolMentions
 
 pytestmark = pytest.mark.hostile
 

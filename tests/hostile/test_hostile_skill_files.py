@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.skills.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 
 pytestmark = pytest.mark.hostile
 

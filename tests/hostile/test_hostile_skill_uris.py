@@ -11,7 +11,7 @@ from published import DIRECTORY, GET, READ, content, entries
 from rooting import write
 from shelving import put, refused, repo, skills
 
-from toolcrib.text import one_line
+from toolcrib.base.text import one_line
 from worlds import world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]

@@ -5,7 +5,7 @@ from typing import Any
 
 from toolcrib.config.skills_schema import SkillPackConfig
 from toolcrib.model import SkillOrigin, SkillScope
-from toolcrib.skills.roots import Root
+from toolcrib.skills.sources.roots import Root
 
 
 def root_at(folder: Path, **changes: Any) -> Root:

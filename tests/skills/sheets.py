@@ -4,8 +4,8 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from toolcrib.skills.agent_skill import read_agent_skill
-from toolcrib.skills.rendering import Sheet
+from toolcrib.skills.formats.agent_skill import read_agent_skill
+from toolcrib.skills.text.rendering import Sheet
 
 CORPUS = (Path(__file__).resolve().parents[2] / "../shared/skills-dev/corpus").resolve()
 """Real skills of strangers, beside the repository where there are any."""

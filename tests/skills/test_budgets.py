@@ -5,8 +5,8 @@ import re
 import pytest
 from sheets import corpus_sheets
 
-from toolcrib.skills.markdown import outline
-from toolcrib.skills.rendering import Sheet, estimator, injection, raw
+from toolcrib.formats.markdown import outline
+from toolcrib.skills.text.rendering import Sheet, estimator, injection, raw
 
 pytestmark = pytest.mark.slow
 

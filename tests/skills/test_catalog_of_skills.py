@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from toolcrib.index.skill_tables import SKILLS_SCHEMA
-from toolcrib.index.skills import SkillIndex
-from toolcrib.index.store import Store
 from toolcrib.model import Caller
 from toolcrib.skills import catalog
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.store.store import Store
 from worlds import configured
 
 

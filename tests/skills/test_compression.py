@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.skills.compression import GAP, beginning, closed, compress
-from toolcrib.skills.markdown import outline
+from toolcrib.formats.markdown import outline
+from toolcrib.skills.text.compression import GAP, beginning, closed, compress
 
 FILLER = "Some words about nothing in particular that fill a line. "
 

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.base.text import estimate_tokens
 from toolcrib.config.loading import load
-from toolcrib.index.skill_ranking import SkillQuery, SkillSearcher
-from toolcrib.index.skill_shelf import Shelf
-from toolcrib.index.skill_tables import SKILLS_SCHEMA
-from toolcrib.index.skills import SkillIndex
-from toolcrib.index.store import Store
 from toolcrib.model import SkillProblem, SkillText, TaskType
-from toolcrib.skills.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.pack import pack_format, read_pack_file
+from toolcrib.skills.formats.pack_markdown import skill_markdown
 from toolcrib.skills.identity import slug
-from toolcrib.skills.pack import pack_format, read_pack_file
-from toolcrib.skills.pack_markdown import skill_markdown
-from toolcrib.skills.roots import find_roots
-from toolcrib.skills.scanning import scan
-from toolcrib.text import estimate_tokens
+from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.search import SkillQuery, SkillSearcher
+from toolcrib.skills.sources.roots import find_roots
+from toolcrib.skills.sources.scanning import scan
+from toolcrib.store.store import Store
 
 CORE = Path(__file__).resolve().parents[2] / "packs" / "core"
 FILES = sorted(path for path in CORE.rglob("*.skill.*"))

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import UnknownSkill
-from toolcrib.skills.files import Listing, Manifests, list_inside, read_inside
+from toolcrib.skills.sources.files import Listing, Manifests, list_inside, read_inside
 
 LIMITS = LimitsSection()
 
@@ -19,7 +19,7 @@ LIMITS = LimitsSection()
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run everything as on systems that open files relative to a folder, and as on those that cannot."""
     if request.param == "paths":
-        monkeypatch.setattr("toolcrib.skills.files._HAS_DESCRIPTORS", False)
+        monkeypatch.setattr("toolcrib.skills.sources.files._HAS_DESCRIPTORS", False)
     return request.param
 
 
@@ -111,7 +111,7 @@ def limits(**values: Any) -> LimitsSection:
 
 
 def test_too_many_entries_end_a_listing(skill: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.skills.files._ENTRIES_MAX", 2)
+    monkeypatch.setattr("toolcrib.skills.sources.files._ENTRIES_MAX", 2)
     assert list_inside(skill, LIMITS).truncated
 
 
@@ -141,7 +141,7 @@ def test_a_manifest_reads_only_what_has_changed(skill: Path, monkeypatch: pytest
     manifests = Manifests()
     before = manifests.of(skill, LIMITS)
     read: list[int] = []
-    monkeypatch.setattr("toolcrib.skills.files.os.read", lambda fd, size: (read.append(fd), b"")[1])
+    monkeypatch.setattr("toolcrib.skills.sources.files.os.read", lambda fd, size: (read.append(fd), b"")[1])
     assert manifests.of(skill, LIMITS) == before
     assert read == []
     monkeypatch.undo()
@@ -151,7 +151,7 @@ def test_a_manifest_reads_only_what_has_changed(skill: Path, monkeypatch: pytest
 
 
 def test_digests_are_not_kept_without_end(skill: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.skills.files._DIGESTS_MAX", 2)
+    monkeypatch.setattr("toolcrib.skills.sources.files._DIGESTS_MAX", 2)
     manifests = Manifests()
     assert manifests.of(skill, LIMITS) == manifests.of(skill, LIMITS)
     assert len(manifests._digests) == 2
@@ -165,7 +165,7 @@ def test_a_file_that_goes_away_meanwhile_is_not_in_the_manifest(skill: Path, mon
         return status_of(descriptor)
 
     (skill / "A").touch()
-    monkeypatch.setattr("toolcrib.skills.files.os.fstat", disturbed)
+    monkeypatch.setattr("toolcrib.skills.sources.files.os.fstat", disturbed)
     manifest = Manifests().of(skill, LIMITS)
     assert [file.path for file in manifest.files] == ["A", "scripts/deep/data.bin", "scripts/fill.py"]
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.config import yaml_documents
-from toolcrib.config.yaml_documents import YamlError, parse_yaml
-from toolcrib.skills.frontmatter import (
+from toolcrib.formats import yaml as yaml_documents
+from toolcrib.formats.yaml import YamlError, parse_yaml
+from toolcrib.skills.formats.frontmatter import (
     FRONTMATTER_MAX,
     Fields,
     UnreadableText,

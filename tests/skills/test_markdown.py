@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from toolcrib.skills.markdown import LINES_MAX, STEPS_MAX, TITLE_MAX, Kind, heading_names, join, outline, plain_title
+from toolcrib.formats.markdown import LINES_MAX, STEPS_MAX, TITLE_MAX, Kind, heading_names, join, outline, plain_title
 
 RICH = """\
 # Fill a form ##

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.model import SkillProblem, SkillText, TaskType, ToolNote
-from toolcrib.skills.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.pack import pack_format, read_pack_file
+from toolcrib.skills.formats.pack_markdown import skill_body, skill_markdown
 from toolcrib.skills.identity import slug
-from toolcrib.skills.pack import pack_format, read_pack_file
-from toolcrib.skills.pack_markdown import skill_body, skill_markdown
 
 FIELDS = {
     "title": "Make tea",

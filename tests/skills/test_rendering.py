@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sheets import PLAIN, named, sheet
 
 from toolcrib.model import ToolNote
-from toolcrib.skills.rendering import Rendered, Sheet, estimator, inert, injection, raw
+from toolcrib.skills.text.rendering import Rendered, Sheet, estimator, inert, injection, raw
 
 CHARS, BYTES = estimator("chars"), estimator("bytes")
 LONG = "\n\n".join(f"## Part {number}\n\n" + "Words that fill a line. " * 20 for number in range(30))

@@ -11,7 +11,7 @@ from toolcrib.config.schema import ContextSection, ToolcribSection
 from toolcrib.config.settings import Place, Settings
 from toolcrib.config.skills_schema import SkillPackConfig, SkillsSection
 from toolcrib.model import SkillOrigin, SkillScope
-from toolcrib.skills.roots import PRESETS, Root, Roots, find_roots, repository_folders
+from toolcrib.skills.sources.roots import PRESETS, Root, Roots, find_roots, repository_folders
 
 Find = Callable[..., Roots]
 

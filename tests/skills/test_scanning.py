@@ -13,8 +13,8 @@ from rooting import pack_at, root_at, write, write_skill
 from toolcrib.config.schema import LimitsSection
 from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillRecord, SkillScope
 from toolcrib.skills.identity import skill_id
-from toolcrib.skills.roots import Root
-from toolcrib.skills.scanning import ROOT_ITSELF, RootScan, read_again, scan
+from toolcrib.skills.sources.roots import Root
+from toolcrib.skills.sources.scanning import ROOT_ITSELF, RootScan, read_again, scan
 
 LIMITS = LimitsSection()
 
@@ -87,7 +87,7 @@ def test_a_second_scan_opens_nothing(tmp_path: Path, memory: Memory, monkeypatch
     for name in ("a", "b"):
         write_skill(tmp_path, name)
     memory.scan(root_at(tmp_path))
-    monkeypatch.setattr("toolcrib.skills.files.os.open", None)
+    monkeypatch.setattr("toolcrib.skills.sources.files.os.open", None)
     assert memory.scan(root_at(tmp_path)) == RootScan((), (), (), 2)
 
 
@@ -160,7 +160,7 @@ def test_an_unreadable_file_is_told_once_and_tried_again(
     def refuse(*_: Any, **__: Any) -> int:
         raise PermissionError
 
-    monkeypatch.setattr("toolcrib.skills.files.os.open", refuse)
+    monkeypatch.setattr("toolcrib.skills.sources.files.os.open", refuse)
     memory.scan(root_at(tmp_path))
     assert memory.codes == [("a/SKILL.md", "unreadable")]
     assert memory.scan(root_at(tmp_path)).changed == ()
@@ -239,7 +239,7 @@ def test_a_pack_that_has_not_changed_is_not_read(tmp_path: Path, memory: Memory,
     for name in "ab":
         write(tmp_path, f"{name}.skill.yaml", pack_skill(name))
     memory.scan(pack_at(tmp_path))
-    monkeypatch.setattr("toolcrib.skills.files.os.open", None)
+    monkeypatch.setattr("toolcrib.skills.sources.files.os.open", None)
     assert memory.scan(pack_at(tmp_path)) == RootScan((), (), (), 2)
 
 

@@ -7,8 +7,8 @@ from rooting import write
 from shelving import put, repo, skills
 
 from fakes.menu import tool
+from toolcrib.base.text import estimate_tokens
 from toolcrib.model import Caller
-from toolcrib.text import estimate_tokens
 from worlds import world
 
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,13 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib import crib, gate, indexing, listing, policy, schema_check
+from toolcrib.access import policy
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.errors import StoreError
 from toolcrib.events import EventLog
-from toolcrib.index import catalog, ranking, tools
+from toolcrib.tools import gate, indexing, listing, search, use_cases
+from toolcrib.tools.arguments import schema_check
+from toolcrib.tools.index import catalog, tool_index
 from toolcrib.wire import builtin, server, sessions
 from worlds import ERAS, Client, MemoryServer, World, text, world
 
@@ -26,22 +28,29 @@ CLASSES = [
     catalog.Catalog,
     catalog.Permitted,
     connection.Connection,
-    crib.Crib,
+    use_cases.Crib,
     fleet.Fleet,
     gate.Gate,
     indexing.Indexer,
     lifecycle.Downstream,
     policy.Policy,
     policy.View,
-    ranking.Searcher,
+    search.Searcher,
     schema_check.SchemaChecker,
     sessions.Sessions,
     builtin.Builtins,
-    tools.ToolIndex,
+    tool_index.ToolIndex,
     EventLog,
 ]
 MODULES = {
-    crib: ["unwrap_arguments", "bounded", "listed_definition", "short_description", "long_description", "is_deferred"],
+    use_cases: [
+        "unwrap_arguments",
+        "bounded",
+        "listed_definition",
+        "short_description",
+        "long_description",
+        "is_deferred",
+    ],
     server: ["list_result", "call_result", "search_result", "meta_for_next_hop", "_tool_call"],
     listing: ["render", "split_summary"],
     gate: ["RunActivations"],
@@ -52,7 +61,7 @@ IN_A_SERVERS_TASK = (
     indexing.Indexer,
     lifecycle.Downstream,
     policy.Policy,
-    tools.ToolIndex,
+    tool_index.ToolIndex,
 )
 """Parts that are also asked while a server is started."""
 
@@ -145,7 +154,7 @@ async def test_an_unexpected_error_is_one_fixed_message_with_a_reference_that_th
     tmp_path, monkeypatch, caplog, era
 ):
     async with running(tmp_path, era) as (_w, client):
-        monkeypatch.setattr(ranking.Searcher, "search", raising(RuntimeError(SECRET)))
+        monkeypatch.setattr(search.Searcher, "search", raising(RuntimeError(SECRET)))
         with caplog.at_level(logging.ERROR), pytest.raises(MCPError) as caught:
             await client.call("tool_search", {"query": "get"})
         message = caught.value.message

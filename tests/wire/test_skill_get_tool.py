@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shelving import listed, put, refused, repo, skill_text, skills, user
 
-from toolcrib.skills.rendering import estimator
+from toolcrib.skills.text.rendering import estimator
 from worlds import ERAS, MODERN, world
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import pytest
 from mcp import MCPError
 from shelving import put, repo, skills, user
 
-from toolcrib.text import estimate_tokens
+from toolcrib.base.text import estimate_tokens
 from worlds import world
 
 pytestmark = pytest.mark.anyio

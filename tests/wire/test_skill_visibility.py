@@ -7,8 +7,8 @@ from mcp import MCPError
 from shelving import found, instructions, listed, put, repo, skills, user
 
 from toolcrib.app import Outside, open_library
-from toolcrib.gate import RunActivations, Session
 from toolcrib.model import Caller
+from toolcrib.tools.gate import RunActivations, Session
 from worlds import ERAS, MODERN, configured, world
 
 pytestmark = pytest.mark.anyio

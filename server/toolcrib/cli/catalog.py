@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.in_process import with_crib
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import UnknownTool
-from toolcrib.index.ranking import SearchRequest
-from toolcrib.listing import SOURCE_META
 from toolcrib.model import JsonObject, SearchType
-from toolcrib.text import one_line, split_summary, truncate
+from toolcrib.tools.listing import SOURCE_META
+from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib, Hit, SearchAnswer
-    from toolcrib.gate import Session
+    from toolcrib.tools.gate import Session
+    from toolcrib.tools.use_cases import Crib, Hit, SearchAnswer
 
 _DESCRIPTION = 100
 
@@ -61,7 +61,7 @@ def call(
     as_json: JsonOption = False,
 ) -> None:
     """Call a tool, as the tool tool_call does it for an agent, and print what it gives."""
-    from toolcrib.crib import ToolCall
+    from toolcrib.tools.use_cases import ToolCall
 
     try:
         given = json.loads(arguments)

@@ -12,7 +12,7 @@ from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, 
 from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
 from toolcrib.errors import ConfigError
 from toolcrib.model import JsonObject
-from toolcrib.redaction import MASK, Redactor
+from toolcrib.redaction.secrets import MASK, Redactor
 
 commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(view)
         return
-    from toolcrib.config.yaml_documents import to_yaml
+    from toolcrib.formats.yaml import to_yaml
 
     print_text(to_yaml(view))
 

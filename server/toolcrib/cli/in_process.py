@@ -17,9 +17,9 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
-    from toolcrib.gate import Session
-    from toolcrib.skills.library import Library
+    from toolcrib.skills.use_cases import Library
+    from toolcrib.tools.gate import Session
+    from toolcrib.tools.use_cases import Crib
 
 _Answer = TypeVar("_Answer")
 
@@ -81,7 +81,7 @@ async def _use_library(
 
 
 def _session(settings: Settings) -> "Session":
-    from toolcrib.gate import RunActivations, Session
+    from toolcrib.tools.gate import RunActivations, Session
     from toolcrib.wire.sessions import local_caller
 
     return Session("command-line", local_caller(settings), RunActivations(), growing=False)

@@ -16,19 +16,19 @@ from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, 
 from toolcrib.config.paths import user_model_dir
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.errors import ModelUnavailable
-from toolcrib.index.semantic import OFF, SemanticState
-from toolcrib.index.skill_tables import SKILLS_SCHEMA
-from toolcrib.index.skills import SkillIndex
-from toolcrib.index.static_model import download_model, load_model
-from toolcrib.index.store import Store
-from toolcrib.index.tool_rows import rows_fingerprint
-from toolcrib.index.tool_tables import TOOLS_SCHEMA
-from toolcrib.index.tools import ServerRow, ToolIndex
 from toolcrib.model import JsonObject
+from toolcrib.search.semantic import OFF, SemanticState
+from toolcrib.search.static_model import download_model, load_model
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.store.store import Store
+from toolcrib.tools.index.rows import rows_fingerprint
+from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.tools.index.tool_index import ServerRow, ToolIndex
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
-    from toolcrib.gate import Session
+    from toolcrib.tools.gate import Session
+    from toolcrib.tools.use_cases import Crib
 
 commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)
 

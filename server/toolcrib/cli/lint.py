@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.in_process import with_crib
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import BadRequest
-from toolcrib.index.ranking import SearchRequest
-from toolcrib.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 from toolcrib.model import JsonObject
-from toolcrib.text import one_line, truncate
+from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
+from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
-    from toolcrib.gate import Session
+    from toolcrib.tools.gate import Session
+    from toolcrib.tools.use_cases import Crib
 
 _LEVELS = tuple(Level)
 _SHOWN_MAX = 10

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
+from toolcrib.base.text import one_line, sanitize
 from toolcrib.errors import ConfigError, Problem, StartRefused, ToolcribError
 from toolcrib.model import JsonObject
-from toolcrib.text import one_line, sanitize
 
 
 class ExitCode(IntEnum):

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from toolcrib.base.text import truncate
 from toolcrib.cli.in_process import with_library
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
-from toolcrib.text import truncate
 
 if TYPE_CHECKING:
-    from toolcrib.gate import Session
     from toolcrib.model import Skill
-    from toolcrib.skills.library import Library
     from toolcrib.skills.requests import GetAnswer, Overview
+    from toolcrib.skills.use_cases import Library
+    from toolcrib.tools.gate import Session
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 100
@@ -63,7 +63,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Find skills, as the tool skill_search does it for an agent."""
-    from toolcrib.index.skill_ranking import SkillQuery
+    from toolcrib.skills.search import SkillQuery
     from toolcrib.wire.skill_answers import search_result
 
     request = SkillQuery(query, kind, limit, task_type)

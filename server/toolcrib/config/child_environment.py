@@ -6,8 +6,8 @@ Knows the names that are safe or needed; never knows a server.
 import sys
 from collections.abc import Iterable, Mapping
 
+from toolcrib.base.text import glob_matcher
 from toolcrib.config.nesting import PARENT_MARKER
-from toolcrib.text import glob_matcher
 
 SAFE_POSIX = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 SAFE_WINDOWS = (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.config.findings import join
-from toolcrib.config.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
 from toolcrib.errors import ConfigError, Problem
+from toolcrib.formats.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
 from toolcrib.model import JsonObject
 
 FILE_MAX_BYTES = 4 * 1024 * 1024
@@ -56,7 +56,7 @@ def _text(path: Path) -> str:
 def _parse(text: str, *, as_yaml: bool) -> Any:
     is_short = len(text) <= SLOW_MAX_CHARACTERS
     if as_yaml and is_short:
-        from toolcrib.config.yaml_documents import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
+        from toolcrib.formats.yaml import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
         return parse_yaml(text)
     if as_yaml:

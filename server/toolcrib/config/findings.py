@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from toolcrib.base.text import one_line
 from toolcrib.errors import Problem
-from toolcrib.text import one_line
 
 _REASONS = {
     "missing": "is required",

@@ -30,10 +30,10 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
+from toolcrib.base.json_values import as_object
 from toolcrib.downstream.failures import is_closed, is_end, is_undelivered
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
-from toolcrib.json_values import as_object
 from toolcrib.model import JsonObject
 
 Era = Literal["legacy", "modern"]

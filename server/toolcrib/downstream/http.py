@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from toolcrib.json_values import as_object
+from toolcrib.base.json_values import as_object
 
 UNDELIVERED = -39_404
 """JSON-RPC error code of our own, outside all ranges in use: the server surely did not do what was asked."""

@@ -21,9 +21,9 @@ from toolcrib.downstream.failures import reason_of
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.transport import Connector, Streams
 from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed, StoreError
-from toolcrib.json_steps import collector_paused
 from toolcrib.model import JsonObject
-from toolcrib.redaction import Redactor
+from toolcrib.redaction.secrets import Redactor
+from toolcrib.streams.json_steps import collector_paused
 
 _DEBOUNCE_S = 0.05
 _REST = 4

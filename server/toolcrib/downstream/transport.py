@@ -21,13 +21,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
+from toolcrib.base.text import truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import HttpClient
 from toolcrib.downstream.process import Child, running
-from toolcrib.pipes import MessageReader, PipeBounds, message_pipe
-from toolcrib.redaction import Redactor
-from toolcrib.text import truncate
+from toolcrib.redaction.secrets import Redactor
+from toolcrib.streams.pipes import MessageReader, PipeBounds, message_pipe
 
 _QUOTED_MAX = 300
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.access.skill_rules import Visibility
 from toolcrib.config.settings import Settings
 from toolcrib.errors import Problem
-from toolcrib.index.skill_changes import SkillChanges
-from toolcrib.index.skill_shelf import Shelf
-from toolcrib.index.skills import SkillIndex
 from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
-from toolcrib.skills.roots import Root, find_roots
-from toolcrib.skills.scanning import RootScan, read_again, scan
-from toolcrib.skills.visibility import Visibility
-from toolcrib.skills.walking import find_files
+from toolcrib.skills.index.changes import SkillChanges
+from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.sources.roots import Root, find_roots
+from toolcrib.skills.sources.scanning import RootScan, read_again, scan
+from toolcrib.skills.sources.walking import find_files
 
 _SHELVES_MAX = 64
 

@@ -10,11 +10,11 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.skills_schema import SkillPackConfig
 from toolcrib.errors import BadRequest
 from toolcrib.model import SkillFile, SkillOrigin, SkillProblem, SkillScope
-from toolcrib.skills.pack import pack_format
-from toolcrib.skills.reading import read_files
-from toolcrib.skills.roots import Root
-from toolcrib.skills.scanning import ROOT_ITSELF, scan
-from toolcrib.skills.walking import FoundFile, is_skill_file
+from toolcrib.skills.formats.pack import pack_format
+from toolcrib.skills.sources.reading import read_files
+from toolcrib.skills.sources.roots import Root
+from toolcrib.skills.sources.scanning import ROOT_ITSELF, scan
+from toolcrib.skills.sources.walking import FoundFile, is_skill_file
 
 _LEVELS = ("error", "warning", "info")
 

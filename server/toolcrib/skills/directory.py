@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
 
+from toolcrib.base.json_values import compact
+from toolcrib.base.text import one_line, truncate
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
-from toolcrib.json_values import compact
 from toolcrib.model import TaskType
-from toolcrib.text import one_line, truncate
 
 _OPEN, _CLOSE = "<skill_directory>", "</skill_directory>"
 _TITLE_MAX = 80

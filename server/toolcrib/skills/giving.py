@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 
+from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
-from toolcrib.gate import Session
 from toolcrib.model import Skill, SkillText
 from toolcrib.skills.catalog import Home, SkillCatalog
-from toolcrib.skills.cleaning import Cleaner
-from toolcrib.skills.files import list_inside
 from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.naming import Wanted
-from toolcrib.skills.rendering import Sheet, estimator, inert, inert_line, injection, raw
 from toolcrib.skills.requests import GetAnswer, GetRequest, GivenSkill
 from toolcrib.skills.sent import was_sent
-from toolcrib.text import one_line, truncate
-from toolcrib.tool_mentions import hint
+from toolcrib.skills.sources.files import list_inside
+from toolcrib.skills.text.cleaning import Cleaner
+from toolcrib.skills.text.rendering import Sheet, estimator, inert, inert_line, injection, raw
+from toolcrib.tools.gate import Session
+from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
 """Hex digits of a digest in a text that a model reads."""

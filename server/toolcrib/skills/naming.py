@@ -6,9 +6,9 @@ Knows spellings; never knows who may see what, or what a skill says.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolcrib.index.skill_shelf import Shelf
 from toolcrib.model import Skill
 from toolcrib.skills.identity import parse_uri
+from toolcrib.skills.index.shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True)

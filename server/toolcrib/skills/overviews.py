@@ -9,14 +9,14 @@ from typing import Literal
 from toolcrib import __version__
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
 from toolcrib.errors import Problem
-from toolcrib.gate import Session
-from toolcrib.index.semantic import state_of
 from toolcrib.model import JsonObject
+from toolcrib.search.semantic import state_of
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.library import ERRORS_MAX, Library
 from toolcrib.skills.naming import name_for
 from toolcrib.skills.requests import LoadError, Overview
+from toolcrib.skills.use_cases import ERRORS_MAX, Library
+from toolcrib.tools.gate import Session
 
 
 class Overviews:

@@ -14,15 +14,15 @@ from mimetypes import MimeTypes
 
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, UnknownSkill
-from toolcrib.index.skill_shelf import Shelf
 from toolcrib.model import JsonObject, Skill, SkillProblem, SkillText
-from toolcrib.skills.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.cleaning import Cleaner
-from toolcrib.skills.files import FileDigest, Manifests, list_inside, read_inside
-from toolcrib.skills.frontmatter import MENDED
+from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.frontmatter import MENDED
+from toolcrib.skills.formats.pack_markdown import skill_markdown
 from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
-from toolcrib.skills.pack_markdown import skill_markdown
+from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.sources.files import FileDigest, Manifests, list_inside, read_inside
+from toolcrib.skills.text.cleaning import Cleaner
 
 MARKDOWN = "text/markdown"
 FOLDER = "inode/directory"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from toolcrib.index.scoring import Confidence
-from toolcrib.index.skill_ranking import Reason
 from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType
+from toolcrib.search.scoring import Confidence
+from toolcrib.skills.search import Reason
 
 Format = Literal["raw", "injection"]
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from toolcrib.config.settings import Settings
-from toolcrib.crib import Hit, SearchAnswer
 from toolcrib.errors import BadRequest
-from toolcrib.examples import render
-from toolcrib.index.ranking import SearchRequest
-from toolcrib.listing import side_effects_text
 from toolcrib.model import JsonObject
+from toolcrib.tools.definitions.examples import render
+from toolcrib.tools.listing import side_effects_text
+from toolcrib.tools.search import SearchRequest
+from toolcrib.tools.use_cases import Hit, SearchAnswer
 from toolcrib.wire.checking import SearchTypeName, checked, described, search_type_of
 
 TOOL_SEARCH, TOOL_CALL, TOOL_CALL_READ = "tool_search", "tool_call", "tool_call_read"

@@ -6,9 +6,9 @@ Results pass beside the SDK's own shaping, which would refuse what a downstream 
 
 from mcp_types import SERVER_INFO_META_KEY
 
-from toolcrib.json_values import as_list, compact
+from toolcrib.base.json_values import as_list, compact
 from toolcrib.model import JsonObject
-from toolcrib.results import failure, meta_for_next_hop
+from toolcrib.tools.results import failure, meta_for_next_hop
 
 _MODERN_ONLY = ("resultType", "ttlMs", "cacheScope", "requestState", "inputRequests")
 

@@ -24,14 +24,14 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
+from toolcrib.base.json_values import as_object
 from toolcrib.config.schema import Listing
-from toolcrib.crib import Crib, ToolCall
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownSkill, UnknownTool
-from toolcrib.gate import Session
-from toolcrib.indexing import CatalogChange
-from toolcrib.json_values import as_object
 from toolcrib.model import JsonObject
-from toolcrib.results import failure, meta_for_next_hop
+from toolcrib.tools.gate import Session
+from toolcrib.tools.indexing import CatalogChange
+from toolcrib.tools.results import failure, meta_for_next_hop
+from toolcrib.tools.use_cases import Crib, ToolCall
 from toolcrib.wire.builtin import TOOL_CALL_READ, TOOL_SEARCH, Builtins, search_result
 from toolcrib.wire.envelope import call_result, list_result
 from toolcrib.wire.sessions import Context, Sessions, is_modern

@@ -17,8 +17,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
-from toolcrib.gate import Activations, Gate, NoActivations, RunActivations, Session
 from toolcrib.model import Caller
+from toolcrib.tools.gate import Activations, Gate, NoActivations, RunActivations, Session
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from toolcrib.json_values import compact
+from toolcrib.base.json_values import compact
+from toolcrib.base.text import one_line, truncate
 from toolcrib.model import JsonObject, SkillOrigin, TaskType
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, GivenSkill, ListAnswer, SearchAnswer
-from toolcrib.text import one_line, truncate
 
 _Item = TypeVar("_Item")
 

@@ -11,13 +11,13 @@ from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
+from toolcrib.base.json_values import compact
 from toolcrib.errors import BadRequest
-from toolcrib.json_values import compact
 from toolcrib.model import JsonObject
-from toolcrib.skills.library import Library
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
+from toolcrib.skills.use_cases import Library
 from toolcrib.wire.sessions import Context, Sessions
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest
-from toolcrib.index.skill_ranking import SkillQuery
 from toolcrib.model import JsonObject, SkillOrigin, TaskType
 from toolcrib.skills.requests import GetRequest, ListRequest
+from toolcrib.skills.search import SkillQuery
 from toolcrib.wire.checking import SearchTypeName, checked, described, search_type_of
 from toolcrib.wire.skill_answers import GET_OUTPUT, LIST_OUTPUT, ORIGINS, SCOPES, SEARCH_OUTPUT, TASK_TYPES
 

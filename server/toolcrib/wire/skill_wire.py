@@ -10,10 +10,10 @@ from mcp.server import Server
 
 from toolcrib.config.settings import Settings
 from toolcrib.errors import StoreError
-from toolcrib.gate import Session
 from toolcrib.model import JsonObject
-from toolcrib.skills.library import Library
 from toolcrib.skills.overviews import Overviews
+from toolcrib.skills.use_cases import Library
+from toolcrib.tools.gate import Session
 from toolcrib.wire.sessions import Sessions
 from toolcrib.wire.skill_answers import get_result, list_result, search_result
 from toolcrib.wire.skill_methods import SkillMethods

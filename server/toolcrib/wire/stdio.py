@@ -18,7 +18,7 @@ from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
 from toolcrib.config.schema import LimitsSection, Listing
-from toolcrib.pipes import PipeBounds, message_pipe, supports
+from toolcrib.streams.pipes import PipeBounds, message_pipe, supports
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Who may, who is asking, and what they have activated."""

@@ -1,0 +1,115 @@
+"""What a caller may use: one pure decision for list, search, call, counts and errors (law 1).
+
+Knows globs and callers; never knows connections, sessions or what is listed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolcrib.base.names import SEPARATOR, qualified_spellings
+from toolcrib.base.text import glob_matcher
+from toolcrib.config.schema import PolicySection
+from toolcrib.model import Caller
+
+CONTEXT_KEYS = ("tenant_id", "project_id", "profile")
+"""The caller's facts that a visibility rule may ask for."""
+
+_ANYTHING = "*?_./:"
+"""Characters of a glob that by themselves leave every name open."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisibilityRule:
+    """Globs that hold for callers whose facts all equal one of the given values (R25)."""
+
+    when: Mapping[str, tuple[str, ...]]
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+    def matches(self, caller: Caller) -> bool:
+        """Return whether the rule speaks about ``caller``. A fact that the caller lacks never matches."""
+        return all(getattr(caller, key) in values for key, values in self.when.items())
+
+
+class View:
+    """The policy as it stands for one kind of caller. Two callers with equal ``key`` see the same tools.
+
+    ``sees_all``: no indexed tool is ever kept from it. Does not depend on which tools there are (law 2).
+    """
+
+    def __init__(self, key: tuple[int, ...], allow: Sequence[str], deny: Sequence[str], *, only: bool = False) -> None:
+        self.key = key
+        self.unrestricted = "*" in allow and not deny
+        self.sees_all = only or self.unrestricted
+        self._allowed = glob_matcher(allow)
+        self._denied = glob_matcher(deny)
+        ends = [end for end in map(_bare_end, deny) if end]
+        self._denied_ends = glob_matcher(ends)
+        self._denied_by_name = glob_matcher(dict.fromkeys([glob for glob in deny if glob.strip(_ANYTHING)] + ends))
+
+    def permits(self, server: str, tool: str, public: str) -> bool:
+        """Return whether this kind of caller may use the tool. A deny in any spelling wins."""
+        if self.unrestricted:
+            return True
+        spellings = qualified_spellings(server, tool, public)
+        if self._denied(tool) or any(map(self._denied, spellings)):
+            return False
+        return any(map(self._allowed, spellings))
+
+    def denies_name(self, name: str) -> bool:
+        """Return whether a denied tool may be called ``name``, with or without its server: no name for an event."""
+        return self._denied(name) or self._denied_ends(name)
+
+    def names_denied(self, name: str) -> bool:
+        """Return whether a deny that is about some tools, not simply about all, is about ``name``."""
+        return self._denied_by_name(name)
+
+
+def _bare_end(glob: str) -> str:
+    """Return what a glob says of the tool's own name; empty where that is any name at all."""
+    end = SEPARATOR.split(glob)[-1]
+    return end if end.strip("*?") else ""
+
+
+class Policy:
+    """All of the policy in a config; hands out the :class:`View` of a caller."""
+
+    def __init__(
+        self, allow: Sequence[str] = ("*",), deny: Sequence[str] = (), rules: Sequence[VisibilityRule] = ()
+    ) -> None:
+        self._allow, self._deny, self._rules = tuple(allow), tuple(deny), tuple(rules)
+        self._views: dict[tuple[int, ...], View] = {}
+        anyone = [*self._allow, *(glob for rule in self._rules for glob in rule.allow or ())]
+        self._anyone = View((-1,), anyone, self._deny)
+
+    def view(self, caller: Caller) -> View:
+        """Return the view of ``caller``: allows of matching rules replace the general ones, denies add up."""
+        key = tuple(number for number, rule in enumerate(self._rules) if rule.matches(caller))
+        if key not in self._views:
+            matching = [self._rules[number] for number in key]
+            allows = [rule.allow for rule in matching if rule.allow is not None]
+            allow = [glob for globs in allows for glob in globs] if allows else self._allow
+            deny = [*self._deny, *(glob for rule in matching for glob in rule.deny)]
+            self._views[key] = View(key, allow, deny, only=not self._rules)
+        return self._views[key]
+
+    def views(self) -> tuple[View, ...]:
+        """Return the views that were asked for so far."""
+        return tuple(self._views.values())
+
+    def permits_anyone(self, server: str, tool: str, public: str) -> bool:
+        """Return whether any caller at all may use the tool. If not, it is not even indexed (law 2)."""
+        return self._anyone.permits(server, tool, public)
+
+
+def policy_of(section: PolicySection) -> Policy:
+    """Return the policy that a config's globs make."""
+    rules = [
+        VisibilityRule(
+            when={key: tuple(value) for key in CONTEXT_KEYS if (value := getattr(rule.when, key)) is not None},
+            allow=rule.allow,
+            deny=rule.deny,
+        )
+        for rule in section.visibility
+    ]
+    return Policy(section.allow, section.deny, rules)

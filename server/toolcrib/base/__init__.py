@@ -1,0 +1,1 @@
+"""Leaves without a subject: text, patterns, names, JSON values, pages."""

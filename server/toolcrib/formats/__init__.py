@@ -1,0 +1,1 @@
+"""Reading what strangers wrote."""

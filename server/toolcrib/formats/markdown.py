@@ -1,0 +1,303 @@
+"""Markdown as blocks that are whole or absent: headings, list items, fences, tables, paragraphs.
+
+Knows where a block ends and what its title is; never knows what a skill is or how much of it will be shown.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolcrib.base.text import truncate
+
+LINES_MAX = 8_000
+"""Lines that are looked into; what follows them is one paragraph."""
+STEPS_MAX = 200
+"""Most titles that are called steps."""
+TITLE_MAX = 300
+"""Characters of a title."""
+
+_TAB = 4
+_BLOCK_INDENT = 3
+_STEP_LEVELS = range(2, 5)
+_SECTION_LEVELS = range(2, 4)
+_ENOUGH = 2
+_ITEM_BEGINS = "-*+0123456789"
+
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
+_ITEM = re.compile(r"[ \t]*(?:(\d{1,9})[.)]|[-*+])(?:[ \t]+(\[[ xX]\](?:[ \t]+|\Z))?(.*))?\Z")
+_FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*\Z)|~{3,})")
+_NUMBERED = re.compile(r"(?:(?:step|phase|stage)\s*\d|\d{1,2}[.):])", re.IGNORECASE)
+_CLOSING_MARKS = re.compile(r"(?<!\S)#+\s*\Z")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
+_STRONG = re.compile(r"\*\*([^*\n]+)\*\*")
+_PARTS = re.compile(r"[&/,:;()\u2013\u2014|+]|\band\b|\bor\b")
+_NOT_LETTERS = re.compile(r"[\W\d_]+")
+
+
+class Kind(StrEnum):
+    """What a block is. A list item is a step where it has a number and a check where it has a box."""
+
+    HEADING = "heading"
+    STEP = "step"
+    CHECK = "check"
+    BULLET = "bullet"
+    FENCE = "fence"
+    TABLE = "table"
+    RULE = "rule"
+    PARAGRAPH = "paragraph"
+
+
+ITEMS = (Kind.STEP, Kind.CHECK, Kind.BULLET)
+"""The kinds of a list item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block: ``text`` is its exact source without the newline at its end.
+
+    A list item has all that is nested in it. ``title`` is the plain text of a heading, or of the first paragraph of a
+    list item; ``level`` that of a heading, else 0. ``line`` counts from 1. ``is_spaced``: a blank line is before it.
+    """
+
+    kind: Kind
+    text: str
+    title: str = ""
+    level: int = 0
+    line: int = 1
+    is_spaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading of level 2 or 3 and the blocks up to the next one; what is before the first has no heading."""
+
+    heading: Block | None
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The blocks of a text, in order."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def title(self) -> str:
+        """The first heading of level 1, or nothing (R97)."""
+        return next((block.title for block in self.blocks if block.kind is Kind.HEADING and block.level == 1), "")
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The titles of what is numbered: list items and headings such as ``Step 2: …`` (R114).
+
+        Where not two of them are, the first that there are two of: boxes to check, headings of level 2 and 3, bullets.
+        """
+        found: list[list[str]] = [
+            [block.title for block in self.blocks if block.kind is Kind.STEP or _is_numbered(block)],
+            self._titles(Kind.CHECK),
+            [block.title for block in self._headings() if block.level in _SECTION_LEVELS],
+            self._titles(Kind.BULLET),
+        ]
+        enough = (titles for least in (_ENOUGH, 1, 0) for titles in found if len(titles) >= least)
+        return tuple(title for title in next(enough) if title)[:STEPS_MAX]
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The text cut at its headings of level 2 and 3."""
+        cuts = [number for number, block in enumerate(self.blocks) if _is_section(block)]
+        ends = [*cuts[1:], len(self.blocks)]
+        before = self.blocks[: cuts[0]] if cuts else self.blocks
+        headed = [Section(self.blocks[cut], self.blocks[cut + 1 : end]) for cut, end in zip(cuts, ends, strict=False)]
+        return ((Section(None, before), *headed)) if before else tuple(headed)
+
+    def section(self, names: Collection[str]) -> tuple[Block, ...]:
+        """Return the blocks under the first heading that is called one of ``names``; none where there is no such.
+
+        Names are plain and in lower case: ``## 🚨 Pitfalls & Common Errors (2026)`` is called ``pitfalls`` and
+        ``common errors``. Deeper headings belong to the section.
+        """
+        wanted = frozenset(names)
+        for number, block in enumerate(self.blocks):
+            if block.kind is Kind.HEADING and wanted & heading_names(block.title):
+                rest = self.blocks[number + 1 :]
+                ends = (at for at, other in enumerate(rest) if 0 < other.level <= block.level)
+                return rest[: next(ends, len(rest))]
+        return ()
+
+    def _headings(self) -> Iterator[Block]:
+        return (block for block in self.blocks if block.kind is Kind.HEADING)
+
+    def _titles(self, kind: Kind) -> list[str]:
+        return [block.title for block in self.blocks if block.kind is kind]
+
+
+def outline(body: str) -> Outline:
+    """Return the blocks of a Markdown text, in time that grows with its length only."""
+    return Outline(tuple(_Scanner(body).blocks()))
+
+
+def join(blocks: Iterable[Block]) -> str:
+    """Return the source of ``blocks``, with at most one blank line between two."""
+    made = ""
+    for block in blocks:
+        made += ("\n\n" if block.is_spaced else "\n") * bool(made) + block.text
+    return made
+
+
+def heading_names(title: str) -> frozenset[str]:
+    """Return what a heading is called: its plain words in lower case, as a whole and between ``&``, ``/``, ``and``."""
+    lowered = title.lower()
+    plain = (_NOT_LETTERS.sub(" ", part.replace("'", "")).strip() for part in (lowered, *_PARTS.split(lowered)))
+    return frozenset(filter(None, plain))
+
+
+def plain_title(source: str) -> str:
+    """Return a heading's or an item's source as one line without the marks of links and bold type."""
+    short = " ".join(source[: TITLE_MAX * 4].split())
+    if "[" in short or "**" in short:
+        short = _STRONG.sub(r"\1", _LINK.sub(r"\1", short))
+    return truncate(short, TITLE_MAX)
+
+
+def _is_numbered(block: Block) -> bool:
+    return block.level in _STEP_LEVELS and _NUMBERED.match(block.title) is not None
+
+
+def _is_section(block: Block) -> bool:
+    return block.kind is Kind.HEADING and block.level in _SECTION_LEVELS
+
+
+class _Scanner:
+    """Cuts lines into blocks, each line looked at once or twice."""
+
+    def __init__(self, body: str) -> None:
+        lines = body.split("\n")
+        self._lines, self._rest = lines[:LINES_MAX], lines[LINES_MAX:]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks in order."""
+        at, is_spaced = 0, False
+        while at < len(self._lines):
+            if not self._lines[at].strip():
+                at, is_spaced = at + 1, True
+                continue
+            kind, end, title, level = self._block(at)
+            yield Block(kind, "\n".join(self._lines[at:end]), title, level, at + 1, is_spaced)
+            at, is_spaced = end, False
+        if rest := "\n".join(self._rest).strip("\n"):
+            yield Block(Kind.PARAGRAPH, rest, line=LINES_MAX + 1, is_spaced=True)
+
+    def _block(self, at: int) -> tuple[Kind, int, str, int]:
+        """Return the kind of the block that begins at this line, the line after it, its title and its level."""
+        line = self._lines[at]
+        kind = _kind(line)
+        if kind is Kind.HEADING and (heading := _HEADING.match(line)):
+            return kind, at + 1, plain_title(_CLOSING_MARKS.sub("", heading[2] or "")), len(heading[1])
+        if kind in ITEMS:
+            end = self._item_end(at)
+            return kind, end, self._item_title(at, end), 0
+        if kind is Kind.FENCE:
+            return kind, self._fence_end(at, _fence_mark(line)), "", 0
+        if kind is Kind.RULE:
+            return kind, at + 1, "", 0
+        end = at + 1
+        while end < len(self._lines) and self._goes_on(kind, end):
+            end += 1
+        return kind, end, "", 0
+
+    def _goes_on(self, kind: Kind, at: int) -> bool:
+        line = self._lines[at]
+        return bool(line.strip()) and (_kind(line) is kind or (kind is Kind.PARAGRAPH and not _interrupts(line)))
+
+    def _fence_end(self, at: int, mark: str) -> int:
+        """Return the line after a fence's closing one, which has as many marks or more; the end where there is none."""
+        for number in range(at + 1, len(self._lines)):
+            stripped = self._lines[number].strip()
+            if stripped.startswith(mark) and not stripped.strip(mark[0]):
+                return number + 1
+        return len(self._lines)
+
+    def _item_end(self, at: int) -> int:
+        """Return the line after a list item: it has what is indented deeper, and lines that begin no block."""
+        own, is_spaced = _indent(self._lines[at]), False
+        mark = _fence_mark(_content(self._lines[at]))
+        end = number = self._fence_end(at, mark) if mark else at + 1
+        while number < len(self._lines):
+            line = self._lines[number]
+            if not line.strip():
+                number, is_spaced = number + 1, True
+                continue
+            if _indent(line) > own:
+                mark = _fence_mark(line)
+                number = self._fence_end(number, mark) if mark else number + 1
+            elif is_spaced or _kind(line) is not Kind.PARAGRAPH:
+                break
+            else:
+                number += 1
+            end, is_spaced = number, False
+        return end
+
+    def _item_title(self, at: int, end: int) -> str:
+        """Return the first paragraph of a list item as one line; of one that is all code the first line of that."""
+        words = [_content(self._lines[at])]
+        if _fence_mark(words[0]):
+            return plain_title(self._lines[at + 1]) if at + 1 < end else ""
+        for line in self._lines[at + 1 : end]:
+            stripped = line.strip()
+            if not stripped or _kind(stripped) is not Kind.PARAGRAPH:
+                break
+            words.append(stripped)
+        return plain_title(" ".join(words))
+
+
+def _kind(line: str) -> Kind:
+    """Return what kind of block a line that is not blank would begin."""
+    stripped = line.lstrip(" \t")
+    first = stripped[0]
+    if first.isalpha():
+        return Kind.PARAGRAPH
+    if first in "`~" and _fence_mark(line):
+        return Kind.FENCE
+    return Kind.PARAGRAPH if _indent(line) > _BLOCK_INDENT else _marked_kind(line, stripped)
+
+
+def _marked_kind(line: str, stripped: str) -> Kind:
+    first = stripped[0]
+    if first == "|":
+        return Kind.TABLE
+    if first == "#" and _HEADING.match(line):
+        return Kind.HEADING
+    if first in "-*_" and _is_rule(stripped):
+        return Kind.RULE
+    item = _ITEM.match(line) if first in _ITEM_BEGINS else None
+    if item is None:
+        return Kind.PARAGRAPH
+    return Kind.STEP if item[1] else Kind.CHECK if item[2] else Kind.BULLET
+
+
+def _content(line: str) -> str:
+    """Return what stands behind the mark of a list item on its own line."""
+    item = _ITEM.match(line)
+    return (item[3] or "") if item else ""
+
+
+def _interrupts(line: str) -> bool:
+    """Whether a line ends the paragraph before it. A number does only where it is the first of a list."""
+    kind = _kind(line)
+    return kind is not Kind.PARAGRAPH and (kind is not Kind.STEP or line.lstrip().startswith(("0", "1.", "1)")))
+
+
+def _is_rule(stripped: str) -> bool:
+    marks = stripped.replace(" ", "").replace("\t", "").rstrip()
+    return len(marks) > 2 and not marks.strip(marks[0])
+
+
+def _fence_mark(line: str) -> str:
+    fence = _FENCE.match(line)
+    return fence[1] if fence else ""
+
+
+def _indent(line: str) -> int:
+    margin = line[: len(line) - len(line.lstrip(" \t"))]
+    return len(margin.expandtabs(_TAB)) if "\t" in margin else len(margin)

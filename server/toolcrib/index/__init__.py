@@ -1,1 +1,0 @@
-"""The indexes on disk and the ranking over them."""

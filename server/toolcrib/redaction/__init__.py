@@ -1,0 +1,1 @@
+"""What must not be told, taken out of texts."""

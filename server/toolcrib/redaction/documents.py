@@ -1,0 +1,171 @@
+"""Secrets and personal data taken out of a document, such as a skill; all else stays as it is, byte for byte.
+
+Knows the shapes of keys, addresses and numbers, and what only stands for one; never knows whose document it is.
+A document is there to be followed: its lines, its examples and its placeholders outlive the redaction.
+"""
+
+import re
+
+from toolcrib.redaction.secrets import (
+    BEARER_SHAPE,
+    CLOSERS,
+    EMAIL,
+    KEY_SHAPE,
+    KEY_STARTS,
+    PHONE_SHAPE,
+    RESERVED,
+    TOKEN,
+    has_digit,
+    mask_phone,
+)
+
+_PRIVATE_KEY = re.compile(
+    r"""-----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----(?:
+      (?P<whole>[^-]*+(?:-(?!----)[^-]*+)*+)-----END[ ][A-Z0-9 ]{0,40}KEY(?:[ ]BLOCK)?-----
+    | (?P<cut>(?:(?:\s|\\[nr]|["'+>|])*+[A-Za-z0-9+/]{32,}+={0,2}+)++)
+    )""",
+    re.VERBOSE,
+)
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{32,}+")
+_NOT_LINE_BREAKS = re.compile(r"[^\r\n]+")
+
+_MORE_KEYS = re.compile(
+    r"""(?<![A-Za-z0-9_-])(?:
+      SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}                  # SendGrid
+    | shp(?:at|ca|pa|ss)_[A-Za-z0-9]{24,} | whsec_[A-Za-z0-9]{24,}  # Shopify, Stripe
+    | ya29\.[A-Za-z0-9_-]{24,} | GOCSPX-[A-Za-z0-9_-]{20,}        # Google
+    | do[opr]_v1_[A-Za-z0-9]{32,} | nvapi-[A-Za-z0-9_-]{32,}      # DigitalOcean, NVIDIA
+    | gsk_[A-Za-z0-9]{32,} | lin_api_[A-Za-z0-9]{24,}             # Groq, Linear
+    )""",
+    re.VERBOSE,
+)
+_ASSIGNMENT = re.compile(
+    r"""(?<!\[REDACTED_)(?i:key|secret|token|passw(?:or)?d|pwd|credentials?)["'`*)\]]{0,3}
+          (?:[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4})["'`*(\[]{0,3}
+        (?=(?P<value>[A-Za-z0-9_+/~-]{20,}+={0,2}+)(?!=|\.?[A-Za-z0-9_(\[]))""",
+    re.VERBOSE,
+)
+_USER_INFO = re.compile(r"""://(?P<user_info>[^\s/?#"'<>]*)@(?P<host>[^\s/?#"'<>@]*)""")
+_QUERY = re.compile(r"""(?P<before>://(?P<host>[^\s/?#"'<>]*)[^\s?#"'<>]*)(?P<query>\?[^\s#"'<>]*)?""")
+_PARAMETER = re.compile(
+    r"""([?&;](?:amp;)?(?!(?:next|page|sync)[_.-])(?:[a-z0-9]{1,20}[_.-]){0,3}
+          (?P<kind>(?:api|access|account|subscription)?[_-]?key|(?:access|auth|id|refresh|security)?token
+            |(?:client)?secret|passw(?:or)?d|pwd|signature|sig|credentials?|auth|jwt|session[_-]?id)=)
+        (?P<value>[\w.~%+/:=-]*[\w~%+/=])""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+_EMAIL = re.compile(
+    r"""(?P<local>(?<![A-Za-z0-9_.%+\u00c0-\u04ff-])[A-Za-z0-9_.%+\u00c0-\u04ff-]++
+            |(?<![^\W\x00-\u04ff])[^\W\x00-\u04ff]{1,32}+)  # scripts without spaces: no more than the name itself
+        @(?P<domain>(?:[A-Za-z0-9_\u00c0-\u1fff\u3040-\ud7ff-]{1,63}\.){1,8}[A-Za-z]{2,24})
+        (?!\.*+[A-Za-z0-9_@%+\u00c0-\u04ff-])""",
+    re.VERBOSE,
+)
+_NOT_MAIL = re.compile(
+    r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost|local|internal|gserviceaccount\.com)\Z"
+    r"|^(?:your|\d+x?\.|odata\.)",
+    re.IGNORECASE,
+)
+_IN_USER_INFO = re.compile(r"://[^\s/?#]*\Z")
+_USER_INFO_MAX = 200
+
+_PLACEHOLDER = re.compile(
+    r"[<>{}…\[\]]|\A\$|\$\(|\A\*+\Z|\.\.\.|xxxx|(?<![a-z0-9])(?:your|redacted|placeholder|change_?me)"
+    r"|\A(?:pass|password|passwd|pwd|true|false|none|null|value|string|token|key)\Z|\A(?-i:[A-Z_]+)\Z|\A.{0,3}\Z",
+    re.IGNORECASE,
+)
+"""What stands for a value: a variable, a word in its place, one made of x, nothing to speak of."""
+_TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
+_DIGIT_TURN = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
+
+
+def redact_document(text: str) -> str:
+    """Return ``text`` with keys, passwords, mail addresses and telephone numbers replaced (R146-R148).
+
+    Only shapes that leave no doubt are replaced; variables, placeholders and the names kept for examples stay, and so
+    does every line break. Doing it twice changes nothing more. Takes time in proportion to the length.
+    """
+    if "-----BEGIN" in text:
+        text = _PRIVATE_KEY.sub(_private_key, text)
+    if any(start in text for start in KEY_STARTS):
+        text = KEY_SHAPE.sub(_key, text)
+    text = _MORE_KEYS.sub(_key, text)
+    if "bearer" in text.lower():
+        text = BEARER_SHAPE.sub(_bearer, text)
+    text = _without_assigned(text)
+    if "://" in text:
+        text = _QUERY.sub(_query, _USER_INFO.sub(_user_info, text))
+    if "@" in text:
+        text = _EMAIL.sub(_email, text)
+    return PHONE_SHAPE.sub(mask_phone, text)
+
+
+def _private_key(match: re.Match[str]) -> str:
+    if match["cut"] is None and not any(map(_is_random, _KEY_LINE.findall(match["whole"]))):
+        return match[0]
+    return TOKEN + _NOT_LINE_BREAKS.sub("", match[0])
+
+
+def _key(match: re.Match[str]) -> str:
+    return _masked(match[0]) if has_digit(match[0]) else match[0]
+
+
+def _bearer(match: re.Match[str]) -> str:
+    return match[1] + (_masked(match[2]) if has_digit(match[2]) else match[2])
+
+
+def _without_assigned(text: str) -> str:
+    """Return ``text`` without the values given to keys; a value may end in the name of the next key, and is kept."""
+    kept: list[str] = []
+    at = 0
+    for match in _ASSIGNMENT.finditer(text):
+        start, end = match.span("value")
+        if start >= at and _is_random(match["value"]):
+            kept += text[at:start], _masked(match["value"])
+            at = end
+    return "".join([*kept, text[at:]])
+
+
+def _masked(value: str) -> str:
+    """Return what takes the place of ``value``: itself where it is a placeholder; the end of a sentence stays."""
+    end = len(value.rstrip("."))
+    return value if _PLACEHOLDER.search(value) else TOKEN + value[end:]
+
+
+def _is_random(value: str) -> bool:
+    """Return whether ``value`` mixes letters and digits the way keys do and names and words do not."""
+    turns = len(_TURN.findall(value))
+    return turns * 6 >= len(value) and len(_DIGIT_TURN.findall(value)) > 1
+
+
+def _user_info(match: re.Match[str]) -> str:
+    user, colon, password = match["user_info"].partition(":")
+    if _is_reserved(match["host"]):
+        return match[0]
+    if len(user) > 15 and _is_random(user):
+        user = _masked(user)
+    if password and password != user and not _PLACEHOLDER.search(password):
+        password = TOKEN
+    return f"://{user}{colon}{password}@{match['host']}"
+
+
+def _query(match: re.Match[str]) -> str:
+    if not match["query"] or _is_reserved(match["host"].rpartition("@")[2]):
+        return match[0]
+    return match["before"] + _PARAMETER.sub(_parameter, match["query"])
+
+
+def _is_reserved(host: str) -> bool:
+    return RESERVED.search(host.partition(":")[0].rstrip(CLOSERS)) is not None
+
+
+def _parameter(match: re.Match[str]) -> str:
+    is_general = match["kind"].lower() == "key"
+    return match[0] if is_general and not has_digit(match["value"]) else match[1] + _masked(match["value"])
+
+
+def _email(match: re.Match[str]) -> str:
+    if match["local"] == "git" or _NOT_MAIL.search(match["domain"]):
+        return match[0]
+    before = match.string[max(0, match.start() - _USER_INFO_MAX) : match.start()]
+    return match[0] if _IN_USER_INFO.search(before) else EMAIL

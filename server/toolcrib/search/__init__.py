@@ -1,0 +1,1 @@
+"""One ranking for tools and skills."""

@@ -1,0 +1,291 @@
+"""A Markdown file cut into its frontmatter and its body, and the frontmatter read as YAML, mended where it is none.
+
+Knows how people get YAML wrong; never knows which fields a skill has.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from toolcrib.base.json_values import levels
+from toolcrib.base.text import sanitize
+from toolcrib.formats.objects import ObjectWithRepeats
+from toolcrib.formats.yaml import YamlError, parse_yaml
+from toolcrib.model import JsonObject, SkillProblem
+
+FRONTMATTER_MAX = 32 * 1024
+"""Characters of a frontmatter."""
+
+MENDED = frozenset(("frontmatter-late", "frontmatter-unclosed", "yaml-quoted", "yaml-scanned", "field-repeated"))
+"""Codes of the problems after which other programs find other fields in the same file, or none."""
+
+_BOM = "\ufeff"
+_NAMED_MAX = 5
+
+_OPENING = re.compile(r"((?:[ \t]*\n)*)---[ \t]*(?:\n|\Z)")
+_CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_LEADING = re.compile(r"[\w\"'.-]+[ \t]*:(?:[ \t]|\Z)|[ \t]+\S|-[ \t]")
+_ENTRY = re.compile(r"([ \t]*(?:-[ \t]+)?[\w\"'.-]+[ \t]*:[ \t]+|[ \t]*-[ \t]+)(\S.*)\Z")
+_BLOCK_HEAD = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
+_QUOTED = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')[ \t]*(?:#.*)?\Z")
+_NO_PLAIN_START = re.compile(r"[`@%&*!|>,\]}]|[-?:](?:[ \t]|\Z)")
+_COLON = re.compile(r":(?:[ \t]|\Z)")
+_FIELD = re.compile(r"[\"']?([A-Za-z_][\w.-]*)[\"']?[ \t]*:(?:[ \t]+(.*))?\Z")
+
+
+class UnreadableText(ValueError):
+    """A file that is no text; ``code`` is stable, ``line`` counts from 1, 0 is none."""
+
+    def __init__(self, code: str, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A file cut in two. ``yaml`` is None where there is no frontmatter; each part's first line counts from 1."""
+
+    yaml: str | None
+    yaml_line: int
+    body: str
+    body_line: int
+    problems: tuple[SkillProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What a frontmatter says. ``values`` is None where it cannot be read, for which there is one error then."""
+
+    values: JsonObject | None
+    body: str
+    body_line: int
+    problems: tuple[SkillProblem, ...]
+
+
+def decode(raw: bytes, max_bytes: int) -> str:
+    """Return the text of a file.
+
+    Raises:
+        UnreadableText: too large, empty, not UTF-8, or with a NUL.
+
+    """
+    if len(raw) > max_bytes:
+        raise UnreadableText("file-too-large", f"is larger than {max_bytes:,} bytes; shorten it or split it into files")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise UnreadableText(
+            "file-not-utf8", f"is not UTF-8 text at byte {error.start + 1:,}; save it so", line
+        ) from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise UnreadableText("file-with-nul", "holds a NUL character; save it as UTF-8 text", line)
+    if not text.strip(_BOM + " \t\r\n"):
+        raise UnreadableText("file-empty", "is empty")
+    return text
+
+
+def split(text: str, *, path: str) -> Front:
+    """Return the frontmatter and the body of a text. Every line ends in a newline alone from here on."""
+    problems: list[SkillProblem] = []
+    if text.startswith(_BOM):
+        problems.append(SkillProblem(path, 1, "info", "file-with-bom", "begins with a byte order mark"))
+        text = text.lstrip(_BOM)
+    if "\r" in text:
+        problems.append(SkillProblem(path, 1, "info", "file-with-crlf", "has lines that end in a carriage return"))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    opening = _OPENING.match(text)
+    if opening is None:
+        return Front(None, 0, text, 1, tuple(problems))
+    first = opening[1].count("\n") + 2
+    if opening[1]:
+        reason = "blank lines stand before the frontmatter; begin the file with ---"
+        problems.append(SkillProblem(path, 1, "warning", "frontmatter-late", reason))
+    closing = _CLOSING.search(text, opening.end())
+    if closing is None:
+        return _unclosed(text[opening.end() :], first, path, problems)
+    yaml = text[opening.end() : closing.start()]
+    body = text[closing.end() + 1 :]
+    return Front(yaml, first, body, first + yaml.count("\n") + 1, tuple(problems))
+
+
+def _unclosed(rest: str, first: int, path: str, problems: list[SkillProblem]) -> Front:
+    """Return the lines that look like YAML as the frontmatter, and all else as the body."""
+    yaml, body = _leading(rest)
+    reason = "the frontmatter has no closing ---; the lines that look like its fields are taken"
+    problems.append(SkillProblem(path, first - 1, "warning", "frontmatter-unclosed", reason))
+    return Front(yaml, first, body, first + yaml.count("\n"), tuple(problems))
+
+
+def _leading(text: str) -> tuple[str, str]:
+    lines = text.split("\n")
+    end = next((number for number, line in enumerate(lines) if not _LEADING.match(line)), len(lines))
+    return "".join(line + "\n" for line in lines[:end]), "\n".join(lines[end:])
+
+
+def read_frontmatter(text: str, *, path: str) -> Fields:
+    """Return the fields and the body of a text; ``path`` is what problems name.
+
+    What is not YAML is mended in three steps, each a warning: values quoted that needed it; the frontmatter ended
+    where its fields end; the fields taken line by line.
+    """
+    front = split(text, path=path)
+    if front.yaml is None:
+        reason = "has no frontmatter; begin the file with a block between --- lines that has name and description"
+        return _unreadable(front, SkillProblem(path, 1, "error", "frontmatter-missing", reason))
+    if len(front.yaml) > FRONTMATTER_MAX:
+        reason = f"the frontmatter is longer than {FRONTMATTER_MAX:,} characters; move text below its closing ---"
+        return _unreadable(front, SkillProblem(path, front.yaml_line, "error", "frontmatter-too-large", reason))
+    try:
+        return _fields(front, _parse(front.yaml, front.yaml_line), path)
+    except YamlError as error:
+        return _mended(front, error, path)
+
+
+def _unreadable(front: Front, problem: SkillProblem) -> Fields:
+    return Fields(None, front.body, front.body_line, (*front.problems, problem))
+
+
+def _parse(yaml: str, line: int) -> Any:
+    return parse_yaml("\n" * (line - 1) + yaml, core=True)
+
+
+def _fields(front: Front, value: Any, path: str, *more: SkillProblem) -> Fields:
+    if not isinstance(value, dict):
+        reason = "the frontmatter is not a list of fields such as 'name: my-skill'"
+        return _unreadable(front, SkillProblem(path, front.yaml_line, "error", "frontmatter-not-fields", reason))
+    repeated = [
+        key for level in levels(value) for each in level if isinstance(each, ObjectWithRepeats) for key in each.repeated
+    ]
+    if repeated:
+        names = ", ".join(sanitize(key[:64]) for key in repeated[:_NAMED_MAX])
+        reason = f"given more than once: {names}; the last one counts"
+        more = (*more, SkillProblem(path, front.yaml_line, "warning", "field-repeated", reason))
+    return Fields(cast("JsonObject", value), front.body, front.body_line, (*front.problems, *more))
+
+
+def _mended(front: Front, error: YamlError, path: str) -> Fields:
+    reason = f"the frontmatter {error}"
+
+    def warning(code: str, remedy: str) -> SkillProblem:
+        return SkillProblem(path, error.line, "warning", code, f"{reason}; {remedy}")
+
+    for cut, told in (
+        (front, warning("yaml-quoted", "values were read as if they stood in quotes")),
+        (_ended(front), warning("frontmatter-unclosed", "it was ended where its fields end")),
+    ):
+        try:
+            return _fields(cut, _parse(_with_quotes(cut.yaml or ""), cut.yaml_line), path, told)
+        except YamlError:
+            continue
+    scanned = _scan(front.yaml or "")
+    if not scanned:
+        return _unreadable(front, SkillProblem(path, error.line, "error", "frontmatter-unreadable", reason))
+    return _fields(front, scanned, path, warning("yaml-scanned", "its fields were read line by line"))
+
+
+def _ended(front: Front) -> Front:
+    """Return the file as if what closes its frontmatter were a rule in its body, where it looks like that."""
+    head, tail = _leading(front.yaml or "")
+    if not head or tail[:1] not in ("\n", "#"):
+        return front
+    return replace(front, yaml=head, body=f"{tail}---\n{front.body}", body_line=front.yaml_line + head.count("\n"))
+
+
+# -- quotes where they are needed ----------------------------------------------------------------
+
+
+def _with_quotes(yaml: str) -> str:
+    """Return ``yaml`` with quotes around values that YAML would misread, and without tabs and hidden characters."""
+    lines = [_without_tabs(line) for line in sanitize(yaml).split("\n")]
+    made: list[str] = []
+    at = 0
+    while at < len(lines):
+        entry = _ENTRY.match(lines[at])
+        if entry is None:
+            made.append(lines[at])
+            at += 1
+            continue
+        end = _deeper(lines, at)
+        if _BLOCK_HEAD.match(entry[2]):
+            made += lines[at:end]
+        else:
+            value = " ".join([entry[2].rstrip(), *(line.strip() for line in lines[at + 1 : end])])
+            made.append(entry[1] + (json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value))
+        at = end
+    return "\n".join(made)
+
+
+def _without_tabs(line: str) -> str:
+    return line.replace("\t", "  ")
+
+
+def _deeper(lines: list[str], at: int) -> int:
+    """Return the line after those that go on with the value at this line: blank ones, and those indented deeper."""
+    own, end = _indent(lines[at]), at + 1
+    for number in range(at + 1, len(lines)):
+        if lines[number].strip():
+            if _indent(lines[number]) <= own:
+                break
+            end = number + 1
+    return end
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _needs_quotes(value: str) -> bool:
+    first = value[0]
+    if first in "\"'":
+        return not _QUOTED.match(value)
+    if first in "[{":
+        return not _is_one_flow(value)
+    return bool(_NO_PLAIN_START.match(value) or _COLON.search(value))
+
+
+def _is_one_flow(value: str) -> bool:
+    """Whether the bracket at the start is closed by the one at the end."""
+    depth = 0
+    for number, char in enumerate(value):
+        depth += (char in "[{") - (char in "]}")
+        if depth == 0:
+            return number == len(value) - 1
+    return False
+
+
+# -- line by line --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Found:
+    first: str
+    more: list[str] = field(default_factory=list[str])
+
+    def value(self) -> Any:
+        """Return a list where every line has a dash, else one text."""
+        if not self.first and self.more and all(line.startswith("- ") for line in self.more):
+            return [_unquoted(line[2:].strip()) for line in self.more]
+        parts = self.more if _BLOCK_HEAD.match(self.first) else [self.first, *self.more]
+        text = _unquoted(" ".join(filter(None, parts)))
+        return {"true": True, "false": False}.get(text, text)
+
+
+def _scan(yaml: str) -> JsonObject:
+    """Return the fields that begin a line, each with the lines up to the next."""
+    found: dict[str, _Found] = {}
+    last: _Found | None = None
+    for line in sanitize(yaml).split("\n"):
+        named = _FIELD.match(line)
+        if named:
+            last = found[named[1]] = _Found((named[2] or "").strip())
+        elif last is not None and line.strip():
+            last.more.append(line.strip())
+    return {name: each.value() for name, each in found.items()}
+
+
+def _unquoted(text: str) -> str:
+    return text.strip("\"'") if text[:1] in ("'", '"') else text

@@ -1,0 +1,252 @@
+"""One file of a pack: the skills that it gives, whatever its format, and what is wrong with it.
+
+Knows the four formats and what a pack's skill must have; never knows folders, other files or who may see a skill.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from toolcrib.base.json_values import as_list, json_type, levels
+from toolcrib.base.text import one_line, sanitize, truncate
+from toolcrib.formats.markdown import ITEMS, STEPS_MAX, Kind, outline
+from toolcrib.formats.objects import DEPTH_MAX, ObjectWithRepeats, object_of
+from toolcrib.formats.yaml import YamlError, parse_yaml
+from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType
+from toolcrib.skills.formats.agent_skill import TEXT_MAX_BYTES, Reading
+from toolcrib.skills.formats.frontmatter import UnreadableText, decode, read_frontmatter
+from toolcrib.skills.identity import content_hash, slug
+from toolcrib.skills.sources.walking import PACK_FILES
+
+PackFormat = Literal["md", "yaml", "json", "jsonl"]
+
+LINES_MAX = 10_000
+"""Lines of one JSON Lines file that are read."""
+NAME_MAX = 200
+"""Characters of a skill's name."""
+PROBLEMS_MAX = 100
+"""Problems of one file that are told, the gravest first."""
+
+_LEVELS = ("error", "warning", "info")
+_LISTS = ("tags", "preconditions", "failure_modes")
+_TOO_DEEP = "nested too deeply"
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One skill as its file gives it, not looked into yet. ``line`` counts from 1; 0: the file is all of it."""
+
+    values: JsonObject
+    body: str = ""
+    line: int = 0
+
+
+def pack_format(path: str) -> PackFormat | None:
+    """Return the format of a pack's file by its name (R109); None where the name tells none."""
+    for format_, endings in PACK_FILES.items():
+        if path.lower().endswith(endings):
+            return cast("PackFormat", format_)
+    return None
+
+
+def read_pack_file(
+    raw: bytes,
+    *,
+    path: str,
+    pack: str,
+    format: PackFormat | None = None,  # noqa: A002 - the config's word
+    max_bytes: int = TEXT_MAX_BYTES,
+) -> tuple[list[SkillText], list[SkillProblem]]:
+    """Return the skills of one file and all that is wrong with it; ``path`` is what problems name (R108-R118).
+
+    A skill needs a trigger and steps. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of
+    its line, which is the same on every run (R111). An error keeps one skill out, never the others. ``format`` None:
+    by the file's name.
+    """
+    try:
+        text = decode(raw, max_bytes)
+    except UnreadableText as error:
+        return [], [SkillProblem(path, error.line, "error", error.code, str(error))]
+    reader = _Reader(path, pack)
+    reader.read(text.removeprefix("\ufeff"), format or pack_format(path))
+    return list(reader.skills.values()), reader.told()
+
+
+class _Reader:
+    """Reads one file into skills by name, and collects what is wrong with it."""
+
+    def __init__(self, path: str, pack: str) -> None:
+        self.skills: dict[str, SkillText] = {}
+        self._path = path
+        self._stem = f"pack.{pack}.{slug(_stem(path))}"
+        self._lines: dict[str, int] = {}
+        self._problems: list[SkillProblem] = []
+
+    def told(self) -> list[SkillProblem]:
+        """Return the problems, the gravest first; of very many the last one says how many more there are."""
+        every = sorted(self._problems, key=lambda problem: _LEVELS.index(problem.level))
+        if len(every) <= PROBLEMS_MAX:
+            return every
+        left = every[PROBLEMS_MAX - 1 :]
+        more = SkillProblem(
+            self._path, 0, left[0].level, "more-problems", f"has {len(left):,} more problems like these"
+        )
+        return [*every[: PROBLEMS_MAX - 1], more]
+
+    def read(self, text: str, kind: PackFormat | None) -> None:
+        """Read the whole text of the file."""
+        if kind == "md":
+            self._read_markdown(text)
+        elif kind == "jsonl":
+            self._read_lines(text.split("\n"))
+        elif kind is not None:
+            self._read_document(text, 0, is_yaml=kind == "yaml")
+        else:
+            endings = ", ".join(f"*{ending}" for known in PACK_FILES.values() for ending in known)
+            self._report("error", "no-format", f"has a name that tells no format; known are {endings}")
+
+    def _read_markdown(self, text: str) -> None:
+        fields = read_frontmatter(text, path=self._path)
+        self._problems += fields.problems
+        if fields.values is not None:
+            self._add(_Entry(fields.values, fields.body))
+
+    def _read_lines(self, lines: list[str]) -> None:
+        for number, line in enumerate(lines[:LINES_MAX], 1):
+            if line.strip():
+                self._read_document(line, number, is_yaml=False)
+        if len(lines) > LINES_MAX and any(map(str.strip, lines[LINES_MAX:])):
+            self._report(
+                "error", "too-many-lines", f"has more than {LINES_MAX:,} lines; the rest is not read", LINES_MAX
+            )
+
+    def _read_document(self, text: str, line: int, *, is_yaml: bool) -> None:
+        """Read one object of YAML or JSON that is a skill."""
+        try:
+            value = parse_yaml(text, core=True) if is_yaml else _parse_json(text)
+        except YamlError as error:
+            self._report("error", "yaml-error", str(error), error.line)
+        except json.JSONDecodeError as error:
+            where = f"is not JSON: {error.msg} at column {error.colno}"
+            self._report("error", "json-error", where, line or error.lineno)
+        except ValueError as error:
+            self._report("error", "json-error", f"is not JSON: {error}", line)
+        else:
+            if isinstance(value, dict):
+                self._add(_Entry(cast("JsonObject", value), line=line))
+            else:
+                hint = "; many skills in one file are one object a line in *.skill.jsonl"
+                self._report("error", "not-an-object", f"is not one object of a skill's fields{hint}", line)
+
+    def _add(self, entry: _Entry) -> None:
+        """Add the skill of ``entry``, or say all that keeps it out."""
+        body_steps = _steps_of(entry.body)
+        name = entry.values.get("name") or (f"{self._stem}-{entry.line}" if entry.line else self._stem)
+        defects = [*_name_defects(name), *_trigger_defects(entry.values), *_steps_defects(entry.values, body_steps)]
+        if not defects and name in self.skills:
+            defects = [("name-twice", f"name '{name}' is that of line {self._lines[name]}; a pack has each name once")]
+        for code, message in defects:
+            self._report("error", code, message, entry.line)
+        if defects:
+            return
+        reading = Reading(entry.values, self._path)
+        text = reading.text(sanitize(entry.body).strip("\n"), name)
+        if not entry.values.get("steps"):
+            text = replace(text, steps=body_steps)
+            text = replace(text, content_hash=content_hash(text))
+        self.skills[name] = text
+        self._lines[name] = entry.line
+        self._problems += (replace(problem, line=entry.line) for problem in reading.problems)
+        self._remark(entry, text)
+
+    def _remark(self, entry: _Entry, text: SkillText) -> None:
+        """Report what keeps no skill out: fields that are repeated or of the wrong kind, and those one would expect."""
+        values = entry.values
+        if isinstance(values, ObjectWithRepeats) and not entry.body:
+            names = truncate(one_line(", ".join(values.repeated)), NAME_MAX)
+            self._report("warning", "field-repeated", f"given more than once: {names}; the last one counts", entry.line)
+        for key in _LISTS:
+            if not _is_text_or_texts(values.get(key, [])):
+                self._report("warning", "field-invalid", f"{key} must be a list of texts", entry.line)
+        missing = ", ".join(key for key, value in _recommended(text) if not value and key not in values)
+        if missing:
+            self._report("info", "recommended-missing", f"is found and used better with {missing}", entry.line)
+
+    def _report(self, level: Literal["error", "warning", "info"], code: str, message: str, line: int = 0) -> None:
+        self._problems.append(SkillProblem(self._path, line, level, code, message))
+
+
+def _parse_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: not JSON, or nested too deeply.
+
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=object_of, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if any(depth > DEPTH_MAX for depth, _ in enumerate(levels(value), 1)):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def _recommended(text: SkillText) -> tuple[tuple[str, object], ...]:
+    """Return the fields that a good skill has (R115); many have no preconditions for a reason."""
+    known_type = text.task_type is not TaskType.UNKNOWN
+    return ("title", text.title), ("task_type", known_type), ("tags", text.tags), ("failure_modes", text.failure_modes)
+
+
+def _stem(path: str) -> str:
+    """Return the name of a file without its folders and without the ending that tells its format."""
+    name = path.rpartition("/")[2]
+    known = (ending for endings in PACK_FILES.values() for ending in endings if name.lower().endswith(ending))
+    return name[: -len(next(known, "")) or None]
+
+
+def _steps_of(body: str) -> tuple[str, ...]:
+    """Return what is listed under ``## Steps``, else every numbered item; headings alone are no steps."""
+    blocks = outline(body)
+    listed = [block.title for block in blocks.section(("steps",)) if block.kind in ITEMS]
+    found = listed or [block.title for block in blocks.blocks if block.kind is Kind.STEP]
+    return tuple(filter(None, found))[:STEPS_MAX]
+
+
+def _name_defects(name: Any) -> Iterator[tuple[str, str]]:
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or one_line(name) != name:
+        yield "name-invalid", f"name must be one line of text, at most {NAME_MAX} characters; leave it out to get one"
+
+
+def _trigger_defects(values: JsonObject) -> Iterator[tuple[str, str]]:
+    trigger = values.get("trigger")
+    if not isinstance(trigger, str) or not one_line(trigger):
+        yield "trigger-missing", "has no trigger: say in one text when to use the skill, in words that a user would say"
+
+
+def _steps_defects(values: JsonObject, body_steps: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    steps = values.get("steps") or list(body_steps)
+    if not isinstance(steps, list) or not steps:
+        yield "steps-missing", "has no steps: list them as texts in 'steps', or in Markdown as a numbered list"
+        return
+    every = cast("list[Any]", steps)
+    wrong = next((number for number, step in enumerate(every, 1) if not _is_said(step)), 0)
+    if wrong:
+        kind = json_type(every[wrong - 1])
+        said = "is blank" if kind == "string" else f"is of type {kind}; a text that has a colon needs quotes in YAML"
+        yield "steps-missing", f"steps must be texts, and number {wrong} {said}"
+    elif len(every) > STEPS_MAX:
+        yield "steps-too-many", f"has {len(every):,} steps; at most {STEPS_MAX} are read, so make several skills of it"
+
+
+def _is_said(value: Any) -> bool:
+    return isinstance(value, str) and bool(one_line(value))
+
+
+def _is_text_or_texts(value: Any) -> bool:
+    return value is None or isinstance(value, str) or (isinstance(value, list) and all(map(_is_said, as_list(value))))

@@ -1,0 +1,215 @@
+"""The index of skills on disk: what each root's files hold, whole texts, words, switches and use.
+
+Knows rows and how they are kept in step with files; never knows a folder, a format or a ranking.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from toolcrib.model import FileMark, Skill, SkillFile, SkillProblem, SkillText
+from toolcrib.search.stemming import Stemmer
+from toolcrib.skills.index.changes import SkillChanges, carry_out, plan
+from toolcrib.skills.index.rows import (
+    DISABLED,
+    ENABLED,
+    columns_of,
+    counted_stems,
+    problems_of,
+    short_texts_of,
+    skill_of,
+    stems_of,
+    text_of,
+)
+from toolcrib.skills.index.tables import SHELF_COLUMNS, SKILLS_FULL_TEXT, STEM_COLUMNS, TEXT_COLUMNS
+from toolcrib.store.store import Store
+from toolcrib.store.values import damaged_rows, storable, to_json
+
+_Value = TypeVar("_Value")
+
+_TOUCH_AFTER_S = 3600.0
+"""A root's time of last use is moved only when it is this old: a second start writes nothing."""
+
+_ROOT_KEPT_S = 30 * 86400.0
+"""How long the rows of a root that nobody uses any more are kept."""
+
+_IN_SCOPE = (
+    "(scope_mode = 'global' OR (scope_mode = 'tenant' AND tenant_id IS :tenant) "
+    "OR (scope_mode = 'project' AND tenant_id IS :tenant AND project_id IS :project))"
+)
+
+
+class SkillIndex:
+    """The skills of all roots as they were last scanned. Safe to use from several threads.
+
+    Several toolcribs with other roots may share the file. A root is known by its key; every row of ``skills`` by a
+    number that it keeps until it is gone. Every method raises StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._stem = Stemmer()
+        SKILLS_FULL_TEXT.keep_in_step(store)
+
+    @property
+    def fts(self) -> bool:
+        """Return whether SQLite has full-text search, and it is wanted."""
+        return self._store.fts
+
+    def data_version(self) -> int:
+        """Return a number that changes once another process has written to the file; never waits."""
+        return self._store.data_version()
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def marks(self, root: str) -> dict[str, FileMark]:
+        """Return by what each file of a root was known when it was last read, by path."""
+        query = "SELECT path, mtime_ns, size, digest FROM skill_files WHERE root = ?"
+        with self._store.read() as connection:
+            return {row[0]: FileMark(*row[1:]) for row in connection.execute(query, (storable(root),))}
+
+    def apply(
+        self, root: str, changed: Sequence[SkillFile], gone: Collection[str], *, now: float, update: bool = True
+    ) -> SkillChanges:
+        """Make the rows of some files of a root what the files say now, in one transaction.
+
+        Rows that say it already stay untouched, and where all do nothing is written. ``gone`` are paths of files
+        that are not there any more. Without ``update`` a skill that is there stays as it is, and its file is read
+        again the next time (R112). A pack's skill with the name and scope of a learned one is left out, with a
+        problem of its file that says so (R113). ``now`` is in seconds since the epoch.
+        """
+        if not changed and not gone:
+            return SkillChanges()
+        root = storable(root)
+        with self._store.read() as connection:
+            first = plan(connection, root, changed, gone, update=update)
+        if first.is_empty:
+            return first.changes
+        # Stems take long, so they are counted before others have to wait.
+        columns = {record.id: columns_of(record, self._stem, now) for record in (*first.added, *first.updated)}
+        with self._store.write() as connection:
+            current = plan(connection, root, changed, gone, update=update)  # again: another process may have been here
+            for record in (*current.added, *current.updated):
+                if record.id not in columns:
+                    columns[record.id] = columns_of(record, self._stem, now)
+            carry_out(connection, root, current, columns)
+            connection.execute("INSERT INTO skill_roots VALUES (?, ?) ON CONFLICT DO NOTHING", (root, now))
+        return current.changes
+
+    def problems(self, roots: Iterable[str]) -> list[tuple[str, SkillProblem]]:
+        """Return what is wrong with files, each with its root's key: roots in the order given, then by path."""
+        query = "SELECT problems FROM skill_files WHERE root = ? AND problems <> '[]' ORDER BY path"
+        with self._store.read() as connection, damaged_rows("skills"):
+            return [
+                (root, problem)
+                for root in roots
+                for (problems,) in connection.execute(query, (storable(root),))
+                for problem in problems_of(problems)
+            ]
+
+    def forget_roots(self, *, used: Iterable[str], now: float) -> int:
+        """Note that some roots are in use, to the hour, and drop those unused for 30 days; return how many went."""
+        with self._store.read() as connection:
+            known: dict[str, float] = dict(connection.execute("SELECT root, used_at FROM skill_roots"))
+        in_use = known.keys() & set(map(storable, used))
+        touched = sorted(root for root in in_use if not 0 <= now - known[root] < _TOUCH_AFTER_S)
+        stale = sorted(root for root in known.keys() - in_use if known[root] < now - _ROOT_KEPT_S)
+        if touched or stale:
+            with self._store.write() as connection:
+                connection.executemany("UPDATE skill_roots SET used_at = ? WHERE root = ?", [(now, r) for r in touched])
+                unused = "SELECT 1 FROM skill_roots WHERE root = ? AND used_at < ?"
+                for root in stale:
+                    if connection.execute(unused, (root, now - _ROOT_KEPT_S)).fetchone():
+                        for table in ("skills", "skill_files", "skill_roots"):
+                            connection.execute(f"DELETE FROM {table} WHERE root = ?", (root,))  # noqa: S608 - own name
+        return len(stale)
+
+    def clear(self) -> None:
+        """Forget every skill, file and root; which are switched off, and how they were used, is kept for later."""
+        with self._store.write() as connection:
+            for table in ("skills", "skill_files", "skill_roots"):
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 - own name
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the file, the full-text table included; empty if all is well."""
+        return self._store.check()
+
+    # -- skills ----------------------------------------------------------------------------------
+
+    def load(self, roots: Mapping[str, str], tenant_id: str | None, project_id: str | None) -> list[Skill]:
+        """Return the skills of these roots (key -> its label in this process), and learned ones, in a caller's scope.
+
+        A skill of another scope is not even read (R145). In the order of the roots, then by folder and name.
+        """
+        query = (
+            f"SELECT {', '.join(SHELF_COLUMNS)} FROM skills "  # noqa: S608 - own column names
+            f"WHERE (root IN (SELECT value FROM json_each(:roots)) OR origin = 'learned') AND {_IN_SCOPE}"
+        )
+        sources = {storable(root): source for root, source in roots.items()}
+        given = {"roots": to_json(list(sources)), "tenant": tenant_id, "project": project_id}
+        with self._store.read() as connection, damaged_rows("skills"):
+            skills = [skill_of(row, sources) for row in connection.execute(query, given)]
+        order = {root: place for place, root in enumerate(sources)}
+        return sorted(
+            skills, key=lambda skill: (order.get(skill.root, len(order)), skill.folder, skill.name, skill.row)
+        )
+
+    def count(self, root: str) -> int:
+        """Return how many skills a root has."""
+        with self._store.read() as connection:
+            query = "SELECT count(*) FROM skills WHERE root = ?"
+            return int(connection.execute(query, (storable(root),)).fetchone()[0])
+
+    def details(self, rows: Iterable[int]) -> dict[int, SkillText]:
+        """Return whole texts by row; rows that are gone are left out."""
+        return self._of_rows(TEXT_COLUMNS, rows, text_of)
+
+    def stems(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
+        """Return the counted stems of each field by row: name, title, trigger with description, tags, body."""
+        found = self._of_rows(STEM_COLUMNS, rows, stems_of)
+        uncounted = self.details(row for row, stems in found.items() if not stems)
+        return found | {row: counted_stems(text, self._stem) for row, text in uncounted.items()}
+
+    def short_texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Return what a pattern is tried on besides names, by row: trigger, description and tags (R237)."""
+        return self._of_rows(("trigger", "description", "tags"), rows, short_texts_of)
+
+    # -- switches and use ------------------------------------------------------------------------
+
+    def switch(self, skill_id: str, *, enabled: bool) -> None:
+        """Enable or disable a skill, for good: also over its removal and return, and :meth:`clear` (R243)."""
+        status = ENABLED if enabled else DISABLED
+        with self._store.write() as connection:
+            there = connection.execute("SELECT status FROM skills WHERE id = ?", (skill_id,)).fetchone()
+            if there is None:
+                connection.execute(
+                    "INSERT INTO skill_memory(id, status) VALUES (?, ?) "
+                    "ON CONFLICT DO UPDATE SET status = excluded.status",
+                    (skill_id, status),
+                )
+            elif there[0] != status:
+                connection.execute("UPDATE skills SET status = ? WHERE id = ?", (status, skill_id))
+
+    def record_use(self, rows: Collection[int], now: float) -> None:
+        """Count one use of each of these rows. ``now`` is in seconds since the epoch (R139)."""
+        if rows:
+            statement = "UPDATE skills SET use_count = use_count + 1, last_used = ? WHERE rowid = ?"
+            with self._store.write() as connection:
+                connection.executemany(statement, [(now, row) for row in rows])
+
+    def usage(self, rows: Iterable[int]) -> dict[int, tuple[int, float]]:
+        """Return how often and when each row was used, in seconds since the epoch; rows never used are left out."""
+        found = self._of_rows(("use_count", "last_used"), rows, _use)
+        return {number: use for number, use in found.items() if use[0]}
+
+    def _of_rows(self, columns: Sequence[str], rows: Iterable[int], make: Callable[..., _Value]) -> dict[int, _Value]:
+        """Return what ``make`` makes of the columns of each row that is there."""
+        query = (
+            f"SELECT rowid, {', '.join(columns)} FROM skills "  # noqa: S608 - own column names
+            "WHERE rowid IN (SELECT value FROM json_each(?))"
+        )
+        with self._store.read() as connection, damaged_rows("skills"):
+            return {row[0]: make(*row[1:]) for row in connection.execute(query, (to_json(list(rows)),))}
+
+
+def _use(use_count: int, last_used: float | None) -> tuple[int, float]:
+    return use_count, last_used or 0.0

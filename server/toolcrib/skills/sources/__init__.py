@@ -1,0 +1,1 @@
+"""Where skills lie, and the one door to their bytes."""

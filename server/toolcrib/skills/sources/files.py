@@ -1,0 +1,310 @@
+"""The one door to the bytes of skill files: what lies inside a skill's folder is read, and nothing else ever is.
+
+Knows folders, links and limits; never knows what a file says or who asks for it.
+"""
+
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn
+
+from toolcrib.base.text import one_line
+from toolcrib.config.schema import LimitsSection
+from toolcrib.errors import UnknownSkill
+from toolcrib.skills.identity import SKILL_FILE, path_segments
+
+UNSERVED = frozenset({"node_modules", "__pycache__"})
+"""Folders that are no part of a skill, besides hidden ones."""
+
+_PATH_MAX = 1024
+_SHOWN_MAX = 200
+_DEPTH_MAX = 16
+_ENTRIES_MAX = 20_000
+"""Entries of a skill's folder that are looked at."""
+_DIGESTS_MAX = 8192
+_PIECE = 1 << 20
+
+_HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0) | _NO_LINK
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a skill's folder, sorted, of ``total`` that there are; ``truncated``: not all of them are here."""
+
+    files: tuple[str, ...]
+    total: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """One file as it was read: its path in the skill, its size in bytes, its SHA-256 in hex."""
+
+    path: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files of a skill's folder, each with its digest. ``truncated``: the limits left some out (R184)."""
+
+    files: tuple[FileDigest, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """By what the bytes of a file are known to be the same as before."""
+
+    mtime_ns: int
+    size: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "_Mark":
+        return cls(status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def read_inside(folder: Path, relative: str, limit: int, *, base: Path | None = None) -> bytes:
+    """Return the bytes of the regular file ``relative``, a POSIX path, in a skill's folder (R183).
+
+    Neither a link below the folder is followed nor, where ``base`` is given, one below that real folder that leads
+    out of it, whenever it was put there. What a listing leaves out cannot be read either.
+
+    Raises:
+        UnknownSkill: not a plain path, not inside, not a regular file, more than ``limit`` bytes, or not there at
+            all: one and the same.
+
+    """
+    return _read(folder, relative, limit, base)[0]
+
+
+def list_inside(folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Listing:
+    """Return the files of a skill's folder: regular ones, at most as many and as large together as the limits say.
+
+    Hidden ones, links and what packagers leave behind are no part of a skill. SKILL.md is never left out for a limit.
+
+    Raises:
+        UnknownSkill: the folder is not there, or not below ``base``.
+
+    """
+    found, total, truncated = _listed(folder, limits, base)
+    return Listing(tuple(found), total, truncated)
+
+
+class Manifests:
+    """Makes manifests; remembers the digests of files that have not changed. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._digests: OrderedDict[tuple[Path, str], tuple[_Mark, FileDigest]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Manifest:
+        """Return the manifest of a skill's folder. A file that goes away meanwhile is not in it.
+
+        Raises:
+            UnknownSkill: the folder is not there, or not below ``base``.
+
+        """
+        listed, _, truncated = _listed(folder, limits, base)
+        files: list[FileDigest] = []
+        for path, mark in listed.items():
+            with suppress(UnknownSkill):
+                files.append(self._digest(folder, path, mark, base))
+        return Manifest(tuple(files), truncated)
+
+    def _digest(self, folder: Path, path: str, mark: _Mark, base: Path | None) -> FileDigest:
+        key = (folder, path)
+        with self._lock:
+            known = self._digests.get(key)
+            if known is not None and known[0] == mark:
+                self._digests.move_to_end(key)
+                return known[1]
+        data, read_mark = _read(folder, path, mark.size, base)
+        made = FileDigest(path, len(data), sha256(data).hexdigest())
+        with self._lock:
+            self._digests[key] = (read_mark, made)
+            if len(self._digests) > _DIGESTS_MAX:
+                self._digests.popitem(last=False)
+        return made
+
+
+def _refuse(relative: str) -> NoReturn:
+    raise UnknownSkill(one_line(relative[:_SHOWN_MAX])) from None
+
+
+def _read(folder: Path, relative: str, limit: int, base: Path | None) -> tuple[bytes, _Mark]:
+    segments = path_segments(relative) if len(relative) <= _PATH_MAX else None
+    if segments is None or len(segments) > _DEPTH_MAX or not all(map(_is_served, segments)):
+        _refuse(relative)
+    try:
+        with _opened(folder, base) as place, ExitStack() as inner:
+            for segment in segments[:-1]:
+                place = inner.enter_context(place.folder(segment))  # noqa: PLW2901 - one step down
+            with place.file(segments[-1]) as descriptor:
+                return _bytes(descriptor, limit)
+    except (OSError, ValueError):
+        _refuse(relative)
+
+
+def _is_served(name: str) -> bool:
+    return not name.startswith(".") and name not in UNSERVED
+
+
+def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        raise ValueError("not a regular file of this size")
+    data = bytearray()
+    while piece := os.read(descriptor, min(_PIECE, limit + 1 - len(data))):
+        data += piece
+        if len(data) > limit:
+            raise ValueError("it has grown")
+    return bytes(data), _Mark.of(status)
+
+
+# -- folders that hold still ----------------------------------------------------------------------
+
+
+class _Held:
+    """An open folder. Whatever happens to its path, what is opened through it lies in it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @contextmanager
+    def folder(self, name: str) -> Generator["_Held"]:
+        with _closing(os.open(name, _DIRECTORY, dir_fd=self._descriptor)) as descriptor:
+            yield _Held(descriptor)
+
+    @contextmanager
+    def file(self, name: str) -> Generator[int]:
+        with _closing(os.open(name, _FILE, dir_fd=self._descriptor)) as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def entries(self) -> Generator[Iterator[os.DirEntry[str]]]:
+        with os.scandir(self._descriptor) as found:
+            yield found
+
+
+class _Named:
+    """A folder on a system that opens files by their path only: every path is resolved and compared."""
+
+    def __init__(self, real: Path) -> None:
+        self._real = real
+
+    @contextmanager
+    def folder(self, name: str) -> Generator["_Named"]:
+        yield _Named(self._below(name))
+
+    @contextmanager
+    def file(self, name: str) -> Generator[int]:
+        with _closing(os.open(self._below(name), _FILE)) as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def entries(self) -> Generator[Iterator[os.DirEntry[str]]]:
+        with os.scandir(self._real) as found:
+            yield found
+
+    def _below(self, name: str) -> Path:
+        """Return the real path of ``name``: no link, no other stream of a file, no device's name."""
+        real = Path(os.path.realpath(self._real / name))
+        if ":" in name or name.endswith((".", " ")) or os.path.normcase(real) != os.path.normcase(self._real / name):
+            raise ValueError("not a plain file or folder here")
+        return real
+
+
+_Place = _Held | _Named
+
+
+@contextmanager
+def _closing(descriptor: int) -> Generator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened(folder: Path, base: Path | None) -> Generator[_Place]:
+    """Open the skill's folder: as it is, or where a base is given, step by step from there to its real place."""
+    real = Path(os.path.realpath(folder))
+    start = real if base is None else base
+    steps = real.relative_to(start).parts
+    with ExitStack() as stack:
+        if _HAS_DESCRIPTORS:
+            place: _Place = _Held(stack.enter_context(_closing(os.open(start, _DIRECTORY))))
+        else:
+            place = _Named(start)
+        for step in steps:
+            place = stack.enter_context(place.folder(step))
+        yield place
+
+
+# -- listings -------------------------------------------------------------------------------------
+
+
+def _listed(folder: Path, limits: LimitsSection, base: Path | None) -> tuple[dict[str, _Mark], int, bool]:
+    """Return the files within the limits by path, how many there are, and whether any were left out."""
+    try:
+        with _opened(folder, base) as place:
+            walk = _ListingWalk()
+            walk.look_into(place, "", 1)
+    except (OSError, ValueError):
+        _refuse(SKILL_FILE)
+    kept: dict[str, _Mark] = {}
+    size = 0
+    for path in sorted(walk.files, key=lambda path: (path.upper() != SKILL_FILE.upper(), path)):
+        mark = walk.files[path]
+        if len(kept) < limits.skill_files and size + mark.size <= limits.skill_files_max_bytes:
+            kept[path] = mark
+            size += mark.size
+    total = len(walk.files)
+    return dict(sorted(kept.items())), total, walk.is_cut or len(kept) < total
+
+
+class _ListingWalk:
+    """Goes through a skill's folder, depth first, and collects its files."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, _Mark] = {}
+        self.is_cut = False
+        self._entries = 0
+
+    def look_into(self, place: _Place, prefix: str, depth: int) -> None:
+        with place.entries() as found:
+            entries = list(islice(found, _ENTRIES_MAX - self._entries + 1))
+            self._entries += len(entries)
+            self.is_cut |= self._entries > _ENTRIES_MAX
+            folders = [entry.name for entry in entries if self._take(entry, prefix)]
+        for name in sorted(folders):
+            if depth >= _DEPTH_MAX or self._entries > _ENTRIES_MAX:
+                self.is_cut = True
+                break
+            with suppress(OSError, ValueError), place.folder(name) as inner:
+                self.look_into(inner, f"{prefix}{name}/", depth + 1)
+
+    def _take(self, entry: os.DirEntry[str], prefix: str) -> bool:
+        """Note ``entry`` where it is a file; return whether it is a folder to look into."""
+        path = prefix + entry.name
+        if not _is_served(entry.name) or len(path) > _PATH_MAX or path_segments(entry.name) is None:
+            return False
+        with suppress(OSError):
+            if entry.is_file(follow_symlinks=False):
+                self.files[path] = _Mark.of(entry.stat(follow_symlinks=False))
+                return False
+            return entry.is_dir(follow_symlinks=False)
+        return False

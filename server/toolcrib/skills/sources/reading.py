@@ -1,0 +1,125 @@
+"""What the files of a root say: each one read by its format and made into records of skills.
+
+Knows the readers of all formats and what a root makes of a text; never knows which files have changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from itertools import count
+
+from toolcrib.config.schema import LimitsSection
+from toolcrib.errors import UnknownSkill
+from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord, SkillText
+from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
+from toolcrib.skills.formats.pack import read_pack_file
+from toolcrib.skills.identity import SLUG_MAX, skill_id, slug
+from toolcrib.skills.sources.files import read_inside
+from toolcrib.skills.sources.roots import Root
+from toolcrib.skills.sources.walking import FoundFile, is_skill_file
+
+
+def read_files(root: Root, files: Sequence[FoundFile], limits: LimitsSection) -> list[SkillFile]:
+    """Return what each of the files says, in their order; in a pack no name is given twice."""
+    return _Reader(root, limits).read(files)
+
+
+class _Reader:
+    """Makes records of files, all of one root; in a pack, names and folders are given once."""
+
+    def __init__(self, root: Root, limits: LimitsSection) -> None:
+        self._root, self._limits = root, limits
+        self._names: set[str] = set()
+        self._folders: set[str] = set()
+
+    def read(self, files: Sequence[FoundFile]) -> list[SkillFile]:
+        self._folders.update(_folder(self._root, file.path) for file in files if is_skill_file(file.path))
+        return [self._read(file) for file in files]
+
+    def _read(self, file: FoundFile) -> SkillFile:
+        limit = self._limits.skill_text_max_bytes
+        if file.size > limit:
+            message = f"is left out: it has {file.size} bytes, and limits.skill_text_max_bytes is {limit}"
+            mark = FileMark(file.mtime_ns, file.size, "")
+            return SkillFile(file.path, mark, (), (SkillProblem(file.path, 0, "error", "too-large", message),))
+        try:
+            raw = read_inside(file.real.parent, file.real.name, limit, base=self._root.base)
+        except UnknownSkill:
+            message = "cannot be read: look at its permissions, and at those of its folder"
+            mark = FileMark(0, 0, "")  # the time of a file stays when its permissions change
+            return SkillFile(file.path, mark, (), (SkillProblem(file.path, 0, "error", "unreadable", message),))
+        mark = FileMark(file.mtime_ns, file.size, sha256(raw).hexdigest())
+        read = self._agent_skill if is_skill_file(file.path) else self._pack_file
+        records, problems = read(raw, file.path)
+        return SkillFile(file.path, mark, tuple(records), tuple(problems))
+
+    def _agent_skill(self, raw: bytes, path: str) -> tuple[list[SkillRecord], list[SkillProblem]]:
+        folder = _folder(self._root, path)
+        name = folder.rpartition("/")[2]
+        limit = self._limits.skill_text_max_bytes
+        text, problems = read_agent_skill(raw, folder_name=name, path=path, max_bytes=limit)
+        if text is None:
+            return [], problems
+        broken = [problem for problem in conformance(text, name, path) if problem.level == "error"]
+        if broken and self._root.is_strict:
+            return [], [*problems, *broken]
+        record = self._record(text, path, folder)
+        return [replace(record, is_conforming=not broken)], problems
+
+    def _pack_file(self, raw: bytes, path: str) -> tuple[list[SkillRecord], list[SkillProblem]]:
+        pack = self._root.pack
+        assert pack is not None
+        limit = self._limits.skill_text_max_bytes
+        texts, problems = read_pack_file(raw, path=path, pack=pack.name, format=pack.format, max_bytes=limit)
+        records: list[SkillRecord] = []
+        for text in texts:
+            if text.name in self._names:
+                message = f"{text.name} is left out: the pack has another skill of this name"
+                problems.append(SkillProblem(path, 0, "error", "name-twice", message))
+            elif len(self._names) == self._limits.skills_per_root:
+                message = f"{text.name} is left out: the pack has more skills than limits.skills_per_root"
+                problems.append(SkillProblem(path, 0, "error", "too-many-skills", message))
+                break
+            else:
+                self._names.add(text.name)
+                records.append(self._record(text, path, self._new_folder(text.name)))
+        return records, problems
+
+    def _new_folder(self, name: str) -> str:
+        """Return a folder for a pack's skill that no other of the pack has; two names may have one slug."""
+        plain = slug(name.removeprefix(f"pack.{self._root.origin_ref}."))
+        numbered = (plain if number == 1 else f"{plain[: SLUG_MAX - 8]}-{number}" for number in count(1))
+        folder = next(folder for folder in numbered if folder not in self._folders)
+        self._folders.add(folder)
+        return folder
+
+    def _record(self, text: SkillText, path: str, folder: str) -> SkillRecord:
+        root = self._root
+        is_agent_skill = is_skill_file(path)
+        return SkillRecord(
+            id=skill_id(root.scope, root.key, path if is_agent_skill else f"/{text.name}"),
+            text=text,
+            source=root.source,
+            folder=folder,
+            path=path,
+            origin=SkillOrigin.DIR if is_agent_skill else SkillOrigin.PACK,
+            origin_ref=root.origin_ref,
+            scope=root.scope,
+            is_pinned=_is_pinned(root, text),
+            is_conforming=True,
+        )
+
+
+def _folder(root: Root, path: str) -> str:
+    """Return where the skill of a SKILL.md stands in its root: where its file does, or under the root's own name.
+
+    What lies below a folder that has the name of the root moves down by one, so that no two ever stand in one place.
+    """
+    name = root.folder.name or "root"
+    segments = path.split("/")[:-1]
+    return "/".join([name, *segments] if all(segment == name for segment in segments) else segments)
+
+
+def _is_pinned(root: Root, text: SkillText) -> bool:
+    named = root.pack is not None and text.name in root.pack.pinned_skill_names
+    return named or (root.is_core and text.extra.get("pinned") is True)

@@ -1,0 +1,277 @@
+"""Where skills come from on this machine: packs, the repository, the person's own folders, and those in the config.
+
+Knows folders and who vouches for them; never knows what lies in a folder.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+
+from toolcrib.config.findings import did_you_mean, join
+from toolcrib.config.loading import PRESET
+from toolcrib.config.settings import Place, Settings
+from toolcrib.config.skills_schema import SkillPackConfig
+from toolcrib.errors import Problem
+from toolcrib.model import ScopeMode, SkillOrigin, SkillScope
+from toolcrib.skills.identity import slug
+
+AGENT_SKILLS = ".agents/skills"
+"""The folder that clients agree on, in a repository and in a home directory (R161, R162)."""
+
+MARKERS = (".git", ".jj", ".toolcrib")
+"""What makes a folder the root of a repository (R164)."""
+
+PRESETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "claude": ((".claude/skills",), (".claude/skills",)),
+    "codex": ((AGENT_SKILLS, ".codex/skills"), (AGENT_SKILLS, ".codex/skills")),
+    "copilot": ((".github/skills",), (".copilot/skills",)),
+    "cursor": ((".cursor/skills",), (".cursor/skills",)),
+    "gemini": ((".gemini/skills",), (".gemini/skills",)),
+    "goose": ((".goose/skills",), (".config/goose/skills",)),
+    "opencode": ((".opencode/skills", ".opencode/skill"), (".config/opencode/skills", ".config/opencode/skill")),
+    "vscode": ((".github/skills", AGENT_SKILLS, ".claude/skills"), (".copilot/skills", AGENT_SKILLS, ".claude/skills")),
+}
+"""The folders of other clients, in a repository and in a home directory (C13)."""
+
+CORE_PACK = "core"
+"""The name of the pack that ships with toolcrib."""
+
+_SECTION = "toolcrib.skills"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """One folder, or pack, that skills come from.
+
+    ``source`` is its label, unique in this process; ``key`` tells it from every other place. ``folder`` is a
+    real path. Links in it must not lead out of ``base``, a real folder too; None: they may lead anywhere.
+    ``is_strict``: skills that break a rule of the format are left out. ``pack`` is None for all but packs;
+    ``is_core``: it is the one that ships with toolcrib.
+    """
+
+    source: str
+    key: str
+    folder: Path
+    origin: SkillOrigin
+    origin_ref: str
+    scope: SkillScope
+    is_repo: bool = False
+    is_strict: bool = False
+    base: Path | None = None
+    pack: SkillPackConfig | None = None
+    is_core: bool = False
+
+    @property
+    def rows_key(self) -> str:
+        """Return what its rows in the index are found by: another tenant's or project's rows are other ones."""
+        scope = self.scope
+        return json.dumps([scope.mode, scope.tenant_id, scope.project_id, self.key])
+
+    @property
+    def is_pack(self) -> bool:
+        """Return whether it is a pack."""
+        return self.pack is not None
+
+    def place_of(self, path: str) -> tuple[Path, str]:
+        """Return the real folder of the skill whose file is ``path``, and that file's name in it."""
+        real = Path(os.path.realpath(self.folder / path))
+        return real.parent, real.name
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """All places that skills come from, in order. ``untrusted`` are left alone: they belong to the repository (C28)."""
+
+    roots: tuple[Root, ...]
+    untrusted: tuple[Root, ...]
+    problems: tuple[Problem, ...]
+
+
+def find_roots(settings: Settings) -> Roots:
+    """Return where the skills of this config come from (R108, R161 to R164, C13).
+
+    Order: the core pack, the config's packs, the repository from its root down to the working directory, the home
+    directory, ``skill_dirs``. A folder that is met twice is one root. One that is not there is none, and worth a
+    problem only where the config names it.
+    """
+    section, search = settings.toolcrib.skills, _Search(settings)
+    if section.core_pack:
+        search.add_core_pack(Path(__file__).resolve().parents[2])
+    for number, pack in enumerate(section.skill_packs):
+        if pack.enabled:
+            search.add_pack(pack, join(_SECTION, "skill_packs", number, "path"))
+    if "repo" in section.discover:
+        search.add_repository((AGENT_SKILLS,))
+    if "user" in section.discover:
+        search.add_user((AGENT_SKILLS,))
+    for number, text in enumerate(section.skill_dirs):
+        search.add_named(text, join(_SECTION, "skill_dirs", number))
+    return search.found()
+
+
+def repository_folders(place: Place) -> tuple[Path, ...]:
+    """Return the real folders from the repository's root down to the working directory (R164).
+
+    The root is ``place.skills_root``, else the nearest folder with a marker, else the working directory alone. The
+    home directory and what lies above it is no repository.
+    """
+    cwd, home = _real(place.cwd), None if place.home is None else _real(place.home)
+    if place.skills_root is not None:
+        top = _real(place.skills_root)
+        chain = _down_to(cwd, top) if cwd.is_relative_to(top) else (top,)
+    else:
+        own = [folder for folder in (cwd, *cwd.parents) if home is None or not home.is_relative_to(folder)]
+        marked = (folder for folder in own if any(map(os.path.lexists, (folder / marker for marker in MARKERS))))
+        chain = _down_to(cwd, next(marked, cwd))
+    return tuple(folder for folder in chain if folder != home)
+
+
+def _down_to(folder: Path, top: Path) -> tuple[Path, ...]:
+    between = [parent for parent in folder.parents if parent.is_relative_to(top)]
+    return (*reversed(between), folder)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+class _Search:
+    """Collects roots, each once, and gives them their labels."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.problems: list[Problem] = []
+        self._trusted: list[Root] = []
+        self._untrusted: list[Root] = []
+        self._section = settings.toolcrib.skills
+        self._context = settings.toolcrib.context
+        self._home = settings.place.home
+        self._repository = repository_folders(settings.place)
+
+    def found(self) -> Roots:
+        """Return what was collected. A repository's folder that the config names too is trusted."""
+        trusted = {root.key for root in self._trusted}
+        untrusted = (root for root in self._untrusted if root.key not in trusted)
+        return Roots(tuple(self._trusted), tuple(untrusted), tuple(self.problems))
+
+    def add_core_pack(self, package: Path) -> None:
+        """Add the pack that ships with toolcrib: inside the installed package, or beside ``server/`` in a checkout."""
+        places = [package / "packs" / CORE_PACK]
+        if package.parent.name == "server":
+            places.append(package.parents[1] / "packs" / CORE_PACK)
+        folder = next(filter(_is_folder, places), None)
+        if folder is None:
+            self.problems.append(Problem(join(_SECTION, "core_pack"), "the pack that ships with toolcrib is not there"))
+        else:
+            self._add_pack(SkillPackConfig(name=CORE_PACK, path=str(folder), scope_mode="global"), folder, is_core=True)
+
+    def add_pack(self, pack: SkillPackConfig, where: str) -> None:
+        """Add a pack of the config; its path is absolute, or else ``package:resource``."""
+        folder = Path(pack.path) if Path(pack.path).is_absolute() else _resource(pack.path)
+        if folder is not None and _is_folder(folder):
+            self._add_pack(pack, folder)
+        else:
+            self.problems.append(Problem(where, f"{pack.path} is not there", "name a folder, or package:folder"))
+
+    def add_repository(self, names: Iterable[str]) -> None:
+        """Add these folders of the repository, wherever it has them; to the untrusted ones if it is not trusted."""
+        into = self._trusted if self._section.trust_project else self._untrusted
+        for folder in (above / name for above in self._repository for name in names):
+            real, base = _real(folder), self._repository[0]
+            if not _is_folder(folder):
+                continue
+            if real.is_relative_to(base):
+                self._keep(replace(self._folder("repo", real), is_repo=True, base=base), into)
+            else:
+                self.problems.append(Problem(str(folder), "leads out of the repository, so its skills are left out"))
+
+    def add_user(self, names: Iterable[str]) -> None:
+        """Add these folders of the home directory."""
+        for folder in (self._home / name for name in names if self._home is not None):
+            if _is_folder(folder):
+                self._keep(self._folder("user", folder), self._trusted)
+
+    def add_named(self, text: str, where: str) -> None:
+        """Add a folder that the config names, or those of a preset."""
+        preset = text.removeprefix(PRESET)
+        if preset == text:
+            if _is_folder(Path(text)):
+                self._keep(self._folder(f"dir/{slug(Path(text).name)}", Path(text)), self._trusted)
+            else:
+                self.problems.append(Problem(where, f"{text} is not there, so no skills come from it"))
+        elif preset in PRESETS:
+            in_repository, in_home = PRESETS[preset]
+            self.add_repository(in_repository)
+            self.add_user(in_home)
+        else:
+            self.problems.append(Problem(where, "is not a preset that toolcrib knows", did_you_mean(preset, PRESETS)))
+
+    def _add_pack(self, pack: SkillPackConfig, folder: Path, *, is_core: bool = False) -> None:
+        real = _real(folder)
+        root = Root(
+            source=f"pack/{slug(pack.name)}",
+            key=f"pack:{pack.name}:{real}",
+            folder=real,
+            origin=SkillOrigin.PACK,
+            origin_ref=pack.name,
+            scope=self._scope(pack.scope_mode),
+            is_strict=self._section.validation == "strict",
+            pack=pack,
+            is_core=is_core,
+        )
+        self._keep(root, self._trusted)
+
+    def _folder(self, source: str, folder: Path) -> Root:
+        real = _real(folder)
+        return Root(
+            source=source,
+            key=str(real),
+            folder=real,
+            origin=SkillOrigin.DIR,
+            origin_ref="",
+            scope=self._scope(self._section.scope_mode),
+            is_strict=self._section.validation == "strict",
+        )
+
+    def _scope(self, mode: ScopeMode) -> SkillScope:
+        return SkillScope(mode, self._context.tenant_id, self._context.project_id)
+
+    def _keep(self, root: Root, into: list[Root]) -> None:
+        """Keep a root unless it is there already, under a label that no other has."""
+        if not _is_text(root.key):
+            self.problems.append(Problem(ascii(root.key), "is not a path in UTF-8, so its skills are left out"))
+        elif all(root.key != other.key for other in into):
+            sources = {other.source for other in (*self._trusted, *self._untrusted)}
+            labels = (root.source if number == 1 else f"{root.source}-{number}" for number in count(1))
+            source = next(label for label in labels if label not in sources)
+            into.append(replace(root, source=source, origin_ref=root.origin_ref or source))
+
+
+def _resource(text: str) -> Path | None:
+    """Return the folder that ``package:resource`` means. It is found without running any code of the package."""
+    package, _, resource = text.partition(":")
+    top, *inner = package.split(".")
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    places = spec.submodule_search_locations if spec is not None else None
+    return next(filter(_is_folder, (Path(place, *inner, resource.strip("/")) for place in places or ())), None)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,229 @@
+"""The files of a root that skills are read from, found within limits, each once.
+
+Knows folders, links and file names; never knows what a file says.
+"""
+
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from toolcrib.base.text import one_line
+from toolcrib.config.schema import LimitsSection
+from toolcrib.model import SkillProblem
+from toolcrib.skills.identity import SKILL_FILE, path_segments
+from toolcrib.skills.sources.files import UNSERVED
+from toolcrib.skills.sources.roots import Root
+
+PACK_FILES: dict[str, tuple[str, ...]] = {
+    "md": (".skill.md",),
+    "yaml": (".skill.yaml", ".skill.yml"),
+    "json": (".skill.json",),
+    "jsonl": (".skill.jsonl",),
+}
+"""How the names of a pack's files end, by format (R109)."""
+
+_SKILL_FILE = SKILL_FILE.lower()
+_ENTRIES_MAX = 100_000
+"""Entries of folders that are looked at below one root."""
+_TEXT_MAX = 128 * 1024 * 1024
+"""Bytes of one root's files together: they are in memory together when they are read for the first time."""
+_PROBLEMS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """One file that skills are read from: its path from the root, where it really lies, and its mark."""
+
+    path: str
+    location: str
+    mtime_ns: int
+    size: int
+
+    @property
+    def real(self) -> Path:
+        """Return where it really lies; a path takes long to make, and few are asked for."""
+        return Path(self.location)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The files of a root by path, in order, and what was left out."""
+
+    files: tuple[FoundFile, ...]
+    problems: tuple[SkillProblem, ...]
+
+
+def find_files(root: Root, limits: LimitsSection) -> Walk:
+    """Return the files below ``root`` that skills are read from (R161, R192).
+
+    Shallow ones come before deep ones and real ones before those behind links, so that a limit cuts off what matters
+    least. Hidden folders and ``node_modules`` are left out; a link counts once, at the real place it leads to.
+    """
+    walker = _Walker(root, limits)
+    walker.run()
+    return Walk(tuple(sorted(walker.files.values(), key=lambda file: file.path)), tuple(walker.problems))
+
+
+def is_skill_file(path: str) -> bool:
+    """Return whether ``path`` is a SKILL.md, in capitals or not."""
+    return path.rpartition("/")[2].lower() == _SKILL_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to look into: its path from the root with a slash at its end, its real path, and how deep it lies."""
+
+    prefix: str
+    real: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A link that may lead to a folder, or to a file that skills are read from."""
+
+    folder: _Folder
+    name: str
+
+
+class _LimitReachedError(Exception):
+    """Nothing more is looked at. Its arguments are the code and the message of a problem."""
+
+
+class _Walker:
+    """Goes through a root, level by level; links wait until everything real has been looked at."""
+
+    def __init__(self, root: Root, limits: LimitsSection) -> None:
+        self.files: dict[str, FoundFile] = {}
+        self.problems: list[SkillProblem] = []
+        self._limits = limits
+        self._base = root.base
+        self._endings = _endings(root)
+        self._folders = deque([_Folder("", str(root.folder), 0)])
+        self._links: deque[_Link] = deque()
+        self._visited: set[str] = set()
+        self._with_skill: set[str] = set()
+        self._too_deep: list[str] = []
+        self._entries = self._empty = self._text = 0
+
+    def run(self) -> None:
+        try:
+            while self._folders or self._links:
+                if self._folders:
+                    self._look_into(self._folders.popleft())
+                else:
+                    self._follow(self._links.popleft())
+        except _LimitReachedError as limit:
+            self._report("", "warning", *limit.args)
+        if self._too_deep:
+            depth, count = self._limits.skill_depth, len(self._too_deep)
+            message = f"{count} folders deeper than {depth} were not looked into; limits.skill_depth says how deep"
+            self._report(self._too_deep[0], "info", "too-deep", message)
+
+    def _look_into(self, folder: _Folder) -> None:
+        if folder.real in self._visited:
+            return
+        self._visited.add(folder.real)
+        try:
+            with os.scandir(folder.real) as found:
+                entries = list(islice(found, _ENTRIES_MAX - self._entries + 1))
+        except OSError as error:
+            self._report(folder.prefix, "warning", "folder-unreadable", f"cannot be looked into: {error.strerror}")
+            return
+        self._entries += len(entries)
+        if self._entries > _ENTRIES_MAX:
+            message = f"there are more than {_ENTRIES_MAX} files and folders; the rest was not looked at"
+            raise _LimitReachedError("too-many-files", message)
+        before = len(self.files)
+        for entry in sorted(entries, key=lambda entry: (entry.name != SKILL_FILE, entry.name)):
+            try:
+                self._take(folder, entry)
+            except OSError:  # gone meanwhile
+                continue
+        self._empty += len(self.files) == before
+        if self._empty > self._limits.skill_folders:
+            message = "there are more folders without a skill than limits.skill_folders; the rest was not looked into"
+            raise _LimitReachedError("too-many-folders", message)
+
+    def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
+        if entry.name.startswith(".") or entry.name in UNSERVED:
+            return
+        if entry.is_symlink():
+            self._links.append(_Link(folder, entry.name))
+        elif entry.is_dir(follow_symlinks=False):
+            self._enter(folder, entry.name, entry.path)
+        elif self._is_wanted(entry.name) and entry.is_file(follow_symlinks=False):
+            self._add(folder, entry.name, entry.path, entry.stat(follow_symlinks=False))
+
+    def _follow(self, link: _Link) -> None:
+        folder, name = link.folder, link.name
+        real = Path(os.path.realpath(Path(folder.real, name)))
+        try:
+            status = real.stat()
+        except OSError:
+            self._report(folder.prefix + name, "info", "link-broken", "is a link that leads nowhere")
+            return
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if not is_folder and not (
+            stat.S_ISREG(status.st_mode) and self._is_wanted(name) and self._is_wanted(real.name)
+        ):
+            return
+        if self._base is not None and not real.is_relative_to(self._base):
+            message = "is a link that leads out of the repository, so it is not followed"
+            self._report(folder.prefix + name, "warning", "link-outside", message)
+        elif is_folder:
+            self._enter(folder, name, str(real))
+        else:
+            self._add(folder, name, str(real), status)
+
+    def _is_wanted(self, name: str) -> bool:
+        return f"/{name}".lower().endswith(self._endings)
+
+    def _enter(self, folder: _Folder, name: str, real: str) -> None:
+        if not self._is_usable(folder, name):
+            return
+        if folder.depth < self._limits.skill_depth:
+            self._folders.append(_Folder(f"{folder.prefix}{name}/", real, folder.depth + 1))
+        elif real not in self._visited:
+            self._too_deep.append(folder.prefix + name)
+
+    def _add(self, folder: _Folder, name: str, real: str, status: os.stat_result) -> None:
+        path = folder.prefix + name
+        if real in self.files or not self._is_usable(folder, name):
+            return
+        if is_skill_file(name):
+            if folder.prefix in self._with_skill:
+                self._report(path, "warning", "skill-file-twice", "is left out: the folder has another SKILL.md")
+                return
+            self._with_skill.add(folder.prefix)
+        self._text += status.st_size if status.st_size <= self._limits.skill_text_max_bytes else 0
+        if len(self.files) == self._limits.skills_per_root or self._text > _TEXT_MAX:
+            message = "there are more skills than limits.skills_per_root, or too large ones; the rest is left out"
+            raise _LimitReachedError("too-many-skills", message)
+        self.files[real] = FoundFile(path, real, status.st_mtime_ns, status.st_size)
+
+    def _is_usable(self, folder: _Folder, name: str) -> bool:
+        """Return whether ``name`` can stand in a URI and in the index; report it where it cannot."""
+        if path_segments(name) is not None:
+            return True
+        message = "has a name that is no plain text, so it is left out: rename it"
+        self._report(folder.prefix + name, "warning", "name-unusable", message)
+        return False
+
+    def _report(self, path: str, level: Literal["warning", "info"], code: str, message: str) -> None:
+        if len(self.problems) < _PROBLEMS_MAX:
+            self.problems.append(SkillProblem(one_line(path.strip("/")) or ".", 0, level, code, message))
+
+
+def _endings(root: Root) -> tuple[str, ...]:
+    """Return how the paths of wanted files end, in small letters: a pack may hold Agent Skills too (R109)."""
+    agent_skills = (f"/{_SKILL_FILE}",)
+    if root.pack is None:
+        return agent_skills
+    if root.pack.format is not None:
+        return PACK_FILES[root.pack.format]
+    return sum(PACK_FILES.values(), agent_skills)

@@ -1,0 +1,345 @@
+"""The use cases of skills: search, get, list, what is relevant to a task, and the directory.
+
+Knows the order in which the catalog, the gate and rendering have their say; never knows JSON-RPC, SQL or YAML.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.base.paging import page_of
+from toolcrib.base.text import QUERY_MAX, one_line, truncate
+from toolcrib.config.settings import Settings
+from toolcrib.errors import BadRequest, ToolcribError
+from toolcrib.events import EventLog, elapsed_ms
+from toolcrib.model import Skill
+from toolcrib.search.semantic import Semantic
+from toolcrib.skills.catalog import RootLoad, SkillCatalog
+from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.naming import find, name_for, resolve
+from toolcrib.skills.requests import (
+    FoundSkill,
+    GetAnswer,
+    GetRequest,
+    ListAnswer,
+    ListRequest,
+    LoadError,
+    RelevantAnswer,
+    RelevantRequest,
+    SearchAnswer,
+)
+from toolcrib.skills.search import SkillQuery, SkillSearcher
+from toolcrib.skills.sent import remember
+from toolcrib.skills.text.cleaning import Cleaner
+from toolcrib.tools.gate import Gate, Session
+from toolcrib.tools.indexing import Indexer
+
+if TYPE_CHECKING:
+    from toolcrib.skills.giving import Giver
+    from toolcrib.skills.publishing import Publisher
+
+_Answer = TypeVar("_Answer")
+_TRIGGER_MAX = 160
+ERRORS_MAX = 20
+"""Files that could not be loaded, named in one answer."""
+_WHOLE_TOKENS = 6000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryParts:
+    """What the use cases work with; put together by the composition root. ``deadline`` is on anyio's clock."""
+
+    settings: Settings
+    catalog: SkillCatalog
+    searcher: SkillSearcher
+    gate: Gate
+    indexer: Indexer
+    events: EventLog
+    deadline: float
+    semantic: Semantic | None = None
+
+
+class Library:
+    """The use cases over one set of parts. Work that may block is done in worker threads."""
+
+    def __init__(self, parts: LibraryParts) -> None:
+        self.parts = parts
+        self._section = parts.settings.toolcrib.skills
+        self._catalog, self._events = parts.catalog, parts.events
+        self.loads: list[RootLoad] = []
+        self._is_loaded = anyio.Event()
+        self._stopped = threading.Event()
+
+    @cached_property
+    def publisher(self) -> "Publisher":
+        """What publishes skills as resources; like the giver, no start has to wait until its modules are loaded."""
+        from toolcrib.skills.publishing import Publisher  # noqa: PLC0415
+
+        return Publisher(self.parts.settings, self.parts.catalog)
+
+    @cached_property
+    def _giver(self) -> "Giver":
+        from toolcrib.skills.giving import Giver  # noqa: PLC0415
+
+        return Giver(self.parts.settings, self.parts.catalog)
+
+    # -- loading ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Scan every root and bring the index in step. Whatever goes wrong, what was indexed before is served."""
+        try:
+            await self._scan()
+            lacking = await anyio.to_thread.run_sync(self._catalog.lacking)
+            for problem in (*self._catalog.problems, *lacking):
+                _log.warning("%s", problem)
+        except ToolcribError as error:
+            _log.warning("skills could not be scanned: %s %s", error, error.detail)
+
+    async def _scan(self) -> None:
+        try:
+            self.loads = await anyio.to_thread.run_sync(self._catalog.refresh, self._stopped)
+        finally:
+            self._is_loaded.set()
+        for load in self.loads:
+            if load.root.is_pack:
+                self._events.emit(
+                    "skill_pack_loaded",
+                    pack_name=load.root.origin_ref,
+                    skill_count=load.skill_count,
+                    updated_count=load.changes.added + load.changes.updated,
+                )
+
+    def stop(self) -> None:
+        """Have a scan that is under way end soon."""
+        self._stopped.set()
+
+    async def worked_out(self, work: Callable[[], _Answer]) -> _Answer:
+        """Return what ``work`` does in a worker thread, once the first scan is over or has taken too long."""
+        with anyio.move_on_after(self.parts.deadline - anyio.current_time()):
+            await self._is_loaded.wait()
+        return await anyio.to_thread.run_sync(work)
+
+    def view(self, session: Session) -> tuple[Shelf, Cleaner]:
+        """Return the skills that the session's caller may see, and what makes their texts fit for that caller.
+
+        The one decision behind every answer here. May block.
+        """
+        mentions = self.parts.gate.mentions(session, self.parts.indexer.current())
+        return self._catalog.shelf(session.caller), Cleaner(mentions, redact=self._section.redact_pii)
+
+    # -- search ----------------------------------------------------------------------------------
+
+    async def search(self, session: Session, query: SkillQuery) -> SearchAnswer:
+        """Find skills that the session's caller may see.
+
+        Raises:
+            BadRequest: a blank query, or a pattern that cannot be used.
+
+        """
+        if not query.query.strip():
+            raise BadRequest("'query' is blank. Say in a few words what you want to do, e.g. 'fill a pdf form'.")
+        began = time.perf_counter()
+        answer = await self.worked_out(partial(self._search, session, query))
+        self._events.emit(
+            "skill_search_query",
+            session=session.label,
+            duration_ms=elapsed_ms(began),
+            query=self._for_events(session, answer.query),
+            requested_search_type=query.search_type.value,
+            effective_search_type=answer.effective.value,
+            results_count=len(answer.hits),
+        )
+        return answer
+
+    def _search(self, session: Session, query: SkillQuery) -> SearchAnswer:
+        shelf, cleaner = self.view(session)
+        named = find(shelf, query.query) if "://" in query.query else ()
+        found = self.parts.searcher.search(replace(query, query=named[0].id) if named else query, shelf)
+        return SearchAnswer(
+            hits=tuple(
+                replace(self.shown(cleaner, shelf, hit.skill), score=hit.score, reason=hit.reason) for hit in found.hits
+            ),
+            query=query.query[:QUERY_MAX],
+            effective=found.effective,
+            count=found.count,
+            truncated=found.truncated,
+            confidence=found.confidence,
+            note=found.note,
+            evidence=found.strength,
+        )
+
+    # -- get -------------------------------------------------------------------------------------
+
+    async def get(self, session: Session, request: GetRequest) -> GetAnswer:
+        """Return skills by name, rendered within the budget; what cannot be found or told apart is named (R135).
+
+        Raises:
+            BadRequest: ``file`` with several skills, or one that cannot be shown as text.
+            UnknownSkill: ``file`` is no file of the skill.
+
+        """
+        began = time.perf_counter()
+        answer = await self.worked_out(partial(self._get, session, request))
+        remember(session, answer, request)
+        self._events.emit(
+            "skill_get",
+            session=session.label,
+            duration_ms=elapsed_ms(began),
+            names=[given.text.name for given in answer.skills],
+            returned_count=len(answer.skills),
+            max_tokens=request.max_tokens,
+            final_tokens_est=self._giver.estimate(answer.formatted),
+        )
+        return answer
+
+    def _get(self, session: Session, request: GetRequest) -> GetAnswer:
+        shelf, cleaner = self.view(session)
+        wanted = resolve(shelf, request.names, cleaner.text)
+        if self._catalog.freshen(wanted.skills):
+            shelf, cleaner = self.view(session)
+            wanted = resolve(shelf, request.names, cleaner.text)
+        if not wanted.skills:
+            return self._giver.missing(wanted, request.max_tokens)
+        if request.file is None:
+            answer = self._giver.give(wanted, request, cleaner, session)
+        elif len(request.names) > 1:
+            raise BadRequest("'file' takes exactly one name in 'names'.")
+        else:
+            content = self.publisher.text_of_file(wanted.skills[0], request.file, cleaner)
+            answer = self._giver.give_file(wanted, request.file, content, cleaner, session)
+        self._catalog.record_use(wanted.skills)
+        return answer
+
+    # -- list ------------------------------------------------------------------------------------
+
+    async def list_skills(self, session: Session, request: ListRequest) -> ListAnswer:
+        """Return one page of all skills that the session's caller may see, by name (R137).
+
+        Raises:
+            BadRequest: the cursor is none of ours.
+
+        """
+        began = time.perf_counter()
+        answer = await self.worked_out(partial(self._list, session, request))
+        source = request.source and self._for_events(session, request.source)
+        filters = {"task_type": request.task_type, "origin": request.origin, "scope": request.scope, "source": source}
+        self._events.emit(
+            "skill_list",
+            session=session.label,
+            duration_ms=elapsed_ms(began),
+            filters={name: value for name, value in filters.items() if value},
+            returned_count=len(answer.skills),
+        )
+        return answer
+
+    def _list(self, session: Session, request: ListRequest) -> ListAnswer:
+        shelf, cleaner = self.view(session)
+        wanted = sorted((skill for skill in shelf.skills if _passes(skill, request)), key=_by_name)
+        page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
+        errors = self.errors(session, cleaner)
+        return ListAnswer(
+            skills=tuple(self.shown(cleaner, shelf, skill) for skill in page),
+            total=len(wanted),
+            next_cursor=next_cursor,
+            errors_count=len(errors),
+            errors=tuple(errors[:ERRORS_MAX]),
+        )
+
+    # -- before a task ---------------------------------------------------------------------------
+
+    async def relevant(self, session: Session, request: RelevantRequest) -> RelevantAnswer:
+        """Return the skills that fit a task, within the budget, for a host to put before it (R141)."""
+        began = time.perf_counter()
+        answer, raw_tokens = await self.worked_out(partial(self._relevant, session, request))
+        self._events.emit(
+            "skills_retrieved",
+            session=session.label,
+            duration_ms=elapsed_ms(began),
+            skill_count=len(answer.names),
+            top_k_used=request.top_k or self._section.top_k,
+            raw_tokens_est=raw_tokens,
+            final_tokens_est=self._giver.estimate(answer.formatted),
+            was_summarized=False,
+        )
+        return answer
+
+    def _relevant(self, session: Session, request: RelevantRequest) -> tuple[RelevantAnswer, int]:
+        top_k = request.top_k or self._section.top_k
+        query = SkillQuery(request.task, limit=top_k, tag=request.frame or None)
+        shelf, cleaner = self.view(session)
+        found = self.parts.searcher.search(query, shelf)
+        skills = [hit.skill for hit in found.hits]
+        text, raw_tokens = self._giver.render(skills, cleaner, request.max_tokens or self._section.max_tokens, session)
+        return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
+
+    async def whole(self, session: Session, name: str) -> str:
+        """Return one skill as a person asked for it: as much of it as the largest budget holds.
+
+        Raises:
+            BadRequest: no visible skill has this name, or several have.
+
+        """
+        answer = await self.get(session, GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True))
+        if not answer.skills:
+            raise BadRequest(answer.formatted)
+        return answer.formatted
+
+    # -- for the person at the terminal ----------------------------------------------------------
+
+    async def switch(self, session: Session, name: str, *, enabled: bool) -> Skill:
+        """Enable or disable the one skill of this name, for good, and return it.
+
+        Raises:
+            BadRequest: there is none in the caller's scope, or several.
+
+        """
+
+        def switch() -> Skill:
+            shelf = self._catalog.everything(session.caller)
+            found = find(shelf, name)
+            if not found:
+                raise BadRequest(f"Not found: {name}. `toolcrib skills list --hidden` shows all skills.")
+            if len(found) > 1:
+                raise BadRequest(f"Several skills are called {name}: {', '.join(map(shelf.spelling, found))}")
+            self._catalog.switch(found[0], enabled=enabled)
+            return found[0]
+
+        return await self.worked_out(switch)
+
+    def errors(self, session: Session, cleaner: Cleaner) -> list[LoadError]:
+        """Return every file that could not be loaded, of roots in the caller's scope."""
+        return [
+            LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message))
+            for source, problem in self._catalog.reports(session.caller)
+            if problem.level == "error"
+        ]
+
+    def shown(self, cleaner: Cleaner, shelf: Shelf, skill: Skill) -> FoundSkill:
+        """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""
+        trigger = truncate(one_line(cleaner.text(skill.trigger)), _TRIGGER_MAX)
+        return FoundSkill(skill, name_for(shelf, skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
+
+    def _for_events(self, session: Session, query: str) -> str:
+        return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())
+
+
+def _passes(skill: Skill, request: ListRequest) -> bool:
+    return (
+        request.task_type in (None, skill.task_type)
+        and request.origin in (None, skill.origin)
+        and request.scope in (None, skill.scope_mode)
+        and request.source in (None, skill.source)
+    )
+
+
+def _by_name(skill: Skill) -> tuple[str, str]:
+    return skill.name, skill.id

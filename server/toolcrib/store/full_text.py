@@ -1,0 +1,105 @@
+"""A full-text table beside a table of rows: how it is made, kept in step by triggers, and tidied.
+
+Knows the SQL of FTS5; never knows what the rows are about or how a match is ranked.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+from toolcrib.store.store import Store
+
+_MERGED_PAGES = 64
+
+
+@dataclass(frozen=True)
+class FullText:
+    """The table ``TABLE_fts`` over the words of ``table``, whose integer primary key is ``key``.
+
+    ``columns`` are its own columns, each with the column of ``table`` that has its words. ``content`` is where FTS5
+    reads them back: the table itself, or a view that gives them their names, made by ``view``. ``meta`` is a table
+    of keys and values, in which stands what was made last.
+    """
+
+    table: str
+    key: str
+    columns: Mapping[str, str]
+    meta: str
+    content: str
+    view: str = ""
+
+    def keep_in_step(self, store: Store) -> None:
+        """Make the full-text table anew, unless it and its triggers are there exactly if they should be (R37, R38).
+
+        Raises:
+            StoreError: anything SQLite complains about.
+
+        """
+        with store.read() as connection:
+            row = connection.execute(f"SELECT value FROM {self.meta} WHERE key = 'full_text'").fetchone()  # noqa: S608 - own name
+        if (row[0] if row else None) != (self._digest if store.fts else None):
+            with store.write() as connection:
+                self._remake(connection, fts=store.fts)
+
+    def merge(self, connection: sqlite3.Connection) -> None:
+        """Join small parts of the full-text table, which a write leaves behind and a search pays for.
+
+        Takes a few milliseconds, and does nothing in the transaction that made the parts.
+        """
+        statement = f"INSERT INTO {self.table}_fts({self.table}_fts, rank) VALUES ('merge', ?)"  # noqa: S608 - own name
+        connection.execute(statement, (_MERGED_PAGES,))
+
+    def _remake(self, connection: sqlite3.Connection, *, fts: bool) -> None:
+        """Make the full-text table and its triggers anew from the rows; without FTS5 only take the triggers away.
+
+        A SQLite without FTS5 cannot even drop the table, but it can write the rows once the triggers are gone.
+        """
+        for name in self._triggers:
+            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+        connection.execute(f"DELETE FROM {self.meta} WHERE key = 'full_text'")  # noqa: S608 - own name
+        if not fts:
+            return
+        connection.execute(f"DROP TABLE IF EXISTS {self.table}_fts")
+        if self.view:
+            connection.execute(f"DROP VIEW IF EXISTS {self.content}")
+        for statement in self._statements:
+            connection.execute(statement)
+        insert = f"INSERT INTO {self.meta}(key, value) VALUES ('full_text', ?)"  # noqa: S608 - own name
+        connection.execute(insert, (self._digest,))
+
+    @cached_property
+    def _triggers(self) -> dict[str, str]:
+        table, names = self.table, ", ".join(self.columns)
+        old, new = (", ".join(f"{row}.{column}" for column in self.columns.values()) for row in ("old", "new"))
+        add_new = f"INSERT INTO {table}_fts(rowid, {names}) VALUES (new.{self.key}, {new});"  # noqa: S608 - own names
+        drop_old = (
+            f"INSERT INTO {table}_fts({table}_fts, rowid, {names}) "  # noqa: S608 - own names
+            f"VALUES ('delete', old.{self.key}, {old});"
+        )
+        changed = f"WHEN ({old}) IS NOT ({new})"
+        return {
+            f"{table}_after_insert": f"AFTER INSERT ON {table} BEGIN {add_new} END",
+            f"{table}_after_update": f"AFTER UPDATE ON {table} {changed} BEGIN {drop_old} {add_new} END",
+            f"{table}_after_delete": f"AFTER DELETE ON {table} BEGIN {drop_old} END",
+        }
+
+    @cached_property
+    def _statements(self) -> tuple[str, ...]:
+        table = self.table
+        create = (
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}_fts USING fts5({', '.join(self.columns)}, "
+            f"content = '{self.content}', content_rowid = '{self.key}', tokenize = 'porter unicode61', detail = full)"
+        )
+        return (
+            *filter(None, [self.view]),
+            create,
+            *(f"CREATE TRIGGER IF NOT EXISTS {name} {body}" for name, body in self._triggers.items()),
+            f"INSERT INTO {table}_fts({table}_fts, rank) VALUES ('usermerge', 2)",  # noqa: S608 - own name
+            f"INSERT INTO {table}_fts({table}_fts) VALUES ('rebuild')",  # noqa: S608 - own name
+        )
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256("\n".join(self._statements).encode()).hexdigest()

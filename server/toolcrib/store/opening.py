@@ -1,0 +1,272 @@
+"""How a database file is opened: checked, moved aside where it is damaged or foreign, migrated forward.
+
+Knows files, versions and SQLite's settings; never knows what a connection is used for afterwards.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from toolcrib.store.soundness import last_check, note_check
+
+Migration = Callable[[sqlite3.Connection], None]
+"""One step forward of a schema, run inside a transaction: it must not commit or use ``executescript``."""
+
+_BUSY_TIMEOUT_S = 5.0
+_WAL_ATTEMPTS = 100
+_OPEN_ATTEMPTS = 3
+_FTS_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a file of ours is: its mark, and the steps that lead from an empty file to today's tables.
+
+    The number of migrations is the version of the schema (``PRAGMA user_version``, R231). ``application_id``
+    is a positive 32-bit number.
+    """
+
+    application_id: int
+    migrations: tuple[Migration, ...]
+
+    @property
+    def version(self) -> int:
+        """Return the version that this code writes."""
+        return len(self.migrations)
+
+
+def private_directory(path: Path) -> None:
+    """Make ``path`` with mode 0700 and a ``.gitignore`` that covers it (R35); one that exists stays as it is.
+
+    Raises:
+        OSError: it cannot be made.
+
+    """
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+        (path / ".gitignore").write_text("*\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection for writing, the file behind it (None: memory), and why that is not the file asked for.
+
+    ``checked_at`` is when the file was last found whole, in seconds since the epoch.
+    """
+
+    connection: sqlite3.Connection
+    path: Path | None
+    reason: str | None
+    checked_at: float
+
+
+class _UnusableFileError(Exception):
+    """The file is damaged or not ours."""
+
+
+class _NewerFileError(Exception):
+    """The file was written by a newer version of this program."""
+
+
+def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
+    """Open ``path``, or what can be used in its place."""
+    reason = None
+    try:
+        private_directory(path.parent)
+        for _ in range(_OPEN_ATTEMPTS):
+            identity = _create(path)
+            checked_at = last_check(path, now)
+            try:
+                connection = _connect(path, schema, fts=fts, check=checked_at is None)
+                if checked_at is None:
+                    note_check(path, now)
+                return Opened(connection, path, reason, now if checked_at is None else checked_at)
+            except _NewerFileError as fault:
+                path = path.with_name(f"{path.stem}.v{schema.version}{path.suffix}")
+                reason = f"{fault}; {path.name} is used instead"
+            except _UnusableFileError as fault:
+                aside = _set_aside(path, identity, now)
+                reason = f"{fault}; moved to {aside.name}"
+    except (OSError, sqlite3.Error) as error:
+        reason = f"{path.name} cannot be used: {error}"
+    return Opened(_connect_memory(schema), None, f"{reason}; the index is kept in memory for now", now)
+
+
+def _create(path: Path) -> tuple[int, int] | None:
+    """Make the file where there is none, readable by its owner only, and return its identity."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    path.chmod(0o600)
+    return identity_of(path)
+
+
+def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.Connection:
+    """Open the file for writing, checked and migrated; without ``check`` only what it says it is counts."""
+    with ExitStack() as stack:
+        connection = _plain_connection(str(path))
+        stack.callback(connection.close)
+        try:
+            if _inspect(connection, schema) and check:
+                _check(connection, fts=fts)
+        except UnicodeDecodeError:  # in SQLite's message, which quotes the file
+            raise _UnusableFileError("the file was damaged: its schema is no text") from None
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            raise _UnusableFileError(f"the file was damaged: {error}") from None
+        _use_wal(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        # Older SQLite does not count FTS5 as harmless in triggers. No function or extension that a schema
+        # could misuse is ever loaded into this connection.
+        connection.execute("PRAGMA trusted_schema = ON")
+        _migrate(connection, schema)
+        stack.pop_all()
+    return connection
+
+
+def _connect_memory(schema: Schema) -> sqlite3.Connection:
+    connection = _plain_connection(":memory:")
+    connection.execute("PRAGMA trusted_schema = ON")
+    _migrate(connection, schema)
+    return connection
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open a connection that cannot write; the file must be open for writing already."""
+    return _plain_connection(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        target, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri
+    )
+    # We write valid UTF-8 only: what is none was damaged, and is found out by what it then says.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def _inspect(connection: sqlite3.Connection, schema: Schema) -> bool:
+    """Refuse a file that is not ours or too new, and return whether it is more than an empty file."""
+    connection.execute("BEGIN")  # one state: another process may be making the tables at this moment
+    application_id, version, tables = (
+        int(connection.execute(query).fetchone()[0])
+        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    )
+    connection.execute("COMMIT")
+    if application_id != schema.application_id:
+        if application_id or tables:
+            raise _UnusableFileError("the file was not one of toolcrib's")
+        return False
+    if version > schema.version:
+        raise _NewerFileError(f"the file has version {version}, this toolcrib writes {schema.version}")
+    return True
+
+
+def _check(connection: sqlite3.Connection, *, fts: bool) -> None:
+    """Refuse a damaged file. Takes about a millisecond for each of its megabytes."""
+    finding = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    if finding != "ok":
+        raise _UnusableFileError(f"the file was damaged: {finding}")
+    for table in fts_tables(connection) if fts else ():
+        check_fts(connection, table, against_content=False)
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to write-ahead logging, which SQLite refuses at once while another process is just doing it."""
+    attempts = _WAL_ATTEMPTS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            attempts -= 1
+            if _primary_code(error) != sqlite3.SQLITE_BUSY or not attempts:
+                raise
+            time.sleep(_BUSY_TIMEOUT_S / _WAL_ATTEMPTS)
+        else:
+            return
+
+
+def _migrate(connection: sqlite3.Connection, schema: Schema) -> None:
+    if _user_version(connection) == schema.version:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for migration in schema.migrations[_user_version(connection) :]:  # read again: others migrate too
+            migration(connection)
+        connection.execute(f"PRAGMA application_id = {schema.application_id:d}")
+        connection.execute(f"PRAGMA user_version = {schema.version:d}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _user_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _set_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path:
+    """Rename the file and its companions, unless another process has replaced it already.
+
+    The file itself goes last: once it is gone, another process makes a new one, with companions of its own.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    for suffix in ("-wal", "-shm", "-checked", ""):
+        if identity_of(path) == identity:
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells this file from one that takes its place."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def has_fts5() -> bool:
+    """Return whether this SQLite has full-text search, by trying (R32)."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE temp.fts5_probe USING fts5(x)")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def fts_tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of the file's full-text tables."""
+    return [str(row[0]) for row in connection.execute(_FTS_TABLES)]
+
+
+def check_fts(connection: sqlite3.Connection, table: str, *, against_content: bool) -> None:
+    """Raise sqlite3.DatabaseError where a full-text table is damaged or, if asked, not in step with its content."""
+    command = f'INSERT INTO "{table}"("{table}", rank) VALUES (\'integrity-check\', ?)'  # noqa: S608 - own names
+    connection.execute(command, (int(against_content),))
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether SQLite says with this error that the file is damaged."""
+    return isinstance(error, sqlite3.Error) and _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """Return the SQLite result code; Python's own complaints (a closed connection) have none: -1."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return -1 if code is None else code & 0xFF

@@ -1,0 +1,1 @@
+"""Tools of downstream servers: indexed, found, listed and called."""

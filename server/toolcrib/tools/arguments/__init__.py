@@ -1,0 +1,1 @@
+"""Arguments against schemas, in bounded time."""

@@ -1,0 +1,48 @@
+"""A call's arguments against the tool's input schema: read once, checked without holding up anybody.
+
+Knows schemas by tool and how long a check may take where; never knows who calls, or whether the call goes ahead.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+import anyio.to_thread
+
+from toolcrib.base.json_values import compact
+from toolcrib.model import JsonObject, Tool
+from toolcrib.tools.arguments.schema_check import Misfit, SchemaChecker
+from toolcrib.tools.index.tool_index import ToolIndex
+
+_INLINE_CHECK_MS = 3.0
+_SCHEMAS_KEPT = 128
+
+
+class ArgumentChecks:
+    """Input schemas and checks against them. ``deadline_ms`` bounds one check."""
+
+    def __init__(self, index: ToolIndex, checker: SchemaChecker, deadline_ms: float) -> None:
+        self._index, self._checker, self._deadline_ms = index, checker, deadline_ms
+        self._schemas = lru_cache(_SCHEMAS_KEPT)(self._read_schema)
+
+    def schema(self, tool: Tool) -> JsonObject:
+        """Return the input schema of a tool as it is indexed."""
+        return self._schemas(tool.row, tool.fingerprint)
+
+    async def check(self, tool: Tool, arguments: JsonObject) -> list[Misfit] | None:
+        """Return what does not fit; None if that cannot be told in time.
+
+        First a few milliseconds here, then, if they were not enough, the whole deadline in a worker thread.
+        """
+        check = partial(self._checker.check, tool.fingerprint, self.schema(tool), arguments)
+        quick = check(budget_ms=_INLINE_CHECK_MS)
+        return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
+
+    def misfit_text(self, tool: Tool, misfits: Sequence[Misfit]) -> str:
+        """Return what a model needs to get it right next time: each problem by path, and the schema."""
+        problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
+        schema = compact(self.schema(tool))
+        return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\nInput schema: {schema}"
+
+    def _read_schema(self, row: int, _fingerprint: str) -> JsonObject:
+        definition = self._index.definitions([row]).get(row)
+        return {"type": "object"} if definition is None else definition["inputSchema"]

@@ -1,0 +1,246 @@
+"""Whether arguments fit a tool's input schema, told within a deadline; and forgiving readings of arguments.
+
+Knows how to say a misfit to a model; never knows the tool, and never shows a value that was sent.
+"""
+
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+from toolcrib.base.json_values import as_list, as_object, json_type, levels
+from toolcrib.base.text import one_line, truncate
+from toolcrib.model import JsonObject
+from toolcrib.tools.arguments.bounded_validator import BoundedValidators, Validator
+from toolcrib.tools.definitions.parameters import parameters
+
+MISFITS_MAX = 10
+"""Problems told at a time."""
+
+VALUES_MAX = 10_000
+"""Values in a schema, or in arguments, that are checked at all; the largest real schema has 2,900."""
+
+DEPTH_MAX = 64
+"""Levels of nesting that are checked at all."""
+
+ARGUMENTS_TEXT_MAX = 1024 * 1024
+"""Characters of arguments given as a JSON string."""
+
+_CACHED_MAX = 128
+_SHOWN_MAX = 80
+_MESSAGE_MAX = 240
+_ALTERNATIVES_SHOWN = 3
+_VALUES_SHOWN = 12
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_$-]{1,80}\Z")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_MESSAGES = {
+    "required": "is required",
+    "const": "must be {}",
+    "minimum": "must be at least {}",
+    "maximum": "must be at most {}",
+    "exclusiveMinimum": "must be more than {}",
+    "exclusiveMaximum": "must be less than {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "must have at least {} characters",
+    "maxLength": "must have at most {} characters",
+    "pattern": "must match the pattern {}",
+    "minItems": "must have at least {} items",
+    "maxItems": "must have at most {} items",
+    "uniqueItems": "must not have the same item twice",
+    "minProperties": "must have at least {} properties",
+    "maxProperties": "must have at most {} properties",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """One thing wrong with arguments: where (``arguments.items[0].name``) and what, in plain words."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line for a model."""
+        return f"{self.path} {self.message}"
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class SchemaChecker:
+    """Checks arguments against schemas, each check within ``deadline_ms`` of ``clock`` (in seconds).
+
+    Keeps the validators of the last 128 schemas. May be used from several threads at once.
+    """
+
+    def __init__(self, deadline_ms: float, clock: Callable[[], float]) -> None:
+        self._deadline_ms = deadline_ms
+        self._clock = clock
+        self._running = threading.local()
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[str, Validator | None] = OrderedDict()
+        self._library: BoundedValidators | None = None
+
+    def check(
+        self, key: str, schema: JsonObject, arguments: JsonObject, budget_ms: float | None = None
+    ) -> list[Misfit] | None:
+        """Return what does not fit, at most ten; empty if all fits; None if it could not be checked in time, or at all.
+
+        ``key`` names this very schema: a fingerprint. ``budget_ms`` below the deadline is for a caller on the event
+        loop; loading the library is left to a call with the whole deadline.
+        """
+        budget_ms = self._deadline_ms if budget_ms is None else min(budget_ms, self._deadline_ms)
+        if self._library is None:
+            if budget_ms < self._deadline_ms:
+                return None
+            self._library = BoundedValidators(self._tick)
+        self._running.until = self._clock() + budget_ms / 1000
+        try:
+            _containers(arguments)
+            validator = self._validator(key, schema, self._library)
+            errors = validator.iter_errors(arguments) if validator else None
+            return None if errors is None else [_misfit(error) for error in islice(errors, MISFITS_MAX)]
+        except (_OutOfTime, _TooLarge, *self._library.unusable):
+            return None
+
+    def _tick(self) -> None:
+        if self._clock() > self._running.until:
+            raise _OutOfTime
+
+    def _validator(self, key: str, schema: JsonObject, library: BoundedValidators) -> Validator | None:
+        """Return the validator of ``schema``, made once; None if it cannot be checked."""
+        with self._lock:
+            if key in self._cached:
+                self._cached.move_to_end(key)
+                return self._cached[key]
+        try:
+            validator = _compiled(schema, library)
+        except (_TooLarge, *library.unusable):
+            validator = None
+        with self._lock:
+            self._cached[key] = validator
+            if len(self._cached) > _CACHED_MAX:
+                self._cached.popitem(last=False)
+        return validator
+
+
+def unwrap_arguments(value: Any, schema: JsonObject) -> JsonObject | None:
+    """Return the arguments that ``value`` means: an object, one as a JSON string, one wrapped once more; None if none.
+
+    ``{"arguments": {...}}`` is unwrapped where ``schema`` has no parameter ``arguments``. Absent ones are ``{}``.
+    """
+    outer = _object(value)
+    if outer is None or list(outer) != ["arguments"]:
+        return outer
+    if any(parameter.name == "arguments" for parameter in parameters(schema, schema)):
+        return outer
+    inner = _object(outer["arguments"])
+    return outer if inner is None else inner
+
+
+def _object(value: Any) -> JsonObject | None:
+    if value is None:
+        return {}
+    if isinstance(value, str) and len(value) <= ARGUMENTS_TEXT_MAX:
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
+
+
+def _containers(value: JsonObject) -> list[Any]:
+    """Return all objects and arrays in ``value``, itself first."""
+    found: list[Any] = []
+    values = 0
+    for depth, level in enumerate(levels(value), 1):
+        values += sum(map(len, level))
+        if values > VALUES_MAX or depth > DEPTH_MAX:
+            raise _TooLarge
+        found += level
+    return found
+
+
+def _compiled(schema: JsonObject, library: BoundedValidators) -> Validator | None:
+    """Return a validator, unless the schema changes dialect inside or refers to another document."""
+    objects = [as_object(each) for each in _containers(schema)]
+    if any(isinstance(each.get("$schema"), str) for each in objects[1:]):
+        return None
+    references = (each[keyword] for each in objects for keyword in _REFERENCES if keyword in each)
+    if any(isinstance(reference, str) and not reference.startswith("#") for reference in references):
+        return None
+    has_pattern_properties = any("patternProperties" in each for each in objects)
+    return library.validator(schema, has_pattern_properties=has_pattern_properties)
+
+
+def _misfit(error: Any) -> Misfit:
+    return Misfit(_path("arguments", error.absolute_path), truncate(_message(error), _MESSAGE_MAX))
+
+
+def _path(start: str, steps: Iterable[str | int]) -> str:
+    path = start
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        else:
+            path += f".{step}" if _PLAIN_NAME.match(step) else f"[{_shown(step)}]"
+    return path
+
+
+def _message(error: Any) -> str:
+    keyword, value = error.validator, error.validator_value
+    if keyword is None:
+        return "holds something that is not allowed"
+    if keyword == "type":
+        return f"must be {' or '.join(as_list(value) or [value])}, not {json_type(error.instance)}"
+    if keyword == "enum":
+        return f"must be one of {_listed(map(_shown, value))}"
+    if keyword in {"anyOf", "oneOf"}:
+        return _alternatives_message(error)
+    if keyword == "additionalProperties":
+        known = _listed(as_object(error.schema.get("properties")))
+        return f"is not known here; known are {known}" if known else "is not known here"
+    return _MESSAGES.get(keyword, f"does not satisfy {keyword}").format(_shown(value))
+
+
+def _alternatives_message(error: Any) -> str:
+    """Return what the first alternatives lack; where none lacks anything, several fit and only one may."""
+    if not error.context:
+        return "fits more than one of its alternatives, and may fit only one"
+    first: dict[Any, Any] = {}
+    for each in error.context:
+        first.setdefault(next(iter(each.relative_schema_path), None), each)
+    lacks = dict.fromkeys(_lack(each) for each in islice(first.values(), _ALTERNATIVES_SHOWN))
+    return f"fits none of its alternatives: {'; '.join(lacks)}"
+
+
+def _lack(error: Any) -> str:
+    if error.context:
+        return "fits none of more alternatives"
+    return f"{_path('', error.relative_path)} {_message(error)}".lstrip(". ")
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return the first of ``names``, each cut and on one line."""
+    shown = [truncate(one_line(name), _SHOWN_MAX) for name in islice(names, _VALUES_SHOWN + 1)]
+    return ", ".join([*shown[:_VALUES_SHOWN], *("…" for _ in shown[_VALUES_SHOWN:])])
+
+
+def _shown(value: Any) -> str:
+    """Return a value of the schema's as JSON, cut; only its type if it is an object or an array."""
+    if isinstance(value, (dict, list)):
+        return f"the {json_type(value)} that the schema gives"
+    if isinstance(value, str):
+        return json.dumps(truncate(one_line(value[:_MESSAGE_MAX]), _SHOWN_MAX), ensure_ascii=False)
+    return json.dumps(value)

@@ -1,0 +1,1 @@
+"""From a downstream's raw tool to a record of the index."""

@@ -1,0 +1,274 @@
+"""One downstream's raw ``tools/list`` made into records for the index, each tool on its own (law 6).
+
+Knows what the config and the policy make of a tool; never knows a connection, a database or a caller.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from toolcrib.access.policy import Policy, policy_of
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.names import public_name, qualified_spellings
+from toolcrib.base.text import glob_matcher, one_line, sanitize, search_text, split_summary, truncate
+from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
+from toolcrib.tools.definitions.examples import collect
+from toolcrib.tools.definitions.listable import DefinitionError, listable, tool_name
+from toolcrib.tools.definitions.parameters import parameters, resolve
+from toolcrib.tools.definitions.signature import signature
+from toolcrib.tools.index.rows import ROW_FORMAT
+
+TEXT_MAX = 4000
+"""Characters of each search text of a tool."""
+
+TAGS_MAX = 20
+"""Tags of a tool."""
+
+TAG_MAX = 64
+"""Characters of a tag."""
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+_HASHED_AT_ONCE = 2047
+_SHOWN_NAME_MAX = 80
+_TEXTS_CACHED = 4096
+_PARAMETERS_MAX = 500
+_PARAMETER_DEPTH = 2
+_VALUES_MAX = 30
+_COMMON_SHARE = 0.4
+_COMMON_TOOLS_MIN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """The parts of the config that shape every server's tools."""
+
+    policy: Policy
+    limits: LimitsSection
+    tool_search: ToolSearchSection
+    tool_examples: ToolExamplesSection
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Shaping":
+        """Take what is needed from all settings."""
+        section = settings.toolcrib
+        return cls(policy_of(settings.toolcrib.policy), section.limits, section.tool_search, section.tool_examples)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A tool that the policy permits, as it was listed."""
+
+    name: str
+    public_name: str
+    raw: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A tool that can be offered. ``parameters`` are names and descriptions, nested ones too."""
+
+    name: str
+    public_name: str
+    definition: JsonObject
+    parameters: tuple[tuple[str, str], ...]
+
+
+def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Ingest:
+    """Return the records of all tools in a downstream's list, and the tools that cannot be offered.
+
+    A tool that the policy denies to everyone is in neither (law 2). Never raises, whatever JSON the items are.
+    """
+    found, refused = _admit(_scan(server.key, raw_tools, shaping), shaping.limits.tools_per_server)
+    drafts: list[_Draft] = []
+    for tool in found:
+        try:
+            drafts.append(_draft(tool, shaping.limits.definition_max_bytes))
+        except DefinitionError as error:
+            refused.append(_refused(tool.name, str(error)))
+    common = _common_parameters(drafts)
+    rules = _Rules(server, shaping)
+    return Ingest(server.key, tuple(rules.record(draft, common) for draft in drafts), tuple(refused))
+
+
+def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | Refused]:
+    """Yield each permitted tool, or why an item is none."""
+    for position, item in enumerate(raw_tools, 1):
+        try:
+            name = tool_name(item)
+        except DefinitionError as error:
+            yield Refused(f"#{position}", str(error))
+            continue
+        public = public_name(server, name, shaping.limits.name_max)
+        if shaping.policy.permits_anyone(server, name, public):
+            yield _Found(name, public, item)
+
+
+def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found], list[Refused]]:
+    """Return the tools with a public name of their own among the first ``limit`` items, and the refused ones."""
+    refused: list[Refused] = []
+    by_public_name: dict[str, list[_Found]] = {}
+    for item in islice(scanned, limit):
+        if isinstance(item, Refused):
+            refused.append(item)
+        else:
+            by_public_name.setdefault(item.public_name, []).append(item)
+    for same in by_public_name.values():
+        if len(same) > 1:
+            refused += _clash(same)
+    if rest := sum(1 for _ in scanned):
+        refused.append(Refused(f"{rest} more", f"limits.tools_per_server is {limit}"))
+    return [same[0] for same in by_public_name.values() if len(same) == 1], refused
+
+
+def _clash(same: Sequence[_Found]) -> list[Refused]:
+    names = list(dict.fromkeys(tool.name for tool in same))
+    if len(names) == 1:
+        return [_refused(names[0], f"is listed {len(same)} times; only one tool can have this name")]
+    return [_refused(name, f"shares the public name {same[0].public_name} with another tool") for name in names]
+
+
+def _refused(name: str, reason: str) -> Refused:
+    return Refused(truncate(one_line(name), _SHOWN_NAME_MAX), reason)
+
+
+def _draft(tool: _Found, max_bytes: int) -> _Draft:
+    definition = listable(tool.raw, max_bytes)
+    schema = as_object(definition["inputSchema"])
+    described = islice(_described(schema, schema, _PARAMETER_DEPTH), _PARAMETERS_MAX)
+    return _Draft(tool.name, tool.public_name, definition, tuple(described))
+
+
+def _described(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the name of each parameter with its description and values, and of those inside objects and lists."""
+    for parameter in parameters(schema, root):
+        description = parameter.schema.get("description")
+        values = as_list(parameter.schema.get("enum")) or as_list(as_object(parameter.schema.get("items")).get("enum"))
+        told = [description, *values[:_VALUES_MAX]]
+        yield parameter.name, " ".join(text for text in told if isinstance(text, str))
+        if depth > 1:
+            item = parameter.schema.get("items")
+            yield from _described(resolve(item, root) if item else parameter.schema, root, depth - 1)
+
+
+def _common_parameters(drafts: Sequence[_Draft]) -> frozenset[str]:
+    """Return the parameters that most tools share: they say nothing about any one of them."""
+    if len(drafts) < _COMMON_TOOLS_MIN:
+        return frozenset()
+    counts = Counter(name for draft in drafts for name in {name for name, _ in draft.parameters})
+    return frozenset(name for name, count in counts.items() if count > _COMMON_SHARE * len(drafts))
+
+
+class _Rules:
+    """What the config says about the tools of one server."""
+
+    def __init__(self, server: ServerSettings, shaping: Shaping) -> None:
+        options, search = server.options, shaping.tool_search
+        self._server = server.key
+        self._options = options
+        self._examples = shaping.tool_examples
+        self._search_text = lru_cache(_TEXTS_CACHED)(search_text)
+        self._always_everywhere = glob_matcher(search.always_loaded_patterns)
+        self._always = glob_matcher(options.always_loaded_tools)
+        self._deferred = None if options.deferred_tools is None else glob_matcher(options.deferred_tools)
+        self._default_mode = options.default_loading_mode or search.default_loading_mode
+        self._side_effects = [(glob_matcher([glob]), effect) for glob, effect in options.side_effects.items()]
+        self._tags = [(glob_matcher([glob]), tags) for glob, tags in options.tags.items()]
+
+    def record(self, draft: _Draft, common: frozenset[str]) -> ToolRecord:
+        """Return the record of one tool. ``common`` parameters are left out of its search text."""
+        definition = draft.definition
+        hints = as_object(definition.get("annotations"))
+        summary, body = split_summary(sanitize(_prose(definition)[:TEXT_MAX]))
+        own = [(name, description) for name, description in draft.parameters if name not in common]
+        record = ToolRecord(
+            server=self._server,
+            name=draft.name,
+            public_name=draft.public_name,
+            loading_mode=self._loading_mode(draft),
+            side_effects=self._side_effects_of(draft.name, hints),
+            read_only=hints.get("readOnlyHint") is True,
+            definition=definition,
+            tags=self._tags_of(draft.name, as_object(definition.get("_meta"))),
+            examples=collect(draft.name, definition, self._options, self._examples),
+            signature=signature(draft.public_name, definition["inputSchema"]),
+            summary=summary,
+            body=body,
+            name_text=search_text(draft.name),
+            params_text=self._joined(dict.fromkeys(name for name, _ in own)),
+            params_description_text=self._joined(description for _, description in own),
+            fingerprint="",
+        )
+        return replace(record, fingerprint=_fingerprint(record))
+
+    def _joined(self, parts: Iterable[str]) -> str:
+        return " ".join(map(self._search_text, parts))[:TEXT_MAX]
+
+    def _loading_mode(self, draft: _Draft) -> LoadingMode:
+        """Return the loading mode by the first rule that speaks (R16 to R22)."""
+        spellings = qualified_spellings(self._server, draft.name, draft.public_name)
+        if any(map(self._always_everywhere, spellings)) or self._always(draft.name):
+            return LoadingMode.ALWAYS
+        if self._deferred is not None:
+            return LoadingMode.DEFERRED if self._deferred(draft.name) else LoadingMode.ALWAYS
+        return self._default_mode
+
+    def _side_effects_of(self, name: str, hints: JsonObject) -> SideEffects | None:
+        """Return what the config says, the exact name before globs, else what the annotations hint at (R54)."""
+        if name in self._options.side_effects:
+            return self._options.side_effects[name]
+        for matches, effect in self._side_effects:
+            if matches(name):
+                return effect
+        if hints.get("readOnlyHint") is True:
+            return SideEffects.READ
+        if hints.get("openWorldHint") is True:
+            return SideEffects.EXTERNAL
+        says_it_writes = isinstance(hints.get("destructiveHint"), bool) or hints.get("readOnlyHint") is False
+        return SideEffects.WRITE if says_it_writes else None
+
+    def _tags_of(self, name: str, meta: JsonObject) -> tuple[str, ...]:
+        """Return the config's tags, then the downstream's own."""
+        tags: list[Any] = [tag for matches, given in self._tags if matches(name) for tag in given]
+        for holder in (meta, as_object(meta.get("fastmcp")), as_object(meta.get("_fastmcp"))):
+            tags += as_list(holder.get("tags"))
+        cleaned = (truncate(one_line(tag), TAG_MAX) for tag in tags if isinstance(tag, str))
+        return tuple(islice(dict.fromkeys(tag for tag in cleaned if tag), TAGS_MAX))
+
+
+def _prose(definition: JsonObject) -> str:
+    return definition.get("description") or definition.get("title") or ""
+
+
+def _fingerprint(record: ToolRecord) -> str:
+    """Return the SHA-256 of a tool's canonical JSON (R46); its examples count (R47)."""
+    canonical = {
+        "server": record.server,
+        "name": record.name,
+        "public_name": record.public_name,
+        "loading_mode": record.loading_mode,
+        "side_effects": record.side_effects,
+        "tags": record.tags,
+        "examples": [asdict(example) for example in record.examples],
+        "definition": record.definition,
+        "row_format": ROW_FORMAT,
+    }
+    return _digest(_CANONICAL.encode(canonical).encode())
+
+
+def _digest(data: bytes) -> str:
+    """Return the SHA-256 of ``data``, hashed in small pieces.
+
+    Hashing more lets go of the interpreter lock and takes it back before the event loop can have it; done for
+    hundreds of tools in a row, that starves the loop for 0.1 s.
+    """
+    digest = sha256()
+    for start in range(0, len(data), _HASHED_AT_ONCE):
+        digest.update(data[start : start + _HASHED_AT_ONCE])
+    return digest.hexdigest()

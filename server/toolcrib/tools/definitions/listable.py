@@ -1,0 +1,169 @@
+"""A downstream's tool definition made fit to be listed: repaired where that is safe, refused where it is not.
+
+Knows the shape that both protocol eras accept; never knows config, policy or other tools.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, cast
+
+from toolcrib.base.json_values import as_list, as_object, json_type, levels
+from toolcrib.model import JsonObject
+
+NAME_MAX = 256
+"""Characters of a downstream's tool name."""
+
+DEPTH_MAX = 64
+"""Levels of objects and lists in a definition; real ones have 16 at most."""
+
+_RESERVED_META = "io.modelcontextprotocol/"
+_STRICT_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_HINTS: Mapping[str, type] = {
+    "title": str,
+    "readOnlyHint": bool,
+    "destructiveHint": bool,
+    "idempotentHint": bool,
+    "openWorldHint": bool,
+}
+_THEMES = ("light", "dark")
+_TASK_SUPPORT = ("forbidden", "optional", "required")
+
+
+class DefinitionError(ValueError):
+    """The tool cannot be offered; the text says why."""
+
+
+def tool_name(item: Any) -> str:
+    """Return the name of one item of a ``tools/list``.
+
+    Raises:
+        DefinitionError: not an object, or without a name that can be sent back.
+
+    """
+    if not isinstance(item, dict):
+        raise DefinitionError(f"is of type {json_type(item)}, not object")
+    name = cast("JsonObject", item).get("name")
+    if not isinstance(name, str) or not name:
+        raise DefinitionError("has no name")
+    if len(name) > NAME_MAX:
+        raise DefinitionError(f"has a name of {len(name)} characters; at most {NAME_MAX} are allowed")
+    if name.encode("utf-8", "replace").decode() != name:
+        raise DefinitionError("has a name that is not valid Unicode")
+    return name
+
+
+def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
+    """Return ``raw`` as both protocol eras can list it: what is valid unchanged, the rest repaired or dropped.
+
+    Keys that the protocol does not know are kept. ``max_bytes`` bounds the whole as JSON.
+
+    Raises:
+        DefinitionError: the input schema is not one of an object, or the whole is too deep, too large or not JSON.
+
+    """
+    if any(islice(levels(raw), DEPTH_MAX, None)):
+        raise DefinitionError(f"is nested deeper than {DEPTH_MAX} levels")
+    definition: JsonObject = {"inputSchema": _input_schema(raw.get("inputSchema"))}
+    for key, value in raw.items():
+        kept = _REPAIRS[key](value) if key in _REPAIRS else value
+        if kept is not None or key not in _REPAIRS:
+            definition.setdefault(key, kept)
+    return _encodable(definition, max_bytes)
+
+
+def _encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
+    """Return ``definition`` as UTF-8 JSON can carry it: lone surrogates are replaced."""
+    try:
+        text = _STRICT_JSON.encode(definition)
+    except ValueError:
+        raise DefinitionError("holds a number that JSON cannot carry") from None
+    data = text.encode("utf-8", "replace")
+    if len(data) > max_bytes:
+        raise DefinitionError(f"has {len(data)} bytes; limits.definition_max_bytes is {max_bytes}")
+    return definition if data.decode() == text else json.loads(data)
+
+
+def _input_schema(value: Any) -> JsonObject:
+    """Return an input schema with ``type: object``. An absent one, like ``true``, allows any arguments."""
+    if value is None or value is True:
+        return {"type": "object"}
+    if not isinstance(value, dict):
+        raise DefinitionError(f"has an inputSchema of type {json_type(value)}, not object")
+    kind = cast("JsonObject", value).get("type", "object")
+    if kind is not None and kind != "object" and "object" not in as_list(kind):
+        raise DefinitionError('has an inputSchema whose type is not "object"')
+    return _schema({**value, "type": "object"})
+
+
+def _schema(schema: JsonObject) -> JsonObject:
+    """Return ``schema`` with the keywords that the wire models look at as they want them."""
+    if not isinstance(schema.get("$schema", ""), str):
+        schema = _without(schema, "$schema")
+    if "properties" in schema:
+        declared = as_object(schema["properties"])
+        schema = {**schema, "properties": {name: _subschema(value) for name, value in declared.items()}}
+    if "required" in schema:
+        required = [name for name in as_list(schema["required"]) if isinstance(name, str)]
+        schema = {**schema, "required": required}
+    return schema
+
+
+def _subschema(value: Any) -> Any:
+    return value if isinstance(value, bool) else as_object(value)
+
+
+def _output_schema(value: Any) -> JsonObject | None:
+    return _schema(cast("JsonObject", value)) if isinstance(value, dict) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _annotations(value: Any) -> JsonObject | None:
+    if not isinstance(value, dict):
+        return None
+    return {key: hint for key, hint in as_object(value).items() if isinstance(hint, _HINTS.get(key, object))}
+
+
+def _icons(value: Any) -> list[JsonObject] | None:
+    return [icon for icon in map(as_object, as_list(value)) if _is_icon(icon)] or None
+
+
+def _is_icon(icon: JsonObject) -> bool:
+    sizes = icon.get("sizes", [])
+    return (
+        isinstance(icon.get("src"), str)
+        and isinstance(icon.get("mimeType", ""), str)
+        and isinstance(sizes, list)
+        and all(isinstance(size, str) for size in as_list(sizes))
+        and icon.get("theme", "light") in _THEMES
+    )
+
+
+def _execution(value: Any) -> JsonObject | None:
+    return as_object(value) if as_object(value).get("taskSupport") in _TASK_SUPPORT else None
+
+
+def _meta(value: Any) -> JsonObject | None:
+    if not isinstance(value, dict):
+        return None
+    return {key: held for key, held in as_object(value).items() if not key.startswith(_RESERVED_META)}
+
+
+def _without(value: JsonObject, key: str) -> JsonObject:
+    return {other: held for other, held in value.items() if other != key}
+
+
+_REPAIRS: Mapping[str, Callable[[Any], Any]] = {
+    "inputSchema": _input_schema,
+    "outputSchema": _output_schema,
+    "title": _text,
+    "description": _text,
+    "annotations": _annotations,
+    "icons": _icons,
+    "execution": _execution,
+    "_meta": _meta,
+}
+"""What makes each known field valid; None drops it."""

@@ -1,0 +1,91 @@
+"""The parameters of a tool, as its input schema declares them: by name, through ``$ref`` and composition.
+
+Knows how JSON Schema names properties; never knows how they are shown, indexed or checked.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+from urllib.parse import unquote
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.model import JsonObject
+
+_REF_HOPS_MAX = 8
+_BRANCHES_MAX = 32
+_PROPERTIES_MAX = 512
+_DECLARING = frozenset(("properties", "allOf", "anyOf", "oneOf"))
+_INDEX = re.compile(r"[0-9]{1,6}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One property of an object schema. ``schema`` has its ``$ref`` followed already."""
+
+    name: str
+    schema: JsonObject
+    required: bool
+
+
+def parameters(schema: JsonObject, root: JsonObject) -> Iterator[Parameter]:
+    """Yield the properties of ``schema``: required ones in the order of ``required``, then the others.
+
+    Properties of ``allOf``, ``anyOf`` and ``oneOf`` branches count too; what only some alternatives require
+    is not required. ``root`` is the whole document, in which references are looked up. At most the first 512
+    properties count. Never raises.
+    """
+    if schema.keys().isdisjoint(_DECLARING):
+        return
+    together = (schema, *_branches(schema, root, "allOf"))
+    alternatives = (*_branches(schema, root, "anyOf"), *_branches(schema, root, "oneOf"))
+    declared: dict[str, Any] = {}
+    every = chain.from_iterable(as_object(part.get("properties")).items() for part in (*together, *alternatives))
+    for name, subschema in islice(every, _PROPERTIES_MAX):
+        declared.setdefault(name, subschema)
+    required = chain.from_iterable(as_list(part.get("required")) for part in together)
+    first = dict.fromkeys(
+        name for name in islice(required, _PROPERTIES_MAX) if isinstance(name, str) and name in declared
+    )
+    for name in first:
+        yield Parameter(name, resolve(declared[name], root), required=True)
+    for name, subschema in declared.items():
+        if name not in first:
+            yield Parameter(name, resolve(subschema, root), required=False)
+
+
+def _branches(schema: JsonObject, root: JsonObject, keyword: str) -> list[JsonObject]:
+    return [resolve(branch, root) for branch in as_list(schema.get(keyword))[:_BRANCHES_MAX]]
+
+
+def resolve(schema: Any, root: JsonObject) -> JsonObject:
+    """Return ``schema`` with its ``$ref`` followed inside ``root``, its own keywords laid over the target's.
+
+    ``{}`` for what is not an object schema; a reference that leads nowhere, outside or in a circle adds nothing.
+    """
+    found = as_object(schema)
+    for _ in range(_REF_HOPS_MAX):
+        if "$ref" not in found:
+            return found
+        own = {key: value for key, value in found.items() if key != "$ref"}
+        target = _target(found["$ref"], root)
+        found = {**target, **own} if own else target
+    return {}
+
+
+def _target(reference: Any, root: JsonObject) -> JsonObject:
+    """Return what a reference like ``#/$defs/Name`` points to (RFC 6901); ``{}`` for any other."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return {}
+    place: Any = root
+    for step in unquote(reference).split("/")[1:]:
+        place = _member(place, step.replace("~1", "/").replace("~0", "~"))
+    return as_object(place)
+
+
+def _member(place: Any, key: str) -> Any:
+    if isinstance(place, list):
+        items = as_list(place)
+        return items[int(key)] if _INDEX.match(key) and int(key) < len(items) else None
+    return as_object(place).get(key)

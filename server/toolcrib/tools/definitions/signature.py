@@ -1,0 +1,168 @@
+"""A tool's parameters as one short line that a model reads like a function: ``name(owner: string, limit?: integer)``.
+
+Knows how to say a JSON Schema in few characters; never knows whether arguments fit it.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from toolcrib.base.json_values import as_list
+from toolcrib.base.text import estimate_tokens, one_line, truncate
+from toolcrib.model import JsonObject
+from toolcrib.tools.definitions.parameters import Parameter, parameters, resolve
+
+_CUT = "…"
+_PLAIN = re.compile(r"[A-Za-z0-9_$@.-]{1,64}\Z")
+_PRIMITIVES = ("string", "integer", "number", "boolean", "null")
+_NAME_MAX = 64
+_LITERAL_MAX = 24
+_ALTERNATIVES_MAX = 64
+_INNER_MAX = 8
+_PARAMETER_STEPS_MAX = 100
+_STEPS_MAX = 600
+_DETAILS = ((2, 60), (1, 30), (0, 15))
+"""How fully a type is spelled, most first: levels of nested objects, characters of a union."""
+
+_Speller = Callable[[Parameter], str]
+_Fits = Callable[[Sequence[str]], bool]
+
+
+def signature(name: str, schema: JsonObject, limit_tokens: int = 30) -> str:
+    """Return ``name(...)`` with the parameters of an input schema, about ``limit_tokens`` long at most.
+
+    Required parameters come first and stay as long as possible: types are shortened before one is left out.
+    Optional ones are marked ``?``; ``…`` stands for all that did not fit. Never raises.
+    """
+    head = _identifier(name)
+
+    def fits(parts: Sequence[str]) -> bool:
+        return estimate_tokens(f"{head}({', '.join([*parts, _CUT])})") <= limit_tokens
+
+    declared = list(islice(parameters(schema, schema), 2 * limit_tokens))
+    types = _Types(schema)
+    spellers = [partial(types.parameter, depth=depth, width=width) for depth, width in _DETAILS]
+    parts = _required_parts([parameter for parameter in declared if parameter.required], spellers, fits)
+    for parameter in declared[len(parts) :]:
+        spellings = (spell(parameter) for spell in spellers)
+        part = next((spelling for spelling in spellings if fits([*parts, spelling])), _CUT)
+        parts.append(part)
+        if part == _CUT:
+            break
+    return f"{head}({', '.join(parts)})"
+
+
+def _required_parts(required: Sequence[Parameter], spellers: Sequence[_Speller], fits: _Fits) -> list[str]:
+    """Return the required parameters, the longest shortened first until all fit; the last ones dropped if need be."""
+    first, *shorter = spellers
+    parts = [first(parameter) for parameter in required]
+    for spell in (*shorter, _untyped):
+        for index in sorted(range(len(parts)), key=lambda index: -len(parts[index])):
+            if fits(parts):
+                return parts
+            parts[index] = spell(required[index])
+    while parts and not fits(parts):
+        parts.pop()
+    return parts
+
+
+def _untyped(parameter: Parameter) -> str:
+    return _identifier(parameter.name)
+
+
+def _identifier(name: str) -> str:
+    """Return ``name`` as it is if it is plain, else cleaned, cut and quoted."""
+    return name if _PLAIN.match(name) else _quoted(name, _NAME_MAX)
+
+
+def _quoted(text: str, limit: int) -> str:
+    return json.dumps(truncate(one_line(text), limit), ensure_ascii=False)
+
+
+class _Types:
+    """Spells types. The steps it takes are bounded for each parameter and in all, whatever the schema."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._width = 0
+        self._steps_left = _STEPS_MAX
+        self._steps_kept = 0
+
+    def parameter(self, parameter: Parameter, depth: int, width: int) -> str:
+        """Return ``name: type`` or ``name?: type``: nested objects to ``depth``, unions of ``width`` characters."""
+        self._width = width
+        self._steps_kept = max(self._steps_left - _PARAMETER_STEPS_MAX, 0)
+        return self._part(parameter, depth)
+
+    def _part(self, parameter: Parameter, depth: int) -> str:
+        mark = "" if parameter.required else "?"
+        return f"{_identifier(parameter.name)}{mark}: {self._type(parameter.schema, depth)}"
+
+    def _type(self, schema: JsonObject, depth: int) -> str:
+        """Return the type that ``schema`` describes, ``any`` where it says nothing."""
+        if self._steps_left <= self._steps_kept:
+            return "any"
+        self._steps_left -= 1
+        kind = schema.get("type")
+        if "const" in schema:
+            return _literal(schema["const"])
+        if values := as_list(schema.get("enum")):
+            return self._union(_literal(value) for value in values if value is not None)
+        if kinds := as_list(kind):
+            return self._union(self._kind(each, schema, depth) for each in kinds if each != "null")
+        if kind is None:
+            return self._undeclared(schema, depth)
+        return self._kind(kind, schema, depth)
+
+    def _undeclared(self, schema: JsonObject, depth: int) -> str:
+        """Return the type of a schema without ``type``, from what else it says."""
+        for keyword in ("anyOf", "oneOf"):
+            if branches := as_list(schema.get(keyword)):
+                resolved = (resolve(branch, self._root) for branch in branches)
+                return self._union(self._type(each, depth) for each in resolved if each.get("type") != "null")
+        if "items" in schema:
+            return self._kind("array", schema, depth)
+        if any(True for _ in parameters(schema, self._root)):
+            return self._kind("object", schema, depth)
+        if branches := as_list(schema.get("allOf")):
+            return self._type(resolve(branches[0], self._root), depth)
+        return "any"
+
+    def _kind(self, kind: Any, schema: JsonObject, depth: int) -> str:
+        if kind == "array":
+            item = self._type(resolve(schema.get("items"), self._root), depth)
+            return f"({item})[]" if "|" in item else f"{item}[]"
+        if kind == "object":
+            return self._object(schema, depth)
+        return kind if kind in _PRIMITIVES else "any"
+
+    def _object(self, schema: JsonObject, depth: int) -> str:
+        inner = list(islice(parameters(schema, self._root), _INNER_MAX + 1)) if depth else []
+        parts = [self._part(parameter, depth - 1) for parameter in inner[:_INNER_MAX]]
+        if len(inner) > _INNER_MAX:
+            parts.append(_CUT)
+        return f"{{{', '.join(parts)}}}" if parts else "object"
+
+    def _union(self, alternatives: Iterable[str]) -> str:
+        """Return the distinct alternatives joined by ``|``, cut where they get too wide."""
+        union = ""
+        seen: set[str] = set()
+        for alternative in islice(alternatives, _ALTERNATIVES_MAX):
+            if union and len(union) + len(alternative) >= self._width:
+                return f"{union}|{_CUT}"
+            if alternative not in seen:
+                union = f"{union}|{alternative}" if union else alternative
+            seen.add(alternative)
+        return union or "null"
+
+
+def _literal(value: Any) -> str:
+    """Return an enum value as JSON, cut if it is long."""
+    if isinstance(value, str):
+        return f'"{value}"' if _PLAIN.match(value) and len(value) <= _LITERAL_MAX else _quoted(value, _LITERAL_MAX)
+    if isinstance(value, (dict, list)):
+        return "object" if isinstance(value, dict) else "any[]"
+    return json.dumps(value)

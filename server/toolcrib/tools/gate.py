@@ -1,0 +1,182 @@
+"""The activation gate: what a session has activated, what it is shown, and what may be called through it.
+
+Knows sessions, loading modes and activation; never knows protocols, connections or search.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.access.policy import Policy, View
+from toolcrib.config.settings import Settings
+from toolcrib.model import Caller, Tool
+from toolcrib.tools.index.catalog import Catalog, Permitted
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.mentions import ToolMentions
+
+_KEPT_READY = 1000
+"""Kept sessions that stay in memory although no connection uses them; the others are read from disk again."""
+
+
+class Activations(Protocol):
+    """What one activation scope has activated."""
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Public names, in no order."""
+        ...
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+    async def add(self, name: str, /) -> bool:
+        """Record an activation; return whether it is new."""
+        ...
+
+
+class RunActivations:
+    """Activations of one MCP session, gone with it (R72)."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    async def add(self, name: str) -> bool:
+        """Record an activation; return whether it is new."""
+        new = name not in self.names
+        self.names.add(name)
+        return new
+
+
+class NoActivations:
+    """The scope of a request that belongs to no session: nothing is kept, nothing is new."""
+
+    names: frozenset[str] = frozenset()
+
+    def __contains__(self, _name: object) -> bool:
+        return False
+
+    async def add(self, _name: str) -> bool:
+        """Keep nothing."""
+        return False
+
+
+class StoredActivations:
+    """Activations of one (principal, session id), kept across reconnects (R73); changes are serialised (R74)."""
+
+    def __init__(self, index: ToolIndex, key: tuple[str, str], now: Callable[[], float]) -> None:
+        self._index, self._key, self._now = index, key, now
+        self._changing = anyio.Lock()
+        self.names = index.activated(*key)
+        index.touch(*key, now())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    async def add(self, name: str) -> bool:
+        """Record an activation, on disk too; return whether it is new."""
+        async with self._changing:
+            new = name not in self.names
+            self.names.add(name)
+            await anyio.to_thread.run_sync(self._index.record_activation, *self._key, name, self._now())
+            return new
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """Who is asking, and through which activation scope.
+
+    ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
+    ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
+    (id, content hash, format) with the largest budget in tokens, and the largest share that it had of one.
+    """
+
+    label: str
+    caller: Caller
+    activations: Activations
+    growing: bool
+    pass_through: bool | None = field(default=None)
+    sent_skills: dict[tuple[str, str, str], tuple[int, int]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[int, int]]
+    )
+
+
+class Gate:
+    """Decides, for a session, over the catalog; the only one who does."""
+
+    def __init__(self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float]) -> None:
+        self._policy, self._index, self._now = policy, index, now
+        self._servers = tuple(settings.servers)
+        self._lists_all = not settings.toolcrib.tool_search.enabled
+        self._pass_through_below = settings.toolcrib.gate.pass_through_below
+        self._stored: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
+        self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
+        self._mentions: dict[tuple[int, ...], ToolMentions] = {}
+        self.scope = settings.toolcrib.tool_search.activation_scope
+
+    def stored_activations(self, principal: str, session_id: str) -> StoredActivations:
+        """Return the one scope object of (principal, session id), shared by all its connections."""
+        key = (principal, session_id)
+        stored = self._stored.get(key)
+        if stored is None:
+            stored = self._stored[key] = StoredActivations(self._index, key, self._now)
+            self._recent.append(stored)
+        return stored
+
+    def view(self, session: Session) -> View:
+        """Return the policy as it stands for the session's caller."""
+        return self._policy.view(session.caller)
+
+    def permitted(self, session: Session, catalog: Catalog) -> Permitted:
+        """Return what the session's caller may use: the one decision behind list, search, call and counts."""
+        return catalog.permitted(self.view(session))
+
+    def listed(self, session: Session, catalog: Catalog) -> list[Tool]:
+        """Return the tools that ``tools/list`` shows to the session, by public name."""
+        permitted = self.permitted(session, catalog)
+        if self._lists_all or self._passes_through(session, permitted.tools):
+            return list(permitted.tools)
+        used = [catalog.get(name) for name in session.activations.names] if session.growing else []
+        shown = {tool.row: tool for tool in (*permitted.always, *used) if tool and tool.row in permitted.rows}
+        return sorted(shown.values(), key=lambda tool: tool.public_name)
+
+    def differs(self, session: Session, before: Catalog, after: Catalog) -> bool:
+        """Return whether a change of the catalog changes what the session's ``tools/list`` shows."""
+        return _marks(self.listed(session, before)) != _marks(self.listed(session, after))
+
+    def settle_pass_through(self, session: Session, catalog: Catalog) -> None:
+        """Decide once, at a session's first list, whether so few tools are permitted that all are listed."""
+        session.pass_through = self._passes_through(session, self.permitted(session, catalog).tools)
+
+    def _passes_through(self, session: Session, permitted: Sequence[Tool]) -> bool:
+        """Return whether all is listed; to a session that has not listed yet, as if it did so now."""
+        if session.pass_through is None:
+            return len(permitted) < self._pass_through_below
+        return session.pass_through
+
+    @property
+    def lists_everything(self) -> bool:
+        """Whether every permitted tool is listed from the start: a plain proxy."""
+        return self._lists_all
+
+    def without_denied_names(self, session: Session, text: str, catalog: Catalog) -> str:
+        """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""
+        return self.mentions(session, catalog).denied.mask(text)
+
+    def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
+        """Return who reads documents for the session's caller: what they may not name, and what they do name."""
+        view = self.view(session)
+        mentions = self._mentions.get(view.key)
+        if mentions is None or mentions.catalog is not catalog:
+            mentions = self._mentions[view.key] = ToolMentions(view, catalog, self._servers)
+        return mentions
+
+
+def _marks(tools: Iterable[Tool]) -> list[tuple[str, str]]:
+    return [(tool.public_name, tool.fingerprint) for tool in tools]

@@ -1,0 +1,1 @@
+"""The index of tools on disk, and the catalog in memory."""

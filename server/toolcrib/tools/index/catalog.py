@@ -1,0 +1,163 @@
+"""The catalog in memory: an immutable snapshot of all indexed tools, and the part of it that a caller may use.
+
+Knows names and which tools a policy view permits; never knows a database, a connection or a ranking.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from toolcrib.access.policy import View
+from toolcrib.base.names import qualified_spellings
+from toolcrib.base.text import joined
+from toolcrib.model import LoadingMode, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The tools that one search ranks: what is not in it changes nothing (law 2). In public-name order.
+
+    ``numbers`` are their places among all permitted tools; None: they are all of these.
+    """
+
+    tools: tuple[Tool, ...]
+    by_row: Mapping[int, Tool]
+    numbers: frozenset[int] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Permitted:
+    """What one kind of caller may use, in public-name order.
+
+    ``whole``: nothing of the catalog is, or could be, kept from it. A caller with a hidden tool and one for whom
+    there happens to be none to hide are treated alike, or the difference would tell.
+    """
+
+    tools: tuple[Tool, ...]
+    rows: frozenset[int]
+    whole: bool
+    always: tuple[Tool, ...]
+    _pools: dict[tuple[bool, str | None], Pool] = field(default_factory=dict[tuple[bool, str | None], Pool], repr=False)
+
+    @property
+    def in_order(self) -> tuple[int, ...]:
+        """The row of each of these tools."""
+        return tuple(tool.row for tool in self.tools)
+
+    @property
+    def deferred_count(self) -> int:
+        """How many of these tools are listed only once activated."""
+        return len(self.tools) - len(self.always)
+
+    def pool(self, *, include_always: bool = True, server: str | None = None) -> Pool:
+        """Return these tools without the always-loaded ones, or only those of one server, or both (R26)."""
+        key = include_always, server
+        pool = self._pools.get(key)
+        if pool is None:
+            inside = {
+                number: tool
+                for number, tool in enumerate(self.tools)
+                if (include_always or tool.loading_mode is LoadingMode.DEFERRED) and server in (None, tool.server)
+            }
+            numbers = None if len(inside) == len(self.tools) else frozenset(inside)
+            pool = Pool(tuple(inside.values()), {tool.row: tool for tool in inside.values()}, numbers)
+            if inside:  # names of servers that do not exist must not fill the memory
+                self._pools[key] = pool
+        return pool
+
+
+class Catalog:
+    """All tools at one moment. ``generation`` tells snapshots apart; it is larger for a later one."""
+
+    def __init__(self, tools: Iterable[Tool], generation: int = 0) -> None:
+        self.generation = generation
+        self.tools = tuple(sorted(tools, key=lambda tool: tool.public_name))
+        self._by_public_name = {tool.public_name: (tool,) for tool in self.tools}
+        self._permitted: dict[tuple[int, ...], Permitted] = {}
+
+    def get(self, public_name: str) -> Tool | None:
+        """Return the tool with exactly this public name."""
+        return self._by_public_name.get(public_name, (None,))[0]
+
+    def find(self, spelling: str, permitted: Permitted | None = None) -> Tool | None:
+        """Return the one tool that ``spelling`` names, case-sensitively, among those permitted (None: all).
+
+        Tried in order: the public name; ``server.tool``, ``server/tool``, ``server:tool``, ``server__tool``;
+        the bare name. Of several tools the one that is always loaded is meant (R240), else none.
+        """
+        for spellings in (self._by_public_name, self._by_qualified_name, self._by_bare_name):
+            named = spellings.get(spelling, ())
+            among = [tool for tool in named if permitted is None or tool.row in permitted.rows]
+            if len(among) > 1:
+                among = [tool for tool in among if tool.loading_mode is LoadingMode.ALWAYS]
+                return among[0] if len(among) == 1 else None
+            if among:
+                return among[0]
+        return None
+
+    def spelled(self, spelling: str) -> tuple[Tool, ...]:
+        """Return the tools that have exactly this public, qualified or bare name."""
+        found = [
+            *self._by_public_name.get(spelling, ()),
+            *self._by_qualified_name.get(spelling, ()),
+            *self._by_bare_name.get(spelling, ()),
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def exact(self, query: str) -> tuple[Tool, ...]:
+        """Return the tools whose name ``query`` is: bare or qualified, in any case, with any separator."""
+        return self._by_joined_name.get(joined(query), ())
+
+    def prepare(self) -> None:
+        """Make the tables of names, which the first search would otherwise wait for: for use in a worker thread."""
+        self.exact("")
+        self.spelled("")
+
+    def permitted(self, view: View) -> Permitted:
+        """Return what callers with this view may use; worked out once for each view.
+
+        Views are told apart by their key, so all of them must be of the same policy.
+        """
+        permitted = self._permitted.get(view.key)
+        if permitted is None:
+            permitted = self._permitted[view.key] = self._permit(view)
+        return permitted
+
+    def _permit(self, view: View) -> Permitted:
+        tools = tuple(tool for tool in self.tools if view.permits(tool.server, tool.name, tool.public_name))
+        return Permitted(
+            tools=tools,
+            rows=frozenset(tool.row for tool in tools),
+            whole=view.sees_all and len(tools) == len(self.tools),
+            always=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.ALWAYS),
+        )
+
+    @cached_property
+    def _by_qualified_name(self) -> dict[str, tuple[Tool, ...]]:
+        return _grouped(
+            (spelling, tool)
+            for tool in self.tools
+            for spelling in qualified_spellings(tool.server, tool.name, tool.public_name)[1:]
+        )
+
+    @cached_property
+    def _by_bare_name(self) -> dict[str, tuple[Tool, ...]]:
+        return _grouped((tool.name, tool) for tool in self.tools)
+
+    @cached_property
+    def _by_joined_name(self) -> dict[str, tuple[Tool, ...]]:
+        servers = {server: joined(server) for server in {tool.server for tool in self.tools}}
+        pairs: list[tuple[str, Tool]] = []
+        for tool in self.tools:
+            name = joined(tool.name)
+            spellings = {name, servers[tool.server] + name, joined(tool.public_name)} - {""}
+            pairs += [(spelling, tool) for spelling in spellings]
+        return _grouped(pairs)
+
+
+def _grouped(pairs: Iterable[tuple[str, Tool]]) -> dict[str, tuple[Tool, ...]]:
+    groups: defaultdict[str, list[Tool]] = defaultdict(list)
+    for key, tool in pairs:
+        groups[key].append(tool)
+    return {key: tuple(tools) for key, tools in groups.items()}

@@ -1,0 +1,109 @@
+"""The tables of ``tool_cache.db``: their columns, their migrations and the full-text table beside them.
+
+Knows names and SQL of tables only; never knows what a tool means or how one is ranked.
+"""
+
+import sqlite3
+
+from toolcrib.store.full_text import FullText
+from toolcrib.store.opening import Schema
+
+APPLICATION_ID = int.from_bytes(b"tcTL")
+"""Marks the file as an index of tools (``PRAGMA application_id``)."""
+
+GATE_COLUMNS = ("name", "namespace", "tool", "loading_mode", "side_effects", "read_only", "hash")
+"""What the catalog in memory knows of a tool. First in the table: rows are long, and SQLite reads from the left."""
+
+_FTS_COLUMNS = {
+    "name": "name_text",
+    "summary": "summary_text",
+    "description": "body_text",
+    "params": "params_text",
+    "pdesc": "params_description_text",
+    "server": "server_text",
+    "tags": "tags_text",
+}
+"""Column of the full-text table -> column of ``tools`` with its words."""
+
+TEXT_COLUMNS = tuple(_FTS_COLUMNS.values())
+"""The searchable words of a tool, in the order of the full-text columns."""
+
+_TOOLS = """
+CREATE TABLE tools (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT UNIQUE NOT NULL,
+    namespace TEXT NOT NULL DEFAULT '',
+    tool TEXT NOT NULL DEFAULT '',
+    loading_mode TEXT NOT NULL DEFAULT 'always',
+    side_effects TEXT,
+    read_only INTEGER NOT NULL DEFAULT 0,
+    hash TEXT NOT NULL DEFAULT '',
+    created_at REAL NOT NULL DEFAULT 0,
+    updated_at REAL NOT NULL DEFAULT 0,
+    signature TEXT NOT NULL DEFAULT '',
+    tags TEXT NOT NULL DEFAULT '[]',
+    summary TEXT NOT NULL DEFAULT '',
+    body TEXT NOT NULL DEFAULT '',
+    examples TEXT NOT NULL DEFAULT '[]',
+    name_text TEXT NOT NULL DEFAULT '',
+    summary_text TEXT NOT NULL DEFAULT '',
+    body_text TEXT NOT NULL DEFAULT '',
+    params_text TEXT NOT NULL DEFAULT '',
+    params_description_text TEXT NOT NULL DEFAULT '',
+    server_text TEXT NOT NULL DEFAULT '',
+    tags_text TEXT NOT NULL DEFAULT '',
+    description TEXT NOT NULL,
+    args_schema TEXT,
+    out_schema TEXT,
+    extra TEXT NOT NULL DEFAULT '{}'
+)"""
+
+_SERVERS = """
+CREATE TABLE servers (
+    key TEXT PRIMARY KEY,
+    config_fingerprint TEXT NOT NULL,
+    catalog_fingerprint TEXT NOT NULL,
+    listed_at REAL NOT NULL,
+    era TEXT,
+    refused TEXT NOT NULL DEFAULT '[]'
+) WITHOUT ROWID"""
+
+_ACTIVATIONS = """
+CREATE TABLE activations (
+    principal TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    last_used REAL NOT NULL,
+    PRIMARY KEY (principal, session_id, name)
+) WITHOUT ROWID"""
+
+_META = "CREATE TABLE tool_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+
+
+def _first_tables(connection: sqlite3.Connection) -> None:
+    for statement in (_TOOLS, _SERVERS, _ACTIVATIONS, _META):
+        connection.execute(statement)
+    for column in ("namespace", "loading_mode", "side_effects"):
+        connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
+
+
+def _vectors(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "CREATE TABLE vectors "
+        "(model TEXT NOT NULL, text_hash TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (model, text_hash))"
+    )
+
+
+TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _vectors))
+"""What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
+
+_VIEW = (
+    "CREATE VIEW IF NOT EXISTS tools_words AS SELECT id, "  # noqa: S608 - own column names
+    + ", ".join(f"{column} AS {name}" for name, column in _FTS_COLUMNS.items())
+    + " FROM tools"
+)
+
+TOOLS_FULL_TEXT = FullText(
+    table="tools", key="id", columns=_FTS_COLUMNS, meta="tool_index_meta", content="tools_words", view=_VIEW
+)
+"""``tools_fts`` and its triggers (R37, R38)."""

@@ -1,0 +1,277 @@
+"""The index of tools on disk: what each server listed, whole definitions, search text, and activations.
+
+Knows rows and how they are kept in step with a server's list; never knows a connection, a policy or a ranking.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.model import Ingest, JsonObject, Refused, Tool
+from toolcrib.store.store import Store
+from toolcrib.store.values import damaged_rows, to_json
+from toolcrib.tools.index.rows import (
+    WRITTEN_COLUMNS,
+    Card,
+    GateRow,
+    card_of,
+    catalog_fingerprint,
+    columns_of,
+    definition_of,
+    tool_of,
+)
+from toolcrib.tools.index.tables import (
+    GATE_COLUMNS,
+    TEXT_COLUMNS,
+    TOOLS_FULL_TEXT,
+)
+
+_TOUCH_AFTER_S = 3600.0
+"""A time of last use or listing is moved only when it is this old: a second start writes nothing (R45)."""
+
+_REGEX_TEXT_MAX = 1000
+
+_GATE = ", ".join(GATE_COLUMNS)
+_UPSERT = (
+    f"INSERT INTO tools({', '.join(WRITTEN_COLUMNS)}, created_at) "  # noqa: S608 - own column names
+    f"VALUES ({', '.join(f':{column}' for column in WRITTEN_COLUMNS)}, :created_at) ON CONFLICT(name) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in WRITTEN_COLUMNS if column != "name")
+)
+_WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?))"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How many tools of a server's list are new, different or gone since the last time."""
+
+    added: int
+    updated: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """What is known of a server's last listing. ``listed_at`` is in seconds since the epoch."""
+
+    key: str
+    config_fingerprint: str
+    catalog_fingerprint: str
+    listed_at: float
+    era: str | None
+    tool_count: int
+    refused: tuple[Refused, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """What a pattern is tried on besides the names: the description's first 1,000 characters, and the tags."""
+
+    description: str
+    tags: tuple[str, ...]
+
+
+class ToolIndex:
+    """The tools of all servers as they were last listed. Safe to use from several threads.
+
+    Every method raises StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        TOOLS_FULL_TEXT.keep_in_step(store)
+
+    @property
+    def fts(self) -> bool:
+        """Return whether :meth:`match` can be used."""
+        return self._store.fts
+
+    def data_version(self) -> int:
+        """Return a number that changes once another process has written to the file; never waits."""
+        return self._store.data_version()
+
+    def replace(self, ingest: Ingest, *, config_fingerprint: str, now: float, era: str | None) -> Changes:
+        """Make the rows of one server those of ``ingest``, in one transaction; unchanged rows stay untouched.
+
+        ``now`` is in seconds since the epoch. ``era`` None keeps the one that is remembered.
+        """
+        wanted = {record.public_name: record for record in ingest.records}
+        with self._store.write() as connection:
+            stored: dict[str, str] = dict(
+                connection.execute("SELECT name, hash FROM tools WHERE namespace = ?", (ingest.server,))
+            )
+            added = [record for name, record in wanted.items() if name not in stored]
+            updated = [
+                record for name, record in wanted.items() if stored.get(name, record.fingerprint) != record.fingerprint
+            ]
+            removed = stored.keys() - wanted.keys()
+            connection.executemany("DELETE FROM tools WHERE name = ?", [(name,) for name in sorted(removed)])
+            connection.executemany(_UPSERT, [columns_of(record, now) for record in (*added, *updated)])
+            facts = (
+                config_fingerprint,
+                catalog_fingerprint(_gate_rows(connection, ingest.server)),
+                _refused_json(ingest),
+            )
+            _note_listing(connection, ingest.server, facts, now=now, era=era)
+        if self.fts and (added or updated or removed):
+            with self._store.write() as connection:
+                TOOLS_FULL_TEXT.merge(connection)
+        return Changes(len(added), len(updated), len(removed))
+
+    def server_rows(self) -> dict[str, ServerRow]:
+        """Return what is known of every server that was ever listed."""
+        query = (
+            "SELECT key, config_fingerprint, catalog_fingerprint, listed_at, era, "
+            "(SELECT count(*) FROM tools WHERE namespace = key), refused FROM servers ORDER BY key"
+        )
+        with self._store.read() as connection, damaged_rows():
+            return {
+                row[0]: ServerRow(*row[:6], refused=tuple(Refused(**each) for each in json.loads(row[6])))
+                for row in connection.execute(query)
+            }
+
+    def load(self, servers: Mapping[str, str]) -> list[Tool]:
+        """Return the tools of exactly these servers (key -> config fingerprint) as far as they can be trusted.
+
+        Left out is a server listed under another config, and one whose rows are not the ones that were
+        written (R1): these are deleted, and :meth:`server_rows` no longer has the server.
+        """
+        with self._store.read() as connection, damaged_rows():
+            tools, damaged = _sound_tools(connection, servers)
+        if damaged:
+            with self._store.write() as connection, damaged_rows():
+                tools, damaged = _sound_tools(connection, servers)  # again: another process may have listed it
+                for key in damaged:
+                    _forget(connection, key)
+        return tools
+
+    def retain(self, keys: Collection[str]) -> None:
+        """Drop all that is known of servers other than ``keys``."""
+        with self._store.write() as connection:
+            query = "SELECT key FROM servers UNION SELECT namespace FROM tools"
+            for key in sorted({row[0] for row in connection.execute(query)} - set(keys)):
+                _forget(connection, key)
+
+    def remember_era(self, server: str, era: str) -> None:
+        """Note which protocol era a listed server speaks, so that the next connection can start with it."""
+        statement = "UPDATE servers SET era = ? WHERE key = ? AND era IS NOT ?"
+        with self._store.write() as connection:
+            connection.execute(statement, (era, server, era))
+
+    def clear(self) -> None:
+        """Forget every tool and server; activations stay."""
+        with self._store.write() as connection:
+            connection.execute("DELETE FROM tools")
+            connection.execute("DELETE FROM servers")
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the file, the full-text table included; empty if all is well (R43)."""
+        return self._store.check()
+
+    def definitions(self, ids: Iterable[int]) -> dict[int, JsonObject]:
+        """Return whole definitions by row, equal to what was ingested; rows that are gone are left out."""
+        query = f"SELECT id, tool, description, args_schema, out_schema, extra {_WITH_IDS}"
+        with self._store.read() as connection, damaged_rows():
+            return {row[0]: definition_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
+
+    def cards(self, ids: Iterable[int]) -> dict[int, Card]:
+        """Return what search results show, by row; rows that are gone are left out."""
+        query = f"SELECT id, summary, body, signature, tags, examples {_WITH_IDS}"
+        with self._store.read() as connection, damaged_rows():
+            return {row[0]: card_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
+
+    def texts(self, ids: Iterable[int] | None = None) -> dict[int, PlainText]:
+        """Return the texts that a pattern is tried on, by row; of all rows for None (R237)."""
+        query = f"SELECT id, substr(trim(summary || ' ' || body), 1, {_REGEX_TEXT_MAX}), tags"
+        with self._store.read() as connection, damaged_rows():
+            return {row[0]: PlainText(row[1], tuple(json.loads(row[2]))) for row in _of_rows(connection, query, ids)}
+
+    def words(self, ids: Iterable[int] | None = None) -> dict[int, tuple[str, ...]]:
+        """Return the searchable words by row, one text a full-text column; of all rows for None."""
+        with self._store.read() as connection:
+            query = f"SELECT id, {', '.join(TEXT_COLUMNS)}"
+            return {row[0]: row[1:] for row in _of_rows(connection, query, ids)}
+
+    def activated(self, principal: str, session_id: str) -> set[str]:
+        """Return the public names that a caller's session has activated."""
+        query = "SELECT name FROM activations WHERE principal = ? AND session_id = ?"
+        with self._store.read() as connection:
+            return {row[0] for row in connection.execute(query, (principal, session_id))}
+
+    def record_activation(self, principal: str, session_id: str, name: str, now: float) -> None:
+        """Keep an activation under a caller and a session id. ``now`` is in seconds since the epoch."""
+        statement = "INSERT INTO activations VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        with self._store.write() as connection:
+            connection.execute(statement, (principal, session_id, name, now))
+
+    def touch(self, principal: str, session_id: str, now: float) -> None:
+        """Note that a session is in use, to the hour."""
+        statement = "UPDATE activations SET last_used = ? WHERE principal = ? AND session_id = ? AND last_used <= ?"
+        with self._store.write() as connection:
+            connection.execute(statement, (now, principal, session_id, now - _TOUCH_AFTER_S))
+
+    def expire_activations(self, older_than: float) -> None:
+        """Forget activations last used before ``older_than``, in seconds since the epoch."""
+        with self._store.write() as connection:
+            connection.execute("DELETE FROM activations WHERE last_used < ?", (older_than,))
+
+
+def _gate_rows(connection: sqlite3.Connection, server: str) -> list[GateRow]:
+    query = f"SELECT {_GATE}, id FROM tools WHERE namespace = ? ORDER BY name"  # noqa: S608 - own column names
+    return connection.execute(query, (server,)).fetchall()
+
+
+def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> tuple[list[Tool], list[str]]:
+    """Return the tools whose rows are as written under the given config, and the servers with other rows."""
+    rows: dict[str, list[GateRow]] = {}
+    for row in connection.execute(f"SELECT {_GATE}, id FROM tools ORDER BY name"):  # noqa: S608 - own column names
+        rows.setdefault(row[1], []).append(row)
+    query = "SELECT key, config_fingerprint, catalog_fingerprint FROM servers"
+    known = {key: (config, catalog) for key, config, catalog in connection.execute(query)}
+    tools: list[Tool] = []
+    damaged: list[str] = []
+    for key, config_fingerprint in servers.items():
+        config, catalog = known.get(key, (None, catalog_fingerprint([])))
+        listed = rows.get(key, [])
+        if catalog != catalog_fingerprint(listed):
+            damaged.append(key)
+        elif config == config_fingerprint:
+            tools += map(tool_of, listed)
+    return tools, damaged
+
+
+def _note_listing(
+    connection: sqlite3.Connection, server: str, facts: tuple[str, str, str], *, now: float, era: str | None
+) -> None:
+    """Write the server's row if one of its facts differs, or its time is too old or lies in the future."""
+    query = "SELECT config_fingerprint, catalog_fingerprint, refused, era, listed_at FROM servers WHERE key = ?"
+    stored = connection.execute(query, (server,)).fetchone()
+    if stored and stored[:3] == facts and era in (None, stored[3]) and 0 <= now - stored[4] < _TOUCH_AFTER_S:
+        return
+    statement = (
+        "INSERT INTO servers(key, config_fingerprint, catalog_fingerprint, refused, era, listed_at) "
+        "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET config_fingerprint = excluded.config_fingerprint, "
+        "catalog_fingerprint = excluded.catalog_fingerprint, refused = excluded.refused, "
+        "era = coalesce(excluded.era, era), listed_at = excluded.listed_at"
+    )
+    connection.execute(statement, (server, *facts, era, now))
+
+
+def _forget(connection: sqlite3.Connection, key: str) -> None:
+    connection.execute("DELETE FROM tools WHERE namespace = ?", (key,))
+    connection.execute("DELETE FROM servers WHERE key = ?", (key,))
+
+
+def _of_rows(connection: sqlite3.Connection, select: str, ids: Iterable[int] | None) -> Iterable[tuple[Any, ...]]:
+    if ids is None:
+        return connection.execute(f"{select} FROM tools")
+    return connection.execute(f"{select} {_WITH_IDS}", (_id_list(ids),))
+
+
+def _id_list(ids: Iterable[int]) -> str:
+    return json.dumps(list(ids))
+
+
+def _refused_json(ingest: Ingest) -> str:
+    return to_json([{"name": each.name, "reason": each.reason} for each in ingest.refused])

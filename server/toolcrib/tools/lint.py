@@ -1,0 +1,332 @@
+"""Whether each tool of a catalog can be found by its own words, and what to add where it cannot.
+
+Knows tools, their texts and a search to try them with; never knows how a search ranks or where findings are shown.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from itertools import chain
+
+from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
+from toolcrib.model import JsonObject, Tool
+from toolcrib.search.stemming import Stemmer
+from toolcrib.tools.definitions.parameters import parameters
+
+TOOLS_LOOKED_AT = 20
+"""How many hits of a search are looked through for a tool."""
+
+_SHARED_BY = 10
+"""A word in so many other tools tells a tool from hardly any of them."""
+
+_SHORT_WORDS = 3
+"""A description with fewer words that say something is short."""
+
+_NAME_MAX = 64
+"""Characters that clients allow in a name."""
+
+_PLAIN_NAME_MAX = 49
+"""Characters that are left where a client puts ``mcp__toolcrib__`` before a name."""
+
+_NAMED_MAX = 3
+_QUOTED_MAX = 80
+_SUGGESTED_LENGTH_MIN = 4
+
+Search = Callable[[str], Sequence[str]]
+"""From a query to the public names of its first hits, best first, at most :data:`TOOLS_LOOKED_AT`."""
+
+
+class Level(StrEnum):
+    """How bad a finding is, worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for. ``code`` is stable; ``advice`` says what to add."""
+
+    code: str
+    level: Level
+    advice: str
+
+
+NOT_FOUND_BY_NAME = Rule(
+    "not-found-by-name",
+    Level.ERROR,
+    "Give it a name of words that no twenty other tools are called by, or take tools with the same name away "
+    "(policy.deny).",
+)
+HIDDEN = Rule(
+    "hidden-by-near-duplicate",
+    Level.WARNING,
+    "Say in the first sentence what only this tool does, or give it words of its own (servers.{server}.tags); a tool "
+    "that nobody needs beside its duplicate can be denied (policy.deny).",
+)
+NO_DESCRIPTION = Rule(
+    "no-description",
+    Level.WARNING,
+    "Describe it in its server, what it does in the first sentence; until then servers.{server}.tags gives it words.",
+)
+SHARED_WORDS = Rule(
+    "words-shared-with-many",
+    Level.WARNING,
+    "Say in the first sentence what makes it different, or give it words of its own (servers.{server}.tags).",
+)
+SAME_DESCRIPTION = Rule(
+    "same-description",
+    Level.WARNING,
+    "Say in the description of each what the others do not do; until then servers.{server}.tags can tell them apart.",
+)
+SHORT_DESCRIPTION = Rule(
+    "short-description",
+    Level.INFO,
+    "Say in a sentence what it does, to what, and when to use it; servers.{server}.tags adds words that people use "
+    "for it, servers.{server}.tool_examples shows a call.",
+)
+LONG_NAME = Rule(
+    "long-name",
+    Level.INFO,
+    "Give the server a shorter key in mcpServers; limits.name_max: 49 shortens names for clients that put "
+    "mcp__toolcrib__ before them.",
+)
+NO_PARAMETER_DESCRIPTIONS = Rule(
+    "no-parameter-descriptions",
+    Level.INFO,
+    "Describe the parameters in its input schema; servers.{server}.tool_examples shows how it is called.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A tool with what is known of it. ``examples`` are the descriptions of its examples."""
+
+    tool: Tool
+    definition: JsonObject
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The public name."""
+        return self.tool.public_name
+
+    @property
+    def title(self) -> str:
+        """The title, on one line; empty where there is none."""
+        return _line(self.definition.get("title"))
+
+    @property
+    def description(self) -> str:
+        """The downstream's own description, on one line."""
+        return _line(self.definition.get("description"))
+
+    @property
+    def first_sentence(self) -> str:
+        """The first sentence of the description, on one line."""
+        return _line(split_summary(str(self.definition.get("description") or ""))[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A search by a tool's own words. ``rank`` counts from 1; None: not among the first hits.
+
+    ``before`` are the tools that came before it; all hits where it was not found.
+    """
+
+    source: str
+    query: str
+    rank: int | None
+    before: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with one tool. ``others`` are the public names of tools that it has to do with, if any."""
+
+    rule: Rule
+    described: Described
+    what: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> str:
+        """What to add, with the keys of the config that help."""
+        return self.rule.advice.format(server=self.described.tool.server)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in one catalog. ``probes`` are by tool, in the order of ``tools``.
+
+    ``by_name`` and ``by_first_sentence`` are the shares of tools that come first, from 0 to 1; None: no tool has any.
+    Of several tools with one name any may come first.
+    """
+
+    tools: tuple[Described, ...]
+    probes: tuple[tuple[Probe, ...], ...]
+    findings: tuple[Finding, ...]
+    by_name: float | None
+    by_first_sentence: float | None
+
+
+def find_faults(catalog: Sequence[Described], search: Search, server: str | None = None) -> Report:
+    """Return what is wrong with the tools of ``catalog``, or with those of one ``server`` among them all.
+
+    A query is made of each tool's name, title, first sentence and examples; ``search`` answers it.
+    """
+    linter = _Linter(catalog, search)
+    tools = tuple(each for each in catalog if server in (None, each.tool.server))
+    probes = tuple(tuple(linter.probes(each)) for each in tools)
+    findings = [finding for each, tried in zip(tools, probes, strict=True) for finding in linter.findings(each, tried)]
+    every = list(chain.from_iterable(probes))
+    return Report(tools, probes, tuple(findings), _share_first(every, "name"), _share_first(every, "first sentence"))
+
+
+class _Linter:
+    """Holds each tool against all the others."""
+
+    def __init__(self, catalog: Sequence[Described], search: Search) -> None:
+        self._search = cache(search)
+        self._by_name: defaultdict[str, list[str]] = defaultdict(list)
+        self._by_description: defaultdict[str, list[str]] = defaultdict(list)
+        for each in catalog:
+            self._by_name[joined(each.tool.name)].append(each.name)
+            self._by_description[each.description.casefold()].append(each.name)
+        self._words = _Words(catalog)
+
+    def probes(self, each: Described) -> Iterable[Probe]:
+        """Yield a search for each of the tool's own texts. Tools with the very same name do not stand before it."""
+        name = " ".join(words(each.tool.name)) or each.tool.name
+        yield self._probe("name", name, each, same=self._by_name[joined(each.tool.name)])
+        texts = [("title", each.title), ("first sentence", each.first_sentence)]
+        texts += [("example", text) for text in each.examples]
+        for source, text in texts:
+            if words(text):
+                yield self._probe(source, text, each)
+
+    def _probe(self, source: str, query: str, each: Described, same: Sequence[str] = ()) -> Probe:
+        hits = self._search(query)
+        rank = hits.index(each.name) + 1 if each.name in hits else None
+        above = hits if rank is None else hits[: rank - 1]
+        return Probe(source, query, rank, tuple(name for name in above if name not in same))
+
+    def findings(self, each: Described, probes: Sequence[Probe]) -> Iterable[Finding]:
+        """Yield all that is wrong with one tool, the worst first."""
+        passed = self._passed(each, probes)
+        same = tuple(name for name in self._alike(each) if name != each.name)
+        found = (
+            Finding(NOT_FOUND_BY_NAME, each, _not_found(probes)),
+            Finding(HIDDEN, each, _hidden(passed), passed.before) if passed else None,
+            Finding(NO_DESCRIPTION, each, "" if each.description else "has no description"),
+            Finding(SHARED_WORDS, each, self._words.shared(each)),
+            Finding(SAME_DESCRIPTION, each, f"has the same description as {_listed(same)}", same) if same else None,
+            Finding(SHORT_DESCRIPTION, each, _short(each)),
+            Finding(LONG_NAME, each, _long_name(each)),
+            Finding(NO_PARAMETER_DESCRIPTIONS, each, _silent_parameters(each)),
+        )
+        return (finding for finding in found if finding and finding.what)
+
+    def _passed(self, each: Described, probes: Sequence[Probe]) -> Probe | None:
+        """Return the search that most tools come first in; by name, and before tools described alike, none counts."""
+        alike = self._alike(each)
+        passed = [probe for probe in probes if probe.source != "name" and set(probe.before) - set(alike)]
+        return max(passed, key=lambda probe: len(probe.before), default=None)
+
+    def _alike(self, each: Described) -> Sequence[str]:
+        """Return the tools with its very description; none where it has none."""
+        return self._by_description[each.description.casefold()] if each.description else ()
+
+
+class _Words:
+    """Which tools have which words, compared by stem."""
+
+    def __init__(self, catalog: Sequence[Described]) -> None:
+        self._stem = Stemmer()
+        self._having: defaultdict[str, set[str]] = defaultdict(set)
+        for each in catalog:
+            for stem in self._stems(each.tool.name, each.title, each.description, *each.tags):
+                self._having[stem].add(each.name)
+
+    def shared(self, each: Described) -> str:
+        """Return which words do not tell a tool apart: each is in many others, and many have its whole name."""
+        own = self._stems(each.tool.name, each.title, each.first_sentence, *each.tags)
+        if not each.description or not own or any(not self._is_common(stem) for stem in own):
+            return ""
+        named = [self._having[stem] for stem in self._stems(each.tool.name)]
+        if named and len(named[0].intersection(*named[1:])) <= _SHARED_BY:
+            return ""
+        told = f"each of its words ({_listed(own.values())}) is in {_SHARED_BY} other tools or more"
+        rare = ", ".join(self._rare(each))
+        return f"{told}; the rest of its description has words that few others have: {rare}" if rare else told
+
+    def _rare(self, each: Described) -> list[str]:
+        """Return up to three words of a description that few tools have, those that the fewest have first."""
+        rare = {
+            stem: word
+            for stem, word in self._stems(each.description).items()
+            if len(word) >= _SUGGESTED_LENGTH_MIN and not self._is_common(stem)
+        }
+        return [rare[stem] for stem in sorted(rare, key=lambda stem: len(self._having[stem]))[:_NAMED_MAX]]
+
+    def _is_common(self, stem: str) -> bool:
+        return len(self._having[stem]) > _SHARED_BY
+
+    def _stems(self, *texts: str) -> dict[str, str]:
+        """Return the stem of each word that says something, with the word."""
+        telling = (word for text in texts for word in words(text) if word not in STOP_WORDS)
+        return {self._stem(word): word for word in telling}
+
+
+def _not_found(probes: Sequence[Probe]) -> str:
+    lost = [probe for probe in probes if probe.source == "name" and probe.rank is None]
+    return f'is not among the first {TOOLS_LOOKED_AT} for "{truncate(lost[0].query, _QUOTED_MAX)}"' if lost else ""
+
+
+def _hidden(probe: Probe) -> str:
+    place = f"not among the first {TOOLS_LOOKED_AT}" if probe.rank is None else f"number {probe.rank}"
+    quoted = f' "{truncate(probe.query, _QUOTED_MAX)}"' if probe.source == "example" else ""
+    return f"by its {probe.source}{quoted} it is {place}, after {_listed(probe.before)}"
+
+
+def _short(each: Described) -> str:
+    telling = {word for word in words(each.description) if word not in STOP_WORDS}
+    is_short = each.description and len(telling) < _SHORT_WORDS
+    return f'says no more than "{truncate(each.description, _QUOTED_MAX)}"' if is_short else ""
+
+
+def _long_name(each: Described) -> str:
+    length = len(f"{each.tool.server}__{each.tool.name}")
+    if length > _NAME_MAX:
+        return f"the name with its server has {length} characters, so clients see a shortened one"
+    if len(each.name) > _PLAIN_NAME_MAX:
+        return f"the name has {len(each.name)} characters; some clients take {_PLAIN_NAME_MAX} only"
+    return ""
+
+
+def _silent_parameters(each: Described) -> str:
+    schema = each.definition["inputSchema"]
+    found = list(parameters(schema, schema))
+    if not found or any(_line(parameter.schema.get("description")) for parameter in found):
+        return ""
+    return f"none of its parameters ({_listed([one_line(each.name) for each in found])}) is described"
+
+
+def _share_first(probes: Sequence[Probe], source: str) -> float | None:
+    tried = [probe for probe in probes if probe.source == source]
+    first = sum(probe.rank is not None and not probe.before for probe in tried)
+    return first / len(tried) if tried else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(names)
+    more = f" and {len(every) - _NAMED_MAX} more" if len(every) > _NAMED_MAX else ""
+    return ", ".join(every[:_NAMED_MAX]) + more
+
+
+def _line(text: object) -> str:
+    return one_line(text) if isinstance(text, str) else ""

@@ -1,0 +1,277 @@
+"""Names of tools inside texts: those that a caller may not use are taken out, those that may be missing are told.
+
+Knows how names of tools are spelled and where they stand in Markdown; never knows sessions, skills or events.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from toolcrib.access.policy import View
+from toolcrib.base.names import BUILTIN_NAMES, SEPARATOR, bare_name, qualified_spellings
+from toolcrib.model import LoadingMode
+from toolcrib.tools.index.catalog import Catalog
+
+_T = TypeVar("_T")
+
+DENIED = "[denied]"
+NOT_AVAILABLE = "[tool not available]"
+MENTIONED_MAX = 5
+"""Tools that one hint names."""
+
+_NAME = re.compile(r"[\w-]+(?:[.:/][\w-]+)*")
+_WORD = re.compile(
+    r"""\[tool[ ]not[ ]available\]
+    | (?P<url>[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s"'<>()\[\]`]*)
+    | (?P<host>(?<![\w.-])(?:[A-Za-z0-9-]++\.)+(?:com|org|net|io|dev|ai|app|co|gov|edu)(?![\w.-]))
+    | (?P<name>(?:[A-Za-z0-9_\u00c0-\u1fff-]|\\_)++(?:[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\_)++)*+)""",
+    re.VERBOSE,
+)
+"""What may be or hold a name. Scripts that put no space between words are none of it: they stand right beside names."""
+_URL_START = re.compile(r"[^:]*://[^/?#]*")
+_COMPOUND = re.compile(r"[_\-./:]|[a-z0-9][A-Z]")
+_MADE_OF_WORDS = re.compile(r"_|[a-z0-9][A-Z]")
+_HYPHEN = re.compile(r"(-)")
+_URL_PARTS = re.compile(r"([^A-Za-z0-9_.:/\\-]+)")
+_PARTS_MAX = 4
+"""Parts between separators that a name may have: a server, and a tool whose own name holds separators."""
+_REMEMBERED_MAX = 10_000
+_REMEMBERED_LENGTH_MAX = 200
+
+_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})(.*)$", re.MULTILINE)
+_BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
+_TICKS = re.compile(r"`+")
+
+
+class DeniedNames:
+    """The names of tools that callers with one view may not use, whether such a tool is indexed or not.
+
+    The one limit: what a server that is denied as a whole calls its tools, without naming itself, is known only while
+    they are indexed, for somebody else.
+    """
+
+    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str]) -> None:
+        self._view, self._catalog, self._servers = view, catalog, servers
+        self._rows = catalog.permitted(view).rows
+        self._starts = tuple(start for key in servers for start in qualified_spellings(key, "", "")[1:])
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether ``name`` is, or could be, that of a tool that is kept from the caller."""
+        known = self._catalog.spelled(name)
+        if known:
+            return any(tool.row not in self._rows for tool in known)
+        return self._view.denies_name(name) or self._belongs_to_denied(name)
+
+    def hides(self, name: str) -> bool:
+        """Return whether ``name`` is that of a tool kept from the caller, and of none that the caller may use.
+
+        Unlike an event, a document is read by the caller, who knows the names of the permitted tools anyway. And
+        a policy that denies simply everything does not make every word of a document a name.
+        """
+        known = self._catalog.spelled(name)
+        if known:
+            return not any(tool.row in self._rows for tool in known)
+        return self._view.names_denied(name) or self._belongs_to_denied(name)
+
+    def _belongs_to_denied(self, name: str) -> bool:
+        if not name.startswith(self._starts):
+            return False
+        tools = ((server, bare_name(name, server)) for server in self._servers)
+        return any(tool and not self._view.permits(server, tool, name) for server, tool in tools)
+
+    def mask(self, text: str) -> str:
+        """Return ``text`` with ``[denied]`` for each of these names: for a record that nobody but the owner reads."""
+        if self._view.unrestricted:
+            return text
+
+        def mask(found: re.Match[str]) -> str:
+            if found[0] in self:
+                return DENIED
+            return "".join(DENIED if part in self else part for part in SEPARATOR.split(found[0]))
+
+        return _NAME.sub(mask, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What one word of a document comes to: the text to show, and the public names of the tools it names."""
+
+    text: str
+    named: tuple[str, ...] = ()
+
+
+class ToolMentions:
+    """Reads documents for callers with one view of one catalog; what it found out about a word it remembers."""
+
+    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str]) -> None:
+        self.catalog = catalog
+        self._permitted = catalog.permitted(view)
+        self.denied = DeniedNames(view, catalog, servers)
+        self.hides_nothing = view.unrestricted
+        self._readings: dict[bool, dict[str, _Reading]] = {False: {}, True: {}}
+        self._names: dict[bool, dict[str, _Reading | None]] = {False: {}, True: {}}
+
+    def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return ``text`` without the names of tools that the caller may not use, and which others it names (R149).
+
+        A denied name, with its server or without, is replaced by ``[tool not available]``, whether the tool is
+        indexed or only the policy speaks of it. A name of one plain word is a name in code marks only; the host of
+        a URL never is. The second value: public names of permitted tools that a list may lack, the first five; one of
+        a plain word counts where it stands in code marks alone, or every ``get`` in a program would be a mention.
+        Doing it twice changes nothing more. Takes time in proportion to the length.
+        """
+        if self.hides_nothing and not self._permitted.deferred_count:
+            return text, ()
+        named: dict[str, None] = {}
+        pieces: list[str] = []
+        for piece, in_code in by_code_marks(text):
+            pieces.append(self._clean(piece, named, in_code=in_code))
+            if in_code:
+                named.update(dict.fromkeys(self._deferred(piece.strip("` "))))
+        return "".join(pieces), tuple(named)[:MENTIONED_MAX]
+
+    def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of ``names``, the entries of a skill's ``allowed-tools``, that name no denied tool."""
+        return tuple(name for name in names if self._clean(name, {}, in_code=True) == name)
+
+    def _clean(self, text: str, named: dict[str, None], *, in_code: bool) -> str:
+        readings = self._readings[in_code]
+
+        def read(found: re.Match[str]) -> str:
+            reading = readings.get(found[0]) or self._read_anew(found, in_code=in_code)
+            if reading.named:
+                named.update(dict.fromkeys(reading.named))
+            return reading.text
+
+        return _WORD.sub(read, text)
+
+    def _read_anew(self, found: re.Match[str], *, in_code: bool) -> _Reading:
+        word = found[0]
+        match found.lastgroup:
+            case "name":
+                reading = self._read(word, in_code=in_code)
+            case "url":
+                reading = self._read_url(word)
+            case _:
+                reading = _Reading(word)
+        _remember(self._readings[in_code], word, reading)
+        return reading
+
+    def _read_url(self, url: str) -> _Reading:
+        start = _URL_START.match(url)
+        assert start is not None, "every URL starts like one"
+        rest = [self._read(part, in_code=False) for part in _URL_PARTS.split(url[start.end() :])]
+        return _joined([_Reading(start[0]), *rest])
+
+    def _read(self, word: str, *, in_code: bool) -> _Reading:
+        """Read a word that may be a name, or hold names: of its parts, the longest run that is a name counts."""
+        plain = word.replace("\\_", "_")
+        parts = SEPARATOR.split(plain)
+        readings: list[_Reading] = []
+        at = 0
+        while at < len(parts):
+            for end in range(min(at + 2 * _PARTS_MAX - 1, len(parts)), at, -2):
+                reading = self._look_inside("".join(parts[at:end]), in_code=in_code)
+                if reading is not None:
+                    break
+            else:
+                end, reading = at + 1, self._read_compound(parts[at], in_code=in_code)
+            readings += [reading, *map(_Reading, parts[end : end + 1])]
+            at = end + 1
+        whole = _joined(readings)
+        return whole if whole.text != plain else _Reading(word, whole.named)
+
+    def _read_compound(self, part: str, *, in_code: bool) -> _Reading:
+        """Read names between hyphens, as in ``a list_rows-like tool``; plain words there are words."""
+        if "-" not in part or not _MADE_OF_WORDS.search(part):
+            return _Reading(part)
+        return _joined(
+            (self._look(piece, in_code=in_code) if _MADE_OF_WORDS.search(piece) else None) or _Reading(piece)
+            for piece in _HYPHEN.split(part)
+        )
+
+    def _look_inside(self, name: str, *, in_code: bool) -> _Reading | None:
+        """Look at ``name`` as it stands, then without the dashes and the marks of emphasis around it."""
+        reading = self._look(name, in_code=in_code)
+        core = name.strip("_-")
+        if reading is None and core != name:
+            inside = self._look(core, in_code=in_code)
+            return inside and _Reading(name.replace(core, inside.text, 1), inside.named)
+        return reading
+
+    def _look(self, name: str, *, in_code: bool) -> _Reading | None:
+        """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
+        names = self._names[in_code]
+        if name not in names:
+            reading = self._look_anew(name, in_code=in_code)
+            _remember(names, name, reading)
+            return reading
+        return names[name]
+
+    def _look_anew(self, name: str, *, in_code: bool) -> _Reading | None:
+        if not name or name in BUILTIN_NAMES or not (in_code or _COMPOUND.search(name)):
+            return None
+        if not self.hides_nothing and self.denied.hides(name):
+            return _Reading(NOT_AVAILABLE)
+        if self.catalog.find(name, self._permitted) is None:
+            return None
+        return _Reading(name, self._deferred(name) if _COMPOUND.search(name) else ())
+
+    def _deferred(self, name: str) -> tuple[str, ...]:
+        """Return the public name of the one permitted tool called ``name`` if it is not listed from the start."""
+        tool = self.catalog.find(name, self._permitted)
+        return (tool.public_name,) if tool is not None and tool.loading_mode is LoadingMode.DEFERRED else ()
+
+
+def hint(names: Iterable[str]) -> str:
+    """Return the line that says what to do where a tool that a document names is not listed (R150)."""
+    named = ", ".join(names)
+    if not named:
+        return ""
+    return f"If a tool named here is not listed, call it with tool_call or find it with tool_search: {named}"
+
+
+def by_code_marks(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield ``text`` in pieces, each with whether it is code: a fence, be it closed or not, or a span in backticks."""
+    at, opening = 0, ""
+    for fence in _FENCE.finditer(text):
+        if not opening and not (fence[1].startswith("`") and "`" in fence[2]):
+            yield from _by_code_spans(text[at : fence.start()])
+            at, opening = fence.start(), fence[1]
+        elif opening and fence[1].startswith(opening) and not fence[2].strip():
+            yield text[at : fence.end()], True
+            at, opening = fence.end(), ""
+    yield from ((text[at:], True),) if opening else _by_code_spans(text[at:])
+
+
+def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:
+    if "`" not in text:
+        yield text, False
+        return
+    for paragraph in _BLANK_LINES.split(text):
+        marks = list(_TICKS.finditer(paragraph))
+        next_alike: dict[str, re.Match[str]] = {}
+        ends: list[int] = []
+        for mark in reversed(marks):
+            ends.append(next_alike[mark[0]].end() if mark[0] in next_alike else 0)
+            next_alike[mark[0]] = mark
+        at = 0
+        for mark, end in zip(marks, reversed(ends), strict=True):
+            if end and mark.start() >= at:
+                yield paragraph[at : mark.start()], False
+                yield paragraph[mark.start() : end], True
+                at = end
+        yield paragraph[at:], False
+
+
+def _remember(memory: dict[str, _T], word: str, value: _T) -> None:
+    if len(memory) >= _REMEMBERED_MAX:
+        memory.clear()
+    if len(word) <= _REMEMBERED_LENGTH_MAX:
+        memory[word] = value
+
+
+def _joined(readings: Iterable[_Reading]) -> _Reading:
+    every = list(readings)
+    return _Reading("".join([each.text for each in every]), tuple(name for each in every for name in each.named))

@@ -1,0 +1,394 @@
+"""The use cases: list tools, search tools, call a tool. Each takes a session and answers with plain values.
+
+Knows the order in which the other parts have their say; never knows JSON-RPC, HTTP or SQL.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.names import may_belong_to
+from toolcrib.base.text import QUERY_MAX
+from toolcrib.config.settings import Settings
+from toolcrib.downstream.connection import Call, Progress
+from toolcrib.downstream.fleet import Fleet
+from toolcrib.downstream.lifecycle import State, Status
+from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
+from toolcrib.events import EventLog, elapsed_ms
+from toolcrib.model import Example, JsonObject, SearchType, Tool
+from toolcrib.tools.arguments.checks import ArgumentChecks
+from toolcrib.tools.arguments.schema_check import unwrap_arguments
+from toolcrib.tools.gate import Gate, Session
+from toolcrib.tools.index.catalog import Catalog, Permitted
+from toolcrib.tools.index.rows import Card
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.listing import is_deferred, listed_definition, long_description, short_description
+from toolcrib.tools.missing_servers import MissingServers
+from toolcrib.tools.results import bounded, failure
+from toolcrib.tools.search import Scored, Searcher, SearchRequest, SearchResult
+
+Detail = Literal["signature", "schema"]
+_NEAR_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One found tool, as much of it as was asked for."""
+
+    tool: Tool
+    score: float
+    match_type: str
+    description: str
+    activated: bool
+    signature: str | None = None
+    input_schema: JsonObject | None = None
+    examples: tuple[Example, ...] = ()
+    status: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """What ``tool_search`` answers. ``evidence`` is what ``confidence`` comes from, comparable between queries."""
+
+    hits: tuple[Hit, ...]
+    query: str
+    effective: SearchType
+    total_deferred: int
+    confidence: str
+    note: str | None
+    evidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as it came in. ``announce`` tells the session that its list has grown, before the result is sent."""
+
+    name: str
+    arguments: object
+    meta: JsonObject
+    extra: JsonObject
+    on_progress: Progress | None
+    announce: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the use cases work with; put together by the composition root."""
+
+    settings: Settings
+    index: ToolIndex
+    indexer: Indexer
+    searcher: Searcher
+    fleet: Fleet
+    gate: Gate
+    checks: ArgumentChecks
+    events: EventLog
+    first_index_deadline: float
+
+
+class Crib:
+    """The use cases over one set of parts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._limits = parts.settings.toolcrib.limits
+        self._checks = parts.checks
+        self._missing = MissingServers(parts.settings)
+        self.gate = parts.gate
+        self.indexer = parts.indexer
+
+    # -- list ------------------------------------------------------------------------------------
+
+    async def list_tools(self, session: Session) -> list[JsonObject]:
+        """Return the definitions of the downstream tools that the session's ``tools/list`` shows."""
+        if session.pass_through or self._may_list_unindexed():
+            await self._first_listing()
+        catalog = self._parts.indexer.current()
+        self.gate.settle_pass_through(session, catalog)
+        tools = self.gate.listed(session, catalog)
+        rows = [tool.row for tool in tools]
+        definitions, cards = self._parts.index.definitions(rows), self._parts.index.cards(rows)
+        section = self._parts.settings.toolcrib.tool_examples
+        return [
+            listed_definition(tool, definitions[tool.row], cards[tool.row], section)
+            for tool in tools
+            if tool.row in definitions and tool.row in cards
+        ]
+
+    def listed_schema(self, session: Session, name: str) -> JsonObject | None:
+        """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
+        catalog = self._parts.indexer.current()
+        tool = catalog.get(name)
+        return self._checks.schema(tool) if tool and tool in self.gate.listed(session, catalog) else None
+
+    def _may_list_unindexed(self) -> bool:
+        """Whether tools of a server that is being listed for the first time could belong in the list."""
+        section = self._parts.settings.toolcrib
+        return bool(self._parts.fleet.listing_first) and (
+            self.gate.lists_everything
+            or section.gate.pass_through_below > 0
+            or bool(section.tool_search.always_loaded_patterns)
+            or section.tool_search.default_loading_mode.value == "always"
+            or any(
+                server.options.always_loaded_tools
+                or server.options.deferred_tools is not None
+                or server.options.default_loading_mode == "always"
+                for server in self._parts.settings.servers.values()
+            )
+        )
+
+    async def _first_listing(self, servers: list[str] | None = None) -> None:
+        """Wait for servers that are listed for the first time, until the deadline that began with the process."""
+        with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
+            await self._parts.fleet.first_listing(self._parts.fleet.listing_first if servers is None else servers)
+
+    async def list_servers(self) -> dict[str, Status]:
+        """Have every server list its tools anew, and return what became of each."""
+        return await self._parts.fleet.list_all()
+
+    async def survey(
+        self, session: Session
+    ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], SearchResult]]:
+        """Return all that the session's caller may use, and the search over just that, of which no event tells."""
+        await self._first_listing()
+        catalog = self._parts.indexer.current()
+        permitted = self.gate.permitted(session, catalog)
+        definitions, cards = self._parts.index.definitions(permitted.rows), self._parts.index.cards(permitted.rows)
+        known = [tool for tool in permitted.tools if tool.row in definitions and tool.row in cards]
+        search = partial(self._parts.searcher.search, catalog=catalog, permitted=permitted)
+        return [(tool, definitions[tool.row], cards[tool.row]) for tool in known], search
+
+    # -- search ----------------------------------------------------------------------------------
+
+    async def search_tools(self, session: Session, request: SearchRequest, detail: Detail) -> SearchAnswer:
+        """Find tools that the session's caller may use.
+
+        Raises:
+            BadRequest: a blank query, or a regex that cannot be used.
+
+        """
+        began = time.perf_counter()
+        if not request.query.strip():
+            raise BadRequest("'query' is blank. Say in a few words what the tool should do, e.g. 'create issue'.")
+        await self._first_listing(None if request.server is None else [request.server])
+        catalog = self._parts.indexer.current()
+        permitted = self.gate.permitted(session, catalog)
+        found = await self._found(request, catalog, permitted)
+        answer = SearchAnswer(
+            hits=self._hits(session, found.hits, detail),
+            query=request.query[:QUERY_MAX],
+            effective=found.effective,
+            total_deferred=permitted.deferred_count,
+            confidence=found.confidence,
+            note=self._note(session, request, found, is_empty=not permitted.tools),
+            evidence=found.strength,
+        )
+        self._report_search(session, request, found, catalog, began)
+        return answer
+
+    async def _found(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
+        """Search, away from the event loop unless it takes no longer than to get there."""
+        search = partial(self._parts.searcher.search, request, catalog, permitted)
+        quick = self._parts.searcher.is_quick(request, permitted)
+        return search() if quick else await anyio.to_thread.run_sync(search)
+
+    def _hits(self, session: Session, scored: tuple[Scored, ...], detail: Detail) -> tuple[Hit, ...]:
+        rows = [hit.tool.row for hit in scored]
+        cards = self._parts.index.cards(rows)
+        definitions = self._parts.index.definitions(rows) if detail == "schema" else {}
+        hits: list[Hit] = []
+        for hit in scored:
+            card = cards.get(hit.tool.row)
+            if card is None:
+                continue
+            whole = definitions.get(hit.tool.row)
+            hits.append(
+                Hit(
+                    tool=hit.tool,
+                    score=hit.score,
+                    match_type=hit.match_type.value,
+                    description=short_description(card) if whole is None else long_description(card),
+                    activated=hit.tool.public_name in session.activations,
+                    signature=card.signature if whole is None else None,
+                    input_schema=None if whole is None else whole["inputSchema"],
+                    examples=() if whole is None else card.examples,
+                    status=self._notable_status(hit.tool),
+                )
+            )
+        return tuple(hits)
+
+    def _note(self, session: Session, request: SearchRequest, found: SearchResult, *, is_empty: bool) -> str | None:
+        """Return why little or nothing was found: what the search says, and servers that may be meant."""
+        servers = self._missing.note(
+            request.query[:QUERY_MAX],
+            self.gate.view(session),
+            self._parts.fleet.statuses(),
+            {hit.tool.server for hit in found.hits},
+            any_of_them=is_empty,
+        )
+        return " ".join(filter(None, (found.note, servers))) or None
+
+    def _notable_status(self, tool: Tool) -> str | None:
+        """Return a server state that matters to a caller; that a server sleeps is normal."""
+        state = self._parts.fleet[tool.server].status.state
+        return state.value if state in (State.STARTING, State.FAILED) else None
+
+    def _report_search(
+        self, session: Session, request: SearchRequest, found: SearchResult, catalog: Catalog, began: float
+    ) -> None:
+        query = self.gate.without_denied_names(session, request.query[:QUERY_MAX], catalog)
+        self._parts.events.emit(
+            "tool_search_query",
+            session=session.label,
+            duration_ms=elapsed_ms(began),
+            query=query,
+            requested_search_type=request.search_type.value,
+            effective_search_type=found.effective.value,
+            results_count=len(found.hits),
+        )
+
+    # -- call ------------------------------------------------------------------------------------
+
+    async def call_listed(self, session: Session, call: ToolCall) -> JsonObject:
+        """Answer a direct ``tools/call`` of a downstream tool, listed or not; arguments are the downstream's to check.
+
+        Raises:
+            UnknownTool: denied, hidden from this caller or nonexistent: one and the same.
+            DownstreamError: the downstream's own JSON-RPC error.
+
+        """
+        tool = await self._resolve(session, call.name, forgiving=False)
+        try:
+            return await self._execute(session, tool, call, as_object(call.arguments), source="direct")
+        except Unavailable as error:
+            return failure(str(error))
+
+    async def call_any(self, session: Session, call: ToolCall, *, read_only: bool = False) -> JsonObject:
+        """Answer ``tool_call``: any permitted tool, in any spelling, with arguments that are checked first."""
+        try:
+            tool = await self._resolve(session, call.name, forgiving=True)
+            if read_only and tool.read_only:
+                tool = await self._live(session, tool)  # what the index says may be out of date
+            if read_only and not tool.read_only:
+                return failure(
+                    f"{tool.public_name} is not declared read-only by its server, so tool_call_read does not run it. "
+                    "Use tool_call."
+                )
+            arguments = await self._fitting(session, tool, call.arguments)
+            return await self._execute(session, tool, call, arguments, source="tool_call")
+        except UnknownTool as error:
+            return failure(str(error) + await self._near_names(session, call.name))
+        except DownstreamError as error:
+            return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
+        except ToolcribError as error:
+            return failure(str(error))
+
+    async def _resolve(self, session: Session, name: str, *, forgiving: bool) -> Tool:
+        """Return the permitted tool that ``name`` means; wait for a server that is being listed for the first time."""
+        tool = self._find(session, name, forgiving=forgiving)
+        if tool is None:
+            bare = forgiving and not any(may_belong_to(name, key) for key in self._parts.settings.servers)
+            waited_for = [key for key in self._parts.fleet.listing_first if bare or may_belong_to(name, key)]
+            if waited_for:
+                await self._first_listing(waited_for)
+                tool = self._find(session, name, forgiving=forgiving)
+        if tool is None:
+            self._parts.events.emit("tool_activation_denied", session=session.label, reason="unknown")
+            raise UnknownTool(name)
+        return tool
+
+    def _find(self, session: Session, name: str, *, forgiving: bool) -> Tool | None:
+        catalog = self._parts.indexer.current()
+        permitted = self.gate.permitted(session, catalog)
+        if forgiving:
+            return catalog.find(name, permitted)
+        tool = catalog.get(name)
+        return tool if tool is not None and tool.row in permitted.rows else None
+
+    async def _execute(
+        self, session: Session, tool: Tool, call: ToolCall, arguments: JsonObject, *, source: str
+    ) -> JsonObject:
+        """Run the tool, once, on a live connection whose own list has it; activate it first."""
+        began = time.perf_counter()
+        tool = await self._live(session, tool)
+        downstream = self._parts.fleet[tool.server]
+        if await session.activations.add(tool.public_name):
+            self._parts.events.emit(
+                "tool_activated",
+                session=session.label,
+                tool_name=tool.public_name,
+                activation_scope=self.gate.scope,
+                source=source,
+                reason="first_use",
+            )
+            if session.growing and is_deferred(tool) and not self.gate.lists_everything and not session.pass_through:
+                await call.announce()
+        size, ok = 0, False
+        try:
+            raw = await downstream.call(Call(tool.name, arguments, call.meta, call.extra), call.on_progress)
+            result, size = bounded(raw, self._limits.result_max_bytes)
+            ok = not raw.get("isError")
+            return result
+        finally:
+            self._parts.events.emit(
+                "tool_call",
+                session=session.label,
+                duration_ms=elapsed_ms(began),
+                tool_name=tool.public_name,
+                ok=ok,
+                bytes=size,
+            )
+
+    async def _live(self, session: Session, tool: Tool) -> Tool:
+        """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""
+        downstream = self._parts.fleet[tool.server]
+        await downstream.connection()
+        if downstream.live.get(tool.name) != tool.fingerprint:
+            tool = await self._resolve(session, tool.public_name, forgiving=False)
+        if downstream.live.get(tool.name) != tool.fingerprint:
+            await downstream.list_again()
+            tool = await self._resolve(session, tool.public_name, forgiving=False)
+        if downstream.live.get(tool.name) != tool.fingerprint:
+            raise UnknownTool(tool.public_name)
+        return tool
+
+    async def _fitting(self, session: Session, tool: Tool, given: object) -> JsonObject:
+        """Return the arguments that ``given`` means, if they fit.
+
+        The schema of a sleeping server may be out of date: on a misfit it is started and asked again.
+
+        Raises:
+            BadRequest: they do not fit; the text names each problem and shows the schema.
+
+        """
+        checks, downstream = self._checks, self._parts.fleet[tool.server]
+        arguments = unwrap_arguments(given, checks.schema(tool))
+        if arguments is None:
+            schema = compact(checks.schema(tool))
+            raise BadRequest(f"'arguments' must be a JSON object that fits this schema: {schema}")
+        misfits = await checks.check(tool, arguments)
+        if misfits and downstream.status.state is not State.READY:
+            await downstream.connection()
+            tool = await self._resolve(session, tool.public_name, forgiving=False)
+            misfits = await checks.check(tool, arguments)
+        if misfits:
+            raise BadRequest(checks.misfit_text(tool, misfits))
+        return arguments
+
+    async def _near_names(self, session: Session, name: str) -> str:
+        """Return up to three permitted names that look like ``name``, as the end of an error text."""
+        catalog = self._parts.indexer.current()
+        request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True, server=None)
+        try:
+            found = await self._found(request, catalog, self.gate.permitted(session, catalog))
+        except BadRequest:  # no full-text search here, and nothing in its place
+            return ""
+        names = ", ".join(hit.tool.public_name for hit in found.hits)
+        return f". Similar names: {names}" if names else ""

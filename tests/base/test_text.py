@@ -1,0 +1,220 @@
+"""Text of strangers: words, search terms, what is hidden in it, and where it is cut."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.base.text import (
+    QUERY_MAX,
+    STOP_WORDS,
+    estimate_tokens,
+    glob_matcher,
+    joined,
+    one_line,
+    query_terms,
+    sanitize,
+    search_text,
+    split_summary,
+    truncate,
+    words,
+)
+
+ANY_TEXT = st.text() | st.text(st.characters(categories=["Cs", "Cc", "Cf", "Lu", "Ll", "Nd"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("create_issue", ["create", "issue"]),
+        ("createIssue", ["create", "issue"]),
+        ("CreateIssue", ["create", "issue"]),
+        ("create-issue.now", ["create", "issue", "now"]),
+        ("HTTPServer", ["http", "server"]),
+        ("getHTTPResponse2", ["get", "http", "response", "2"]),
+        ("v2Beta10", ["v", "2", "beta", "10"]),
+        ("S3", ["s", "3"]),
+        ("  a  b ", ["a", "b"]),
+        ("", []),
+        ("__--..", []),
+        ("naïveCase", ["naive", "case"]),
+        ("datei_öffnen3x", ["datei", "offnen", "3", "x"]),
+        ("ＡＢＣ", ["abc"]),
+        ("Straße ÉCOLE", ["strasse", "ecole"]),
+        ("Ёлка ёлка", ["елка", "елка"]),
+        ("東京 2020", ["東京", "2020"]),
+        ("创建新问题", ["创建", "建新", "新问", "问题"]),
+        ("请帮我创建issue", ["创建", "issue"]),
+        ("的", ["的"]),
+        ("ファイル", ["ファ", "ァイ", "イル"]),
+        ("파일 삭제하기", ["파일", "삭제", "제하", "하기"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+    ],
+)
+def test_identifiers_are_split_into_words(text: str, expected: list[str]):
+    assert words(text) == expected
+
+
+@given(ANY_TEXT)
+def test_words_are_lower_case_letters_and_digits(text: str):
+    for word in words(text):
+        assert word
+        assert word == word.lower()
+        assert not any(char.isspace() or char == "_" for char in word)
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_a_text_with_and_without_other_letters_is_split_alike(text: str):
+    assert words(text) == words(text + " é")[:-1]
+
+
+@given(ANY_TEXT)
+def test_search_text_is_the_words(text: str):
+    assert search_text(text) == " ".join(words(text))
+    if text.isascii():
+        assert joined(text) == "".join(words(text))
+
+
+def test_every_spelling_of_a_name_is_joined_to_one():
+    spellings = ["createIssue", "create_issue", "CREATE ISSUE", "create-Issue", "Create.Issue"]
+    assert {joined(spelling) for spelling in spellings} == {"createissue"}
+    assert joined("创建_问题") == joined("创建问题") == "创建问题"
+
+
+def test_terms_of_a_query_are_its_words_that_carry_meaning_once_and_in_order():
+    assert query_terms("Please create the issue, and create an Issue") == ["create", "issue"]
+
+
+def test_a_query_of_nothing_but_small_words_keeps_them():
+    assert query_terms("what is it for") == ["what", "is", "it", "for"]
+    assert {"what", "is", "it", "for"} <= STOP_WORDS
+
+
+def test_only_the_beginning_of_a_long_query_counts():
+    assert query_terms("x" * QUERY_MAX + " tail") == ["x" * QUERY_MAX]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\x00",
+        "\x07",
+        "\x1b",
+        "\x7f",
+        "\x9b",
+        "\r",
+        "\u200b",
+        "\u200e",
+        "\u202e",
+        "\u2066",
+        "\ufeff",
+        "\U000e0041",
+        "\ud800",
+    ],
+)
+def test_characters_that_hide_or_steer_are_taken_out(hidden: str):
+    assert sanitize(f"a{hidden}b") == "ab"
+    assert one_line(f" a {hidden} b ") == "a b"
+
+
+def test_what_a_person_can_see_stays():
+    seen = "Grüße, 東京! \u00a0 \n\t \U0001f600 e\u0301 ½ — “x”"
+    assert sanitize(seen) == seen
+
+
+@given(ANY_TEXT)
+def test_nothing_hidden_is_left_and_nothing_else_is_lost(text: str):
+    clean = sanitize(text)
+    assert clean == sanitize(clean)
+    assert not [char for char in clean if unicodedata.category(char).startswith("C") and char not in "\n\t"]
+    assert clean == "".join(char for char in text if char in "\n\t" or not unicodedata.category(char).startswith("C"))
+    line = one_line(text)
+    assert line == " ".join(clean.split())
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [
+        ("short", 5, "short"),
+        ("short", 4, "sho…"),
+        ("some words here", 12, "some words…"),
+        ("some words, here", 13, "some words…"),
+        ("averyverylongword indeed", 10, "averyvery…"),
+        ("a bcdefghijk", 8, "a bcdef…"),
+        ("ab", 1, "…"),
+        ("", 0, ""),
+    ],
+)
+def test_text_is_cut_at_a_word_where_one_is_near(text: str, limit: int, cut: str):
+    assert truncate(text, limit) == cut
+
+
+@given(st.text(), st.integers(1, 50))
+def test_what_is_cut_fits_and_begins_as_the_whole_did(text: str, limit: int):
+    cut = truncate(text, limit)
+    assert len(cut) <= limit
+    assert (cut == text) is (len(text) <= limit) or cut.endswith("…")
+    assert text.startswith(cut.removesuffix("…") if cut != text else cut)
+
+
+@pytest.mark.parametrize(
+    ("text", "summary", "rest"),
+    [
+        ("Creates an issue.", "Creates an issue.", ""),
+        ("Creates an issue. Needs a title.", "Creates an issue.", "Needs a title."),
+        ("Creates an issue\n\nNeeds a title.", "Creates an issue", "Needs a title."),
+        ("Options:\n- one\n- two", "Options:", "- one\n- two"),
+        ("Uses v1.2 of the API. More.", "Uses v1.2 of the API.", "More."),
+        ("作成します。 次に。", "作成します。", "次に。"),
+        ("What? This!", "What?", "This!"),
+        ("  \n ", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_summary_is_the_first_sentence_or_paragraph(text: str, summary: str, rest: str):
+    assert split_summary(text) == (summary, rest)
+
+
+@given(st.text())
+def test_summary_and_rest_have_all_the_letters(text: str):
+    summary, rest = split_summary(text)
+    assert "".join((summary + rest).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(("length", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (400, 100), (401, 101)])
+def test_four_characters_are_a_token(length: int, tokens: int):
+    assert estimate_tokens("x" * length) == tokens
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "matches"),
+    [
+        ([], "x", False),
+        (["*"], "anything", True),
+        (["*"], "", True),
+        (["a*"], "abc", True),
+        (["a*"], "Abc", False),
+        (["abc"], "abcd", False),
+        (["bc"], "abc", False),
+        (["a?c"], "abc", True),
+        (["[ab]c", "x"], "bc", True),
+        (["[!a]c"], "ac", False),
+        (["a.c"], "abc", False),
+        (["a|b"], "a", False),
+        (["x", "a(b)+"], "a(b)+", True),
+        (["a\n*"], "a\nb", True),
+    ],
+)
+def test_globs_match_whole_names_case_sensitively(patterns: list[str], name: str, matches: bool):
+    assert glob_matcher(patterns)(name) is matches
+
+
+@given(st.lists(st.text(max_size=20), max_size=5), st.text(max_size=20))
+def test_any_text_can_be_a_glob_and_several_match_as_each_alone(patterns: list[str], name: str):
+    assert glob_matcher(patterns)(name) is any(glob_matcher([pattern])(name) for pattern in patterns)
+
+
+def test_a_glob_that_would_hang_a_careless_matcher_answers_at_once():
+    assert not glob_matcher(["*a" * 30 + "b"])("a" * 200)

@@ -1,0 +1,177 @@
+"""Secrets and personal data leave texts; everything else stays."""
+
+import base64
+import time
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.redaction.secrets import EMAIL, MASK, PHONE, TOKEN, Redactor, redact_text
+
+WORD = "abcdefghij1234567890"
+JWT = ".".join(("eyJ" + WORD, WORD, WORD))
+
+# Known secrets
+
+
+def test_a_secret_is_masked_wherever_it_stands():
+    assert Redactor(["hunter2"]).clean("hunter2, xhunter2x: hunter2") == "***, x***x: ***"
+
+
+def test_the_longest_secret_is_masked_first():
+    assert Redactor(["abc", "abcdef"]).clean("abcdef abc") == "*** ***"
+
+
+@pytest.mark.parametrize("secret", ["p@ss word/1", 'quo"te\\back', "gr\u00fcn\n", "???>>>"])
+def test_a_secret_is_masked_in_its_encoded_forms_too(secret: str):
+    clean = Redactor([secret]).clean
+    raw = secret.encode()
+    for form in (
+        quote(secret, safe=""),
+        quote_plus(secret),
+        repr(secret) if secret.isprintable() and "\\" not in secret else secret,
+        base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw).decode(),
+    ):
+        assert secret not in clean(f"<{form}>")
+        assert form.rstrip("=") not in clean(f"<{form}>")
+
+
+def test_a_secret_is_masked_in_json():
+    assert Redactor(['a"b\u00fc']).clean(r'{"x": "a\"bü", "y": "a\"b\u00fc"}') == '{"x": "***", "y": "***"}'
+
+
+def test_without_secrets_nothing_changes():
+    assert Redactor([]).clean("text") == Redactor([""]).clean("text") == "text"
+
+
+def test_redacting_masks_known_secrets_and_known_shapes():
+    assert Redactor(["hunter2"]).redact("hunter2 anna@corp.io") == f"{MASK} {EMAIL}"
+
+
+@given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4), st.text(max_size=20))
+def test_no_secret_survives(secrets: list[str], text: str):
+    cleaned = Redactor(secrets).clean(text + secrets[0])
+    pieces = cleaned.split(MASK)
+    assert all(secret not in piece for secret in secrets for piece in pieces)
+
+
+# Known shapes
+
+
+@pytest.mark.parametrize(
+    "email",
+    [
+        "anna@corp.io",
+        "anna.b+x@mail.corp.co.uk",
+        "a_b%c-d@corp-1.com",
+        "j\u00fcrgen@corp.de",
+        "x@notexample.com",
+    ],
+)
+@pytest.mark.parametrize("around", ["{}", "<{}>", "mail {}, now", "[a](mailto:{})", "{}.", '"{}"\n', "\u4e2d {}"])
+def test_mail_addresses_are_replaced(email: str, around: str):
+    assert redact_text(around.format(email)) == around.format(EMAIL)
+
+
+@pytest.mark.parametrize(
+    "phone",
+    [
+        "+14155552671", "+1 (415) 555-2671", "+49 170 1234567", "+44 20 7946 0958", "+1.415.555.2671",
+        "(415) 555-2671", "(415)555-2671", "415-555-2671", "415.555.2671",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("around", ["{}", "call {}, now", "({})", "tel:{}\n"])
+def test_phone_numbers_are_replaced(phone: str, around: str):
+    assert redact_text(around.format(phone)) == around.format(PHONE)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "sk-" + WORD, "sk-proj-" + WORD, "sk_live_" + WORD, "rk_test_" + WORD, "ghp_" + WORD, "gho_" + WORD,
+        "github_pat_" + WORD, "github_pat_" + "x1" * 12, "glpat-" + WORD, "xoxb-" + WORD, "AKIA" + "ABCDEFGH12345678",
+        "AIza" + WORD + WORD, "hf_" + WORD, "npm_" + WORD + WORD, "pypi-" + WORD + WORD, JWT, JWT.rpartition(".")[0],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("around", ["{}", "key={}", '"{}"', "use {}, now", "`{}`\n", "/{}/"])
+def test_keys_are_replaced(token: str, around: str):
+    assert redact_text(around.format(token)) == around.format(TOKEN)
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Authorization: Bearer"])
+def test_bearer_tokens_are_replaced(scheme: str):
+    assert redact_text(f"{scheme} s3cr3t.token~x==") == f"{scheme} {TOKEN}"
+
+
+@pytest.mark.parametrize("end", ["", "\n-----END RSA PRIVATE KEY-----"])
+def test_private_keys_are_replaced_even_where_they_are_cut(end: str):
+    text = "a -----BEGIN RSA PRIVATE KEY-----\nMIIabc/+=" + end
+    assert redact_text(text) == "a " + TOKEN
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://host.io/p?key=1&b=2", "https://host.io/p"),
+        ("https://user:p@ss@host.io:80/p#part", "https://host.io:80/p#part"),
+        ("postgres://user:pass@db/x?y=z#f", "postgres://db/x#f"),
+        ("(see https://host.io/p?q=a).", "(see https://host.io/p)."),
+        ("[a](https://host.io/?q=a), b", "[a](https://host.io/), b"),
+        ("http://a.io?x=1 http://b.io?x=1", "http://a.io http://b.io"),
+    ],
+)
+def test_urls_lose_user_and_query(url: str, kept: str):
+    assert redact_text(url) == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user@example.com, a@b.example.org, c@mail.test, d@x.invalid, e@x.localhost, f@y.example",
+        "https://u:p@example.com/x?q=1 http://api.example.net:80?a=b https://a.test/?b http://localhost/?c",
+        "git clone git@github.com:owner/name.git",
+        "@decorator, @scope/package, a @ b, name@1.2.3, user@host",
+        "2026-11-20 10:00:00, 2026-11-20T10:00:00+0100, +2026-11-20, arXiv 2602.20156, 1.2.3.4, +1.23456789",
+        "123e4567-e89b-12d3-a456-426614174000, 1700000000, 12345678901234",
+        "415-555-0123, (415) 555-0199, +1 415 555 0100",
+        "10.0.0.1:8080 3.14159265 1,000,000 +100 -5 v1.2.3-rc.4",
+        "Bearer authentication, bearer of news, a bearer ${TOKEN}, Bearer <your-key>, Bearer YOUR_TOKEN",
+        "task-force-abcdefgh-12345678, risk-assessment-for-2026-projects, sk-learn, disk-0123456789abcdef",
+        "sk-estimator-with-a-long-name, ghp_, AKIA, eyJ, hf_transfer, npm_config_registry",
+        "https://host.io/path/to#part and file:///etc/hosts",
+        "",
+    ],
+)
+def test_what_only_looks_similar_stays(text: str):
+    assert redact_text(text) == text
+
+
+@given(st.text("ab1@.+-_ ()/:?&=#\n\u00e9") | st.text())
+def test_redacting_twice_changes_nothing_more(text: str):
+    once = redact_text(text)
+    assert redact_text(once) == once
+
+
+@given(st.text())
+def test_lines_stay_lines(text: str):
+    assert redact_text(text).count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "eyJ", "eyJabcdefgh.", "sk-", "1", "+1 ", "+1", "a@", "a.a@a.", "a://", "http://@", "bearer ", "@", "(", "w",
+        "-----BEGIN PRIVATE KEY-----", "+1(1)", "a%", ".", "?", "415-555-", "https://a?", "_", "a-", "ghp_", "AKIA",
+    ],
+)  # fmt: skip
+def test_no_text_makes_it_slow(piece: str):
+    def seconds(size: int) -> float:
+        text = piece * (size // len(piece))
+        started = time.process_time()
+        redact_text(text)
+        return time.process_time() - started
+
+    assert min(seconds(200_000) for _ in range(2)) < 0.5

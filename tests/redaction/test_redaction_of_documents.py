@@ -1,0 +1,265 @@
+"""What a skill must not tell leaves its text; what it teaches stays, byte for byte."""
+
+import base64
+import random
+import string
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolcrib.redaction.documents import redact_document
+from toolcrib.redaction.secrets import EMAIL, PHONE, TOKEN
+
+REAL_SKILLS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev" / "corpus"
+"""Skills of strangers, where they are at hand; they are no part of the project."""
+
+ALPHANUMERIC = string.ascii_letters + string.digits
+AROUND = [
+    "{}",
+    "\n{}\n",
+    "Use {}, then go on.",
+    "This is it: {}.",
+    '  "x": "{}",\r\n',
+    "'{}'",
+    "`{}`",
+    "```sh\n    {}\n```",
+    "> - {}",
+    "| a | {} |",
+    "**{}**",
+    "请用{}登录",
+    "«{}»",
+    "\u00a0{}\u2026",
+]
+LINKS = ["[here]({})", "<{}>", "see {} and {}"]
+
+# -- what leaves a text --------------------------------------------------------------------------
+
+
+Planted = tuple[str, str]
+"""A made-up text, and the part of it that must go."""
+
+
+def mixed(rng: random.Random, size: int, alphabet: str = ALPHANUMERIC) -> str:
+    """Make up what a generator of keys might: never without digits inside."""
+    made = rng.choices(alphabet, k=size - 4)
+    return "".join([*made[:8], "7", *made[8:-4], "3", *made[-4:], rng.choice("Qq"), rng.choice("Kk")])
+
+
+def base64_lines(rng: random.Random) -> list[str]:
+    raw = base64.b64encode(rng.randbytes(rng.randint(200, 1200))).decode()
+    return [raw[at : at + 64] for at in range(0, len(raw), 64)]
+
+
+def private_key(rng: random.Random) -> Planted:
+    kind = rng.choice(["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
+    begin, end = (f"-----{word} {kind}PRIVATE KEY-----" for word in ("BEGIN", "END"))
+    line_break = rng.choice(["\n", "\r\n", "\n    ", "\\n", '\\n" +\n    "'])
+    headers = rng.choice([[], ["Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,00FF", ""]])
+    lines = base64_lines(rng)
+    return line_break.join([begin, *headers, *lines, end]), lines[0]
+
+
+def json_web_token(rng: random.Random) -> Planted:
+    parts = [base64.urlsafe_b64encode(rng.randbytes(size)).decode().rstrip("=") for size in (20, 60, 32)]
+    token = ".".join(["eyJ" + parts[0], "eyJ" + parts[1], *parts[2 : 2 + rng.randint(0, 1)]])
+    return token, token
+
+
+VENDORS = {
+    "sk-": 48, "sk-proj-": 60, "sk-ant-api03-": 80, "sk_live_": 24, "rk_test_": 24, "ghp_": 36, "gho_": 36,
+    "github_pat_": 60, "glpat-": 20, "xoxb-": 40, "AIza": 35, "hf_": 34, "npm_": 36, "pypi-": 80, "shpat_": 32,
+    "whsec_": 32, "ya29.": 60, "GOCSPX-": 28, "dop_v1_": 64, "nvapi-": 64, "gsk_": 52, "lin_api_": 40,
+    "AKIA": 16, "ASIA": 16, "SG.": 22,
+}  # fmt: skip
+"""How the tokens of well-known vendors begin, and how long the rest is."""
+
+
+def vendor_token(rng: random.Random) -> Planted:
+    start, size = rng.choice(list(VENDORS.items()))
+    token = start + mixed(rng, size) + ("." + mixed(rng, 43) if start == "SG." else "")
+    token = token.upper() if start.endswith("IA") else token
+    return token, token
+
+
+def bearer(rng: random.Random) -> Planted:
+    token = mixed(rng, rng.randint(16, 60))
+    return rng.choice(["Bearer ", "bearer ", "BEARER  ", "Bearer\n  "]) + token, token
+
+
+def assignment(rng: random.Random) -> Planted:
+    name = rng.choice(
+        ["key", "API_KEY", "apiKey", "client_secret", "SECRET", "token", "AccessToken", "password", "DB_PASSWD", "pwd"]
+    )
+    form = rng.choice(
+        ["{}={}", "{} = '{}'", '{} = "{}"', '"{}": "{}"', "{}: {}", "--{} {}", "{} := `{}`", "**{}**: {}"]
+    )
+    alphabet = rng.choice(
+        [ALPHANUMERIC, ALPHANUMERIC + "+/", string.ascii_lowercase + string.digits, "0123456789abcdef"]
+    )
+    secret = mixed(rng, rng.randint(20, 64), alphabet)
+    return form.format(name, secret), secret
+
+
+def url_with_a_password(rng: random.Random) -> Planted:
+    scheme = rng.choice(["https", "postgres", "mongodb+srv", "redis", "amqp"])
+    user, password = rng.choice(["svc", "deploy", "", "anna.b"]), mixed(rng, rng.randint(8, 24))
+    return f"{scheme}://{user}:{password}@db-{rng.randint(1, 9)}.corp.io:5432/main", password
+
+
+def url_with_a_secret_parameter(rng: random.Random) -> Planted:
+    name = rng.choice(
+        ["key", "api_key", "apikey", "token", "access_token", "accessToken", "sig", "X-Amz-Signature", "client_secret"]
+    )
+    value = mixed(rng, rng.randint(8, 40))
+    return f"https://api.corp.io/v1/items?page=2&{name}={value}&sort=name", value
+
+
+def email(rng: random.Random) -> Planted:
+    local = rng.choice(["anna", "anna.b", "a+tag", "jürgen", "x_y-z", "A.B.C1"])
+    address = f"{local}@{rng.choice(['corp.io', 'mail.corp.co.uk', 'büro.de', 'corp-1.com', 'notexample.com'])}"
+    return address, address
+
+
+def phone(rng: random.Random) -> Planted:
+    digits = "".join(rng.choices("23456789", k=10))
+    form = rng.choice(["+1{}{}{}", "+1 ({}) {}-{}", "({}) {}-{}", "({}){}-{}", "{}-{}-{}", "{}.{}.{}", "+49 {} {} {}"])
+    number = form.format(digits[:3], digits[3:6], digits[6:])
+    return number, number
+
+
+TOKENS = (private_key, json_web_token, vendor_token, bearer, assignment)
+URLS = (url_with_a_password, url_with_a_secret_parameter)
+MASKS = {**dict.fromkeys(TOKENS + URLS, TOKEN), email: EMAIL, phone: PHONE}
+
+
+@pytest.mark.parametrize("make", MASKS)
+def test_every_one_of_many_made_up_secrets_leaves_every_place(make: Callable[[random.Random], Planted]):
+    rng = random.Random(make.__name__)
+    for _ in range(60):
+        planted, secret = make(rng)
+        for around in [*AROUND, *(LINKS if "\n" not in planted and make is not assignment else [])]:
+            text = around.replace("{}", planted)
+            clean = redact_document(text)
+            assert secret not in clean, text
+            assert clean.count(MASKS[make]) == around.count("{}"), text
+            assert clean.startswith(around.partition("{}")[0]), text
+            assert clean.endswith(around.rpartition("{}")[2]), text
+            assert clean.count("\n") == text.count("\n"), text
+            assert redact_document(clean) == clean, text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("https://u:Pw1x@db.io/a?b=1", f"https://u:{TOKEN}@db.io/a?b=1"),
+        ("https://u:P4$$w*rd@db.io", f"https://u:{TOKEN}@db.io"),
+        ("redis://:Pw1x@db.io", f"redis://:{TOKEN}@db.io"),
+        ("https://db.io/?q=a&api_key=Ab12cd&page=2#top", f"https://db.io/?q=a&api_key={TOKEN}&page=2#top"),
+        ("[a](https://db.io/?q=a&amp;token=Ab12cd).", f"[a](https://db.io/?q=a&amp;token={TOKEN})."),
+        ("(see https://db.io/?sig=Ab12cd.)", f"(see https://db.io/?sig={TOKEN}.)"),
+        ("'Authorization: Bearer Ab12cd34.'", f"'Authorization: Bearer {TOKEN}.'"),
+        ("anna@corp.io,ben@corp.io", f"{EMAIL},{EMAIL}"),
+        ("\u8054\u7cfbanna@corp.io\u5373\u53ef", f"\u8054\u7cfb{EMAIL}\u5373\u53ef"),
+        ("\u7535\u8bdd+8613912345678\u3002", f"\u7535\u8bdd{PHONE}\u3002"),
+        ("\u5f20\u4f1f@corp.io", EMAIL),
+    ],
+)
+def test_only_the_secret_itself_is_replaced(text: str, kept: str):
+    assert redact_document(text) == kept
+
+
+def test_a_private_key_leaves_its_line_breaks_so_that_lines_keep_their_numbers():
+    lines = base64_lines(random.Random(1))
+    text = "\r\n  ".join(["a: |", "-----BEGIN PRIVATE" + " KEY-----", *lines, "-----END PRIVATE" + " KEY-----", "b: 1"])
+    clean = redact_document(text)
+    assert clean == f"a: |\r\n  {TOKEN}" + "\r\n" * (len(lines) + 1) + "\r\n  b: 1"
+
+
+def test_a_private_key_that_is_cut_leaves_too_but_not_what_follows():
+    text = "-----BEGIN PRIVATE" + " KEY-----\n" + "\n".join(base64_lines(random.Random(2))[:3]) + "\n\nThen go on.\n"
+    assert redact_document(text) == TOKEN + "\n" * 3 + "\n\nThen go on.\n"
+
+
+# -- what stays ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user@example.com, a@b.example.org, c@mail.test, d@x.invalid, e@x.localhost, f@y.example, g@printer.local",
+        "git clone git@github.com:owner/name.git, ssh://anna@host.io/x, sftp://anna.b:{pw}@host.io",
+        "PROJECT_NUMBER-compute@developer.gserviceaccount.com, name@PROJECT.iam.gserviceaccount.com",
+        "press@yourcompany.com, icon@2x.png, react@18.next, owner@odata.bind, @scope/package, @decorator, a @ b.co",
+        "https://user:password@db.corp.io/x postgres://postgres:postgres@db/x https://u:pw1@localhost/?token=abc123",
+        "https://${USER}:${PASS}@db.io https://<user>:<pass>@db.io http://u:YOUR_PASSWORD@db.io http://u:***@db.io",
+        "https://docs.corp.io/a?view=latest&lang=en&v=1.2.3 https://corp.io/models?library=tokenizers&sort=trending",
+        "https://a.io/?key=${KEY}&token=<token>&api_key=YOUR_KEY&sig=... https://a.io/?token=TOKEN&page_token=abc123",
+        "https://a.io/?sort_by=key&key=name&next_token=abc123 https://api.example.com/?api_key=abc123",
+        'api_key="your-api-key", token = secrets.token_urlsafe(32), key = results.get, API_SECRET_KEY=dev-secret-key',
+        'key="processed/batch_2024_counts_v2_final.csv", topologyKey: "kubernetes.io/hostname"',
+        "token: ${{ secrets.GITHUB_TOKEN_2_FOR_RELEASES }} password: <your-password-with-20-characters>",
+        "API_KEY=xxxxxxxxxxxxxxxxxxxxxxxx1A2b, TOKEN=YOUR_TOKEN_1a2B3c4D5e6F7g8H9, token = parse1Of2Tokens3And4Rest(x)",
+        "sk-xxxxxxxxxxxxxxxxxxxx1, ghp_xxxxxxxxxxxxxxxxxxxx1, sk-estimator-with-a-long-name, hf_transfer",
+        "Bearer ${TOKEN_1234}, Bearer <token-12345>, Bearer YOUR_TOKEN_123, bearer of news, Bearer eyJhbGciOiJIUzI1...",
+        "-----BEGIN PRIVATE" + " KEY-----\n...\n-----END PRIVATE" + " KEY-----",
+        "A file that begins with `-----BEGIN PRIVATE" + " KEY-----` is a key. Go on - carefully.",
+        "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUYx\n-----END CERTIFICATE-----",
+        "2026-11-20 10:00:00, 2026-11-20T10:00:00+0100, arXiv 2602.20156, 1.2.3.4, +1.23456789, +2026-11-20",
+        "123e4567-e89b-12d3-a456-426614174000, 1700000000, 12345678901234, 415-555-0123, +1 415 555 0100",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "```python\n    def f(key: str, token: str) -> None:\n\t\treturn key\n```\n",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_secret_stays(text: str):
+    assert redact_document(text) == text
+
+
+@pytest.mark.parametrize("mask", [TOKEN, EMAIL, PHONE])
+@pytest.mark.parametrize("around", [*AROUND, "key = {}", "Bearer {}", "https://u:{}@h.io", "https://h.io/?token={}"])
+def test_what_was_replaced_is_not_replaced_again(mask: str, around: str):
+    assert redact_document(around.format(mask)) == around.format(mask)
+
+
+PIECES = st.sampled_from(
+    [
+        *(make(random.Random(seed))[0] for make in MASKS for seed in range(3)),
+        *"@.:/?&=+-%_(\"'` \n1aZ\u00e9\u4e2d",
+        "://",
+        "key=",
+        "Bearer ",
+        "sk-",
+        "+1",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text("ab1@.+-_ ()/:?&=#%\n\u00e9\u4e2d") | st.text())
+@example("%" * 60 + "415-555-2671%a@b.co")
+def test_redacting_twice_changes_nothing_more_and_keeps_every_line(text: str):
+    once = redact_document(text)
+    assert redact_document(once) == once
+    assert once.count("\n") == text.count("\n")
+    assert once.count("\r") == text.count("\r")
+
+
+def test_real_skills_are_left_as_they_are():
+    if not REAL_SKILLS.is_dir():
+        pytest.skip("the real skills are not here")
+    lines, changed, addresses = 0, [], 0
+    for path in sorted(REAL_SKILLS.rglob("SKILL.md")):
+        text = path.read_text(encoding="utf-8")
+        before, after = text.split("\n"), redact_document(text).split("\n")
+        assert len(before) == len(after)
+        lines += len(before)
+        for old, new in zip(before, after, strict=True):
+            if old != new and EMAIL in new:
+                addresses += 1
+            elif old != new:
+                changed.append(f"{path.parent.name}: {new.strip()[:100]}")
+    print(f"{lines} lines: {addresses} lost a mail address, {len(changed)} something else", *changed, sep="\n")
+    assert len(changed) * 10_000 <= lines
+    assert addresses * 2_500 <= lines, "so many mail addresses cannot all be somebody's"

@@ -1,0 +1,168 @@
+"""Tools, lists of servers and whole indexes, made for tests."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.base.names import public_name
+from toolcrib.base.text import search_text, split_summary
+from toolcrib.model import (
+    Caller,
+    Example,
+    Ingest,
+    JsonObject,
+    LoadingMode,
+    Refused,
+    SearchType,
+    SideEffects,
+    ToolRecord,
+)
+from toolcrib.store.store import Store
+from toolcrib.tools.index.catalog import Catalog, Permitted
+from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.search import Searcher, SearchRequest, SearchResult
+
+GUEST = Caller(profile="guest")
+
+REAL_CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
+"""The lists of real servers, where they are at hand; they are no part of the project."""
+
+
+def record(
+    server: str,
+    name: str,
+    description: str = "",
+    *,
+    mode: LoadingMode = LoadingMode.DEFERRED,
+    side_effects: SideEffects | None = None,
+    tags: Sequence[str] = (),
+    examples: Sequence[Example] = (),
+    definition: JsonObject | None = None,
+) -> ToolRecord:
+    """Make a record the way ingestion does, as far as the index can tell."""
+    if definition is None:
+        definition = {"name": name, "description": description, "inputSchema": {"type": "object"}}
+    text = definition.get("description") or ""
+    summary, body = split_summary(text if isinstance(text, str) else "")
+    properties = (definition.get("inputSchema") or {}).get("properties") or {}
+    described = [str(each.get("description", "")) for each in properties.values() if isinstance(each, dict)]
+    content = [definition, mode, side_effects, list(tags), [dict(each.args) for each in examples]]
+    return ToolRecord(
+        server=server,
+        name=name,
+        public_name=public_name(server, name),
+        loading_mode=mode,
+        side_effects=side_effects,
+        read_only=side_effects is SideEffects.READ,
+        definition=definition,
+        tags=tuple(tags),
+        examples=tuple(examples),
+        signature=f"{name}({', '.join(properties)})",
+        summary=summary.encode("utf-8", "ignore").decode(),
+        body=body.encode("utf-8", "ignore").decode(),
+        name_text=search_text(name),
+        params_text=search_text(" ".join(properties)),
+        params_description_text=search_text(" ".join(described)),
+        fingerprint=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest(),
+    )
+
+
+def listing(server: str, *records: ToolRecord, refused: Sequence[Refused] = ()) -> Ingest:
+    return Ingest(server, tuple(records), tuple(refused))
+
+
+def numbered(server: str, count: int, text: str = "Does one thing.") -> Ingest:
+    return listing(server, *(record(server, f"tool_{number}", f"{text} Number {number}.") for number in range(count)))
+
+
+def real_listing(path: Path, server: str | None = None) -> Ingest:
+    """Read one of the real lists."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    server = server or path.stem.replace(".", "-")
+    records = {tool["name"]: record(server, tool["name"], definition=tool) for tool in content["tools"]}
+    return listing(server, *records.values())
+
+
+def replace(index: ToolIndex, ingest: Ingest, *, config: str = "c1", now: float = 1000.0, era: str | None = None):
+    return index.replace(ingest, config_fingerprint=config, now=now, era=era)
+
+
+@dataclass
+class World:
+    """An index with its searcher, and the catalog of what stands in it."""
+
+    store: Store
+    index: ToolIndex
+    searcher: Searcher
+    generation: int = 0
+
+    def listed(self, *ingests: Ingest) -> Catalog:
+        for ingest in ingests:
+            replace(self.index, ingest)
+        return self.catalog()
+
+    def catalog(self) -> Catalog:
+        self.generation += 1
+        servers = {key: row.config_fingerprint for key, row in self.index.server_rows().items()}
+        return Catalog(self.index.load(servers), self.generation)
+
+    def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: object) -> SearchResult:
+        catalog = self.catalog()
+        request = SearchRequest(query, SearchType(kind), **options)
+        return self.searcher.search(request, catalog, permitted(catalog, policy))
+
+    def names(self, query: str, kind: str = "fts", **options: object) -> list[str]:
+        return [hit.tool.public_name for hit in self.search(query, kind, **options).hits]
+
+
+def permitted(catalog: Catalog, policy: Policy | None = None) -> Permitted:
+    return catalog.permitted((policy or Policy()).view(Caller()))
+
+
+@contextmanager
+def opened(path: Path, *, fts: str = "auto", **options: object) -> Iterator[World]:
+    with Store(path, TOOLS_SCHEMA, fts=fts) as store:
+        index = ToolIndex(store)
+        yield World(store, index, Searcher(index, **options))
+
+
+def guests_without(*globs: str) -> Policy:
+    """Make a policy that keeps tools from guests only, so that they are indexed all the same."""
+    return Policy(rules=[VisibilityRule({"profile": ("guest",)}, deny=globs)])
+
+
+def names(result: SearchResult) -> list[str]:
+    return [hit.tool.public_name for hit in result.hits]
+
+
+def scores(result: SearchResult) -> list[float]:
+    return [hit.score for hit in result.hits]
+
+
+@contextmanager
+def watched(path: Path) -> Iterator[Callable[[], bool]]:
+    """Give a function that tells whether anything has been written since it was last asked."""
+    with closing(sqlite3.connect(path)) as connection:
+        version = "PRAGMA data_version"
+        versions = [connection.execute(version).fetchone()]
+
+        def written() -> bool:
+            versions.append(connection.execute(version).fetchone())
+            return versions[-1] != versions[-2]
+
+        yield written
+
+
+ISSUES = listing(
+    "github",
+    record("github", "list_issues", "Lists issues of a repository. Filter by label.", tags=["vcs"]),
+    record("github", "create_issue", "Opens a new issue in a repository."),
+    record("github", "merge_pull_request", "Merges a pull request of a repository."),
+    record("github", "search_code", "Finds code in all repositories."),
+)

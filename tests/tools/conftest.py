@@ -1,0 +1,29 @@
+"""What the tests of tools share."""
+
+from pathlib import Path
+
+import pytest
+from builders import GUEST, World, guests_without, opened
+
+from toolcrib.access.policy import Policy
+from toolcrib.model import SearchType
+from toolcrib.tools.search import SearchRequest
+
+
+@pytest.fixture
+def world(path: Path):
+    with opened(path) as each:
+        yield each
+
+
+@pytest.fixture(params=["whole", "own rows"])
+def ask(request: pytest.FixtureRequest):
+    """Search as a caller ranked by the full-text table, and as one ranked in memory over their own rows."""
+    policy = Policy() if request.param == "whole" else guests_without("none.*")
+
+    def search(world: World, query: str, kind: str = "fts", **options: object):
+        catalog = world.catalog()
+        permitted = catalog.permitted(policy.view(GUEST))
+        return world.searcher.search(SearchRequest(query, SearchType(kind), **options), catalog, permitted)
+
+    return search

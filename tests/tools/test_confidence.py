@@ -1,0 +1,159 @@
+"""How sure an answer says it is, and what it says where it is not."""
+
+import itertools
+
+import pytest
+from builders import (
+    GUEST,
+    ISSUES,
+    REAL_CATALOG,
+    World,
+    guests_without,
+    listing,
+    opened,
+    permitted,
+    real_listing,
+    record,
+)
+
+from toolcrib.model import SearchType
+from toolcrib.search.relevance import Evidence
+from toolcrib.search.scoring import confidence_in
+from toolcrib.tools.search import SearchRequest
+
+IMPOSSIBLE = (
+    "water the tomatoes on the balcony",
+    "bake a birthday cake with strawberries",
+    "hum a lullaby until I fall asleep",
+    "shave my beard",
+    "carry the groceries upstairs",
+    "knit mittens for grandma",
+    "feed the neighbour's goldfish",
+    "polish my leather boots",
+    "massage my aching shoulders",
+    "change the tyre of my bicycle",
+)
+
+
+@pytest.fixture(scope="module")
+def real_world(tmp_path_factory: pytest.TempPathFactory):
+    files = sorted(REAL_CATALOG.glob("*.json"))
+    if not files:
+        pytest.skip("the lists of real servers are not here")
+    with opened(tmp_path_factory.mktemp("cache") / "tool_cache.db") as world:
+        world.listed(*map(real_listing, files))
+        yield world
+
+
+def test_a_request_that_nothing_can_serve_is_not_answered_with_confidence(real_world: World):
+    catalog = real_world.catalog()
+    everything = permitted(catalog)
+    results = [real_world.searcher.search(SearchRequest(query), catalog, everything) for query in IMPOSSIBLE]
+    assert sum(result.confidence == "high" for result in results) <= len(IMPOSSIBLE) // 4
+    assert all(result.note for result in results if result.confidence != "high")
+
+
+def test_a_request_in_a_tools_own_words_is_answered_with_confidence(real_world: World):
+    catalog = real_world.catalog()
+    everything = permitted(catalog)
+    for query in (
+        "search github repositories",
+        "list kubernetes pods in a namespace",
+        "take a screenshot of the page",
+        "execute a sql query on clickhouse",
+    ):
+        assert real_world.searcher.search(SearchRequest(query), catalog, everything).confidence == "high", query
+
+
+def test_a_weak_answer_is_labelled_and_not_cut(world: World, ask):
+    world.listed(ISSUES)
+    result = ask(world, "zebra giraffe elephant code")
+    assert [hit.tool.name for hit in result.hits] == ["search_code"]
+    assert result.confidence == "low"
+    assert result.note
+
+
+def test_confidence_does_not_depend_on_the_limit(world: World, ask):
+    world.listed(ISSUES)
+    for query in ("open a new issue", "zebra giraffe code"):
+        assert len({ask(world, query, limit=limit).confidence for limit in (1, 2, 8)}) == 1
+
+
+def test_more_evidence_never_makes_an_answer_less_sure(world: World, ask):
+    world.listed(ISSUES)
+    hits = ask(world, "merge").hits
+    steps = [step / 4 for step in range(5)]
+    order = ("low", "high")
+    for level, coverage, gap in itertools.product(steps, repeat=3):
+        here = confidence_in(hits, SearchType.FTS, Evidence(level, coverage, gap))
+        more = confidence_in(hits, SearchType.FTS, Evidence(min(level + 0.25, 1), coverage, gap))
+        assert order.index(here) <= order.index(more)
+
+
+class TestSeveralQueries:
+    """Short lines are queries of their own."""
+
+    def test_each_line_gives_its_best_hit(self, world: World, ask):
+        world.listed(ISSUES, listing("s", *(record("s", f"issue_{n}", "Issues, issues, issues.") for n in range(20))))
+        result = ask(world, "issues\nmerge a pull request\nsearch code", limit=4)
+        found = [hit.tool.public_name for hit in result.hits]
+        assert {"github__merge_pull_request", "github__search_code"} <= set(found)
+        assert len(found) == len(set(found)) == 4
+
+    def test_they_are_ordered_by_score_and_found_once(self, world: World, ask):
+        world.listed(ISSUES)
+        result = ask(world, "create issue\nlist issues\n\n create issue ", limit=8)
+        assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
+        assert {hit.tool.name for hit in result.hits[:2]} == {"create_issue", "list_issues"}
+        assert len({hit.tool.name for hit in result.hits}) == len(result.hits)
+
+    def test_the_score_of_a_hit_does_not_depend_on_the_limit(self, world: World, ask):
+        world.listed(ISSUES)
+        query = "open a new issue\nmerges of a repository"
+        scores = [{hit.tool.name: hit.score for hit in ask(world, query, limit=n).hits} for n in (1, 2, 3, 8)]
+        assert all(few.items() <= more.items() for few, more in itertools.pairwise(scores))
+
+    def test_the_ones_without_a_likely_answer_are_named(self, world: World, ask):
+        world.listed(ISSUES)
+        result = ask(world, "merge pull request\nzebra")
+        assert result.confidence == "low"
+        assert '"zebra"' in result.note
+        assert "merge" not in result.note
+        assert ask(world, "zebra\ngiraffe").confidence == "none"
+
+    def test_a_long_text_on_several_lines_is_one_query(self, world: World, ask):
+        world.listed(ISSUES)
+        text = "Please go through everything that has piled up over the last few weeks in the repository,\nthen merge."
+        assert ask(world, text) == ask(world, text.replace("\n", " "))
+
+    def test_a_pattern_or_a_name_is_never_split(self, world: World, ask):
+        world.listed(ISSUES)
+        assert ask(world, "issue\ncode", "regex").hits == ()
+        assert [hit.tool.name for hit in ask(world, "list\nissues", "exact").hits] == ["list_issues"]
+
+
+def test_a_thousand_denied_tools_change_no_byte_of_any_answer(tmp_path):
+    queries = [
+        "open a new isue",
+        "merge requsts",
+        "search code\nlist things",
+        "zebra",
+        "number 7 issue in the repository",
+        "list_issues",
+    ]
+    answers = []
+    for count in (0, 1000):
+        hidden = [
+            record("hidden", f"isue_{number}", f"Isue zebra requsts number {number} list.") for number in range(count)
+        ]
+        with opened(tmp_path / f"{count}.db") as world:
+            catalog = world.listed(listing("hidden", *hidden), ISSUES)
+            some = catalog.permitted(guests_without("hidden.*").view(GUEST))
+            results = [
+                world.searcher.search(SearchRequest(query, SearchType(kind)), catalog, some)
+                for query in queries
+                for kind in ("fts", "exact")
+            ]
+            shown = [[(hit.tool.public_name, hit.score, hit.match_type) for hit in each.hits] for each in results]
+            answers.append(repr((shown, [(each.confidence, each.note) for each in results])))
+    assert answers[0] == answers[1]

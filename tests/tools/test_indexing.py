@@ -1,0 +1,190 @@
+"""From a server's list to the catalog: what is trusted, what has to be listed again, and who is told."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from fakes.menu import tool
+from toolcrib.access.policy import Policy, policy_of
+from toolcrib.config.settings import Settings
+from toolcrib.store.store import Store
+from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.tools.index.tool_index import Changes, ToolIndex
+from toolcrib.tools.indexing import CatalogChange, Indexer
+from worlds import Clock, MemoryServer, configured
+
+pytestmark = pytest.mark.anyio
+
+DAY = 86_400
+
+
+class Indexing:
+    """An indexer over a real file, with a clock that stands still."""
+
+    def __init__(self, folder: Path, settings: Settings, store: Store) -> None:
+        self.file, self.settings, self.clock = folder / "tool_cache.db", settings, Clock(0)
+        self.index = ToolIndex(store)
+        self.indexer = Indexer(settings, policy_of(settings.toolcrib.policy), self.index, self.clock)
+        self.indexer.open()
+
+    async def take_in(self, key: str, *tools: Any, era: str = "legacy") -> dict[str, str]:
+        return await self.indexer.listed(self.settings.servers[key], list(tools), era)
+
+    def names(self) -> list[str]:
+        return [known.public_name for known in self.indexer.current().tools]
+
+
+@contextmanager
+def indexing(folder: Path, toolcrib: dict[str, Any] | None = None, servers: str = "ab") -> Iterator[Indexing]:
+    settings = configured(folder, {key: MemoryServer() for key in servers}, toolcrib or {})
+    with Store(folder / "tool_cache.db", TOOLS_SCHEMA, fts="auto") as store:
+        yield Indexing(folder, settings, store)
+
+
+async def test_what_a_server_lists_is_in_the_catalog_in_order(tmp_path):
+    with indexing(tmp_path) as it:
+        assert it.names() == []
+        await it.take_in("b", tool("y"), tool("x"))
+        await it.take_in("a", tool("z"))
+        assert it.names() == ["a__z", "b__x", "b__y"]
+
+
+async def test_a_new_list_takes_the_place_of_the_old_one_and_of_no_others(tmp_path):
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("old"), tool("same"))
+        await it.take_in("b", tool("x"))
+        await it.take_in("a", tool("same"), tool("new"))
+        assert it.names() == ["a__new", "a__same", "b__x"]
+
+
+async def test_the_live_fingerprints_are_those_of_the_catalog(tmp_path):
+    with indexing(tmp_path) as it:
+        live = await it.take_in("a", tool("x"), tool("y"), tool("y"), 7)
+        assert live == {known.name: known.fingerprint for known in it.indexer.current().tools}
+        assert list(live) == ["x"]
+        assert [refused.name for refused in it.indexer.refused["a"]] == ["#4", "y"]
+
+
+async def test_every_step_is_told_with_what_was_before_and_what_is_after(tmp_path):
+    told: list[CatalogChange] = []
+    with indexing(tmp_path) as it:
+        it.indexer.subscribe(told.append)
+        await it.take_in("a", tool("x"), tool("y"))
+        await it.take_in("a", tool("x", "Different."), tool("z"))
+    first, second = told
+    assert (first.server, first.rows, len(first.before.tools)) == ("a", Changes(2, 0, 0), 0)
+    assert second.rows == Changes(added=1, updated=1, removed=1)
+    assert second.before is first.after
+    assert [known.name for known in second.after.tools] == ["x", "z"]
+    assert second.after.generation > first.after.generation
+
+
+async def test_lists_of_many_servers_at_once_all_arrive(tmp_path):
+    with indexing(tmp_path, servers="abcdefgh") as it:
+        async with anyio.create_task_group() as tasks:
+            for key in "abcdefgh":
+                tasks.start_soon(it.take_in, key, tool("x"))
+        assert it.names() == [f"{key}__x" for key in "abcdefgh"]
+
+
+# -- what is trusted -----------------------------------------------------------------------------
+
+
+async def test_after_a_restart_the_last_known_list_is_there_at_once(tmp_path):
+    with indexing(tmp_path) as it:
+        assert it.indexer.unlisted() == ["a", "b"]
+        await it.take_in("a", tool("x"), era="modern")
+    with indexing(tmp_path) as it:
+        assert it.names() == ["a__x"]
+        assert it.indexer.unlisted() == ["b"]
+        assert it.index.server_rows()["a"].era == "modern"
+
+
+async def test_a_server_without_tools_is_listed_all_the_same(tmp_path):
+    with indexing(tmp_path) as it:
+        await it.take_in("a")
+        assert it.indexer.unlisted() == ["b"]
+
+
+async def test_a_server_that_is_no_longer_configured_is_forgotten(tmp_path):
+    with indexing(tmp_path, servers="ab") as it:
+        await it.take_in("a", tool("x"))
+        await it.take_in("b", tool("y"))
+    with indexing(tmp_path, servers="b") as it:
+        assert it.names() == ["b__y"]
+        assert list(it.index.server_rows()) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "toolcrib",
+    [
+        {"policy": {"deny": ["other"]}},
+        {"servers": {"a": {"tags": {"*": ["t"]}}}},
+        {"tool_search": {"default_loading_mode": "always"}},
+        {"tool_examples": {"max_examples_per_tool": 1}},
+        {"limits": {"name_max": 40}},
+    ],
+)
+async def test_a_server_is_listed_anew_when_the_config_changes_what_its_rows_say(tmp_path, toolcrib):
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x"))
+    with indexing(tmp_path, toolcrib) as it:
+        assert it.names() == []
+        assert "a" in it.indexer.unlisted()
+
+
+async def test_rows_that_somebody_else_has_planted_are_dropped_and_the_server_is_listed_anew(tmp_path):
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x"))
+    with sqlite3.connect(tmp_path / "tool_cache.db") as connection:
+        connection.execute("INSERT INTO tools(name, namespace, tool, description) VALUES ('a__evil', 'a', 'evil', '')")
+    connection.close()
+    with indexing(tmp_path) as it:
+        assert it.names() == []
+        assert it.indexer.unlisted() == ["a", "b"]
+
+
+async def test_the_index_can_be_made_anew_at_every_start(tmp_path):
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x"))
+    with indexing(tmp_path, {"tool_search": {"rebuild_cache_on_init": True}}) as it:
+        assert it.names() == []
+        assert it.indexer.unlisted() == ["a", "b"]
+
+
+async def test_a_list_that_is_a_day_old_is_stale_and_one_that_was_never_made_is_not(tmp_path):
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x"))
+        it.clock.now += DAY
+        assert it.indexer.stale() == []
+        it.clock.now += 1
+        assert it.indexer.stale() == ["a"]
+        await it.take_in("a", tool("x"))
+        assert it.indexer.stale() == []
+
+
+async def test_what_another_process_has_listed_is_seen(tmp_path):
+    with indexing(tmp_path) as one, indexing(tmp_path) as other:
+        before = one.indexer.current()
+        await other.take_in("a", tool("x"))
+        assert one.names() == ["a__x"]
+        assert one.indexer.current().generation > before.generation
+        assert one.indexer.current() is one.indexer.current()
+
+
+async def test_a_server_under_another_config_in_another_process_is_not_mixed_in(tmp_path):
+    with indexing(tmp_path) as one:
+        await one.take_in("a", tool("x"))
+        theirs = replace(one.settings.servers["a"], fingerprint="f" * 64)
+        settings = replace(one.settings, servers={**one.settings.servers, "a": theirs})
+        other = Indexer(settings, Policy(), one.index, one.clock)
+        other.open()
+        assert other.current().tools == ()
+        assert other.unlisted() == ["a", "b"]
+        assert one.names() == ["a__x"]

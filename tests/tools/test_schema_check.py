@@ -1,0 +1,431 @@
+"""Whether arguments fit: what is told, within what time, and how odd arguments are read."""
+
+import gc
+import json
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.tools.arguments.schema_check import MISFITS_MAX, Misfit, SchemaChecker, unwrap_arguments
+
+CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
+keys = map(str, count())
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=15,
+)
+TYPES = ["object", "array", "string", "integer", "number", "boolean", "null"]
+NUMBER = st.integers(0, 4)
+SCHEMA = st.deferred(
+    lambda: (
+        st.booleans()
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, unique=True),
+                "enum": st.lists(JSON, min_size=1, max_size=3),
+                "const": JSON,
+                "properties": st.dictionaries(st.sampled_from("abc"), SCHEMA, max_size=3),
+                "required": st.lists(st.sampled_from("abc"), max_size=2, unique=True),
+                "additionalProperties": SCHEMA,
+                "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$", "."]), SCHEMA, max_size=2),
+                "propertyNames": SCHEMA,
+                "items": SCHEMA,
+                "prefixItems": st.lists(SCHEMA, min_size=1, max_size=2),
+                "contains": SCHEMA,
+                "uniqueItems": st.booleans(),
+                "anyOf": st.lists(SCHEMA, min_size=1, max_size=3),
+                "oneOf": st.lists(SCHEMA, min_size=1, max_size=3),
+                "allOf": st.lists(SCHEMA, min_size=1, max_size=2),
+                "not": SCHEMA,
+                "if": SCHEMA,
+                "then": SCHEMA,
+                "else": SCHEMA,
+                "pattern": st.sampled_from(["^a+$", "b", "[0-9]{2}"]),
+                "minimum": NUMBER,
+                "exclusiveMaximum": NUMBER,
+                "multipleOf": st.integers(1, 3),
+                "minLength": NUMBER,
+                "maxItems": NUMBER,
+                "minProperties": NUMBER,
+            },
+        )
+    )
+)
+ARGUMENTS = st.dictionaries(
+    st.sampled_from(["a", "b", "c", "ab"]),
+    JSON | st.lists(st.integers(0, 5) | st.sampled_from(["a", "aa", "b"]), max_size=3),
+    max_size=4,
+)
+
+
+def checker(deadline_ms: float = 2000) -> SchemaChecker:
+    return SchemaChecker(deadline_ms, time.monotonic)
+
+
+def told(schema: Any, value: Any, **rest: Any) -> list[str] | None:
+    """Check one parameter ``p``; the problems as lines."""
+    return lines({"type": "object", "properties": {"p": schema}, **rest}, {"p": value})
+
+
+def lines(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str] | None:
+    misfits = checker().check(next(keys), schema, arguments)
+    return None if misfits is None else [str(misfit) for misfit in misfits]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "integer"}, "x", "must be integer, not string"),
+        ({"type": ["string", "null"]}, 5, "must be string or null, not integer"),
+        ({"type": "string"}, None, "must be string, not null"),
+        ({"type": "string"}, True, "must be string, not boolean"),
+        ({"type": "string"}, 1.5, "must be string, not number"),
+        ({"type": "string"}, {}, "must be string, not object"),
+        ({"enum": ["a", 2, None, [1]]}, "b", 'must be one of "a", 2, null, the array that the schema gives'),
+        ({"enum": list(range(20))}, -1, f"must be one of {', '.join(map(str, range(12)))}, …"),
+        ({"const": "on"}, "off", 'must be "on"'),
+        ({"const": {"a": 1}}, 1, "must be the object that the schema gives"),
+        ({"minimum": 3}, 2, "must be at least 3"),
+        ({"maximum": 3}, 4, "must be at most 3"),
+        ({"exclusiveMinimum": 3}, 3, "must be more than 3"),
+        ({"exclusiveMaximum": 3}, 3, "must be less than 3"),
+        ({"multipleOf": 2}, 3, "must be a multiple of 2"),
+        ({"minLength": 2}, "a", "must have at least 2 characters"),
+        ({"maxLength": 2}, "abc", "must have at most 2 characters"),
+        ({"pattern": "^a+$"}, "b", 'must match the pattern "^a+$"'),
+        ({"minItems": 1}, [], "must have at least 1 items"),
+        ({"maxItems": 1}, [1, 2], "must have at most 1 items"),
+        ({"uniqueItems": True}, [{"a": 1}, {"a": 1}], "must not have the same item twice"),
+        ({"minProperties": 1}, {}, "must have at least 1 properties"),
+        ({"maxProperties": 0}, {"a": 1}, "must have at most 0 properties"),
+        ({"contains": {"type": "string"}}, [1], "does not satisfy contains"),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            5,
+            "fits none of its alternatives: must be string, not integer; must be null, not integer",
+        ),
+        (
+            {"anyOf": [{"required": ["a"]}, {"anyOf": [{"type": "string"}]}]},
+            {},
+            "fits none of its alternatives: a is required; fits none of more alternatives",
+        ),
+        (
+            {"oneOf": [{"type": "integer"}, {"minimum": 1}]},
+            5,
+            "fits more than one of its alternatives, and may fit only one",
+        ),
+    ],
+)
+def test_a_misfit_is_told_in_plain_words(schema: Any, value: Any, message: str):
+    assert told(schema, value) == [f"arguments.p {message}"]
+
+
+def test_a_path_leads_to_the_problem():
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "odd key": {"type": "string"}}}
+    misfits = told({"type": "array", "items": item}, [{"name": "ok"}, {"name": 1, "odd key": 2}])
+    assert misfits == [
+        "arguments.p[1].name must be string, not integer",
+        'arguments.p[1]["odd key"] must be string, not integer',
+    ]
+
+
+def test_a_missing_parameter_is_told_by_its_name():
+    assert lines({"required": ["owner", "repo"]}, {"owner": "x"}) == ["arguments.repo is required"]
+
+
+def test_an_unknown_parameter_is_told_with_the_known_ones():
+    schema = {"properties": {"owner": {}, "repo": {}}, "additionalProperties": False}
+    assert lines(schema, {"ownr": 1}) == ["arguments.ownr is not known here; known are owner, repo"]
+    assert lines({"additionalProperties": False}, {"a": 1}) == ["arguments.a is not known here"]
+
+
+def test_additional_properties_may_have_a_schema_or_a_pattern():
+    schema = {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": {"type": "integer"}}
+    assert lines(schema, {"x-a": "s", "b": 1}) == []
+    assert lines(schema, {"x-a": 1, "b": "s"}) == [
+        "arguments.x-a must be string, not integer",
+        "arguments.b must be integer, not string",
+    ]
+
+
+def test_what_a_schema_forbids_is_told():
+    assert told(False, 1) == ["arguments holds something that is not allowed"]
+    assert told({"anyOf": [False]}, 1) == [
+        "arguments.p fits none of its alternatives: holds something that is not allowed"
+    ]
+
+
+def test_at_most_ten_problems_are_told():
+    names = [f"p{n}" for n in range(30)]
+    assert len(lines({"required": names}, {}) or []) == MISFITS_MAX
+
+
+def test_values_that_were_sent_are_not_repeated():
+    secret = "s3cret" * 100
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"pattern": "^x$"}, "c": {"not": {}}}}
+    misfits = lines(schema, dict.fromkeys("abc", secret))
+    assert misfits is not None
+    assert len(misfits) == 3
+    assert "s3cret" not in "".join(misfits)
+
+
+def test_a_message_is_short_and_clean():
+    hostile = {"pattern": "^\u202e" + "x" * 900 + "$"}
+    (misfit,) = checker().check("k", {"properties": {"p": hostile}}, {"p": "a"}) or []
+    assert len(misfit.message) <= 240
+    assert "\u202e" not in misfit.message
+    (misfit,) = checker().check("k", {"additionalProperties": False}, {"y\n" * 200: 1}) or []
+    assert "\n" not in misfit.path
+    assert len(misfit.path) < 120
+
+
+def test_the_dialect_of_the_schema_counts():
+    old = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    assert told({"minimum": 3, "exclusiveMinimum": True}, 3, **old) == ["arguments.p must be at least 3"]
+    assert told({"minimum": 3, "exclusiveMinimum": True}, 4, **old) == []
+    draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"s": {"type": "string"}}}
+    assert told({"$ref": "#/definitions/s", "minLength": 9}, "x", **draft7) == []
+    assert told({"$ref": "#/definitions/s", "minLength": 9}, "x", definitions=draft7["definitions"]) != []
+
+
+def test_an_unknown_dialect_is_read_as_the_current_one():
+    assert told({"type": "string"}, 1, **{"$schema": "urn:unknown"}) == ["arguments.p must be string, not integer"]
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [{"$ref": "#/$defs/s"}, {"$ref": "#anchor"}, {"allOf": [{"$ref": "#/$defs/s"}]}, {"$dynamicRef": "#anchor"}],
+)
+def test_references_inside_the_schema_are_followed(reference: dict):
+    definitions = {"$defs": {"s": {"type": "string", "$anchor": "anchor"}}}
+    assert told(reference, 1, **definitions) == ["arguments.p must be string, not integer"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "https://127.0.0.1:9/schema"},
+        {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+        {"$ref": "#/$defs/missing"},
+        {"$ref": "#missing"},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "(a+)+$"},
+        {"type": "strin"},
+        {"type": [{}]},
+        {"properties": 5},
+        {"properties": {"a": 5}},
+        {"multipleOf": 0},
+        5,
+    ],
+)
+def test_what_cannot_be_checked_is_neither_right_nor_wrong(schema: Any):
+    assert told(schema, {"a": 6}) is None or told(schema, 6) is None
+
+
+def test_a_schema_with_a_dialect_that_is_no_text_is_checked_or_passed():
+    assert lines({"$schema": 5}, {}) is None
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)b", "\\uD83D", "(", "a{100000}"])
+def test_a_pattern_that_re2_cannot_compile_counts_as_matching(pattern: str):
+    assert told({"pattern": pattern}, "zzz") == []
+    schema = {"patternProperties": {pattern: {"type": "string"}}, "additionalProperties": False}
+    assert lines(schema, {"anything": 1}) == []
+
+
+def test_text_that_is_too_long_or_not_unicode_counts_as_matching():
+    assert told({"pattern": "^a$"}, "b" * 1001) == []
+    assert told({"pattern": "^a$"}, "\ud800") == []
+
+
+def test_format_is_not_asserted():
+    assert told({"type": "string", "format": "date-time"}, "tomorrow") == []
+
+
+def test_unevaluated_properties_are_checked_unless_patterns_decide_about_them():
+    schema = {"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False}
+    assert lines(schema, {"a": 1, "b": 1}) == ["arguments does not satisfy unevaluatedProperties"]
+    schema["allOf"].append({"patternProperties": {"(a+)+$": {}}})
+    assert lines(schema, {"a" * 40 + "!": 1}) == []
+
+
+# Time
+
+
+def hostile() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    doubled: dict[str, Any] = {"type": "string"}
+    for _ in range(16):
+        doubled = {"anyOf": [doubled, doubled]}
+    yield "nested anyOf", {"properties": {"a": doubled}}, {"a": 1}
+    steps: dict[str, Any] = {"d0": {"type": "string"}}
+    for n in range(1, 25):
+        steps[f"d{n}"] = {"anyOf": [{"$ref": f"#/$defs/d{n - 1}"}] * 2}
+    yield "doubling references", {"$defs": steps, "$ref": "#/$defs/d24"}, {}
+    yield "backtracking pattern", {"properties": {"a": {"pattern": "(a+)+$"}}}, {"a": "a" * 900 + "!"}
+    patterns = {f"(x{n}|y)+z{{1,50}}$": {} for n in range(1500)}
+    yield "many patterns", {"patternProperties": patterns}, {f"k{n}": 1 for n in range(1500)}
+    yield "huge enum", {"properties": {"a": {"enum": list(range(9000))}}}, {"a": -1}
+    yield "larger enum", {"properties": {"a": {"enum": list(range(100_000))}}}, {"a": -1}
+    unique = {"properties": {"a": {"uniqueItems": True}}}
+    yield "unique items", unique, {"a": [{"x": n} for n in range(4000)]}
+    yield "very many unique items", unique, {"a": list(range(100_000))}
+    names = {f"p{n}": {"type": "string"} for n in range(4900)}
+    yield "dynamic loop", {"$dynamicAnchor": "x", "$dynamicRef": "#x", "properties": names}, {}
+    yield "reference loop", {"$ref": "#"}, {}
+    yield "loop by allOf", {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {}
+    yield "many required", {"anyOf": [{"required": [f"a{n}" for n in range(9000)]}] * 2}, {}
+    yield "many empty items", {"properties": {"a": {"items": {}}}}, {"a": [1] * 9900}
+    yield "long text", {"properties": {"a": {"anyOf": [{"type": "integer"}] * 3000}}}, {"a": "x" * 4_000_000}
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    yield "deep arguments", {}, deep
+    yield "deep schema", deep, {}
+
+
+@pytest.mark.parametrize(("schema", "arguments"), [pytest.param(s, a, id=name) for name, s, a in hostile()])
+def test_a_hostile_schema_cannot_hold_the_checker(schema: dict, arguments: dict):
+    check = checker(50)
+    check.check("warm", {}, {})
+    gc.freeze()  # else a collection of everything that other tests left would count here
+    try:
+        for budget_ms in (50, 3):
+            started = time.thread_time()
+            check.check("hostile", schema, arguments, budget_ms)
+            assert time.thread_time() - started < (budget_ms + 60) / 1000
+    finally:
+        gc.unfreeze()
+
+
+def test_a_check_that_runs_out_of_time_is_neither_right_nor_wrong():
+    ticks = count()
+    slow = SchemaChecker(50, lambda: next(ticks) / 100)
+    schema = {"properties": {f"p{n}": {"type": "string"} for n in range(9)}}
+    assert slow.check("k", schema, {f"p{n}": 1 for n in range(9)}) is None
+
+
+def test_a_small_budget_never_loads_the_library():
+    check = checker()
+    assert check.check("k", {"required": ["a"]}, {}, 3) is None
+    assert check.check("k", {"required": ["a"]}, {}) == [Misfit("arguments.a", "is required")]
+    assert check.check("k", {"required": ["a"]}, {}, 3) == [Misfit("arguments.a", "is required")]
+
+
+def test_a_cached_check_is_quick():
+    check = checker()
+    schema = {
+        "type": "object",
+        "properties": {"owner": {"type": "string"}, "repo": {"type": "string"}, "state": {"enum": ["open", "closed"]}},
+        "required": ["owner", "repo"],
+    }
+    arguments = {"owner": "a", "repo": "b", "state": "open"}
+    check.check("k", schema, arguments)
+    started = time.thread_time()
+    for _ in range(200):
+        assert check.check("k", schema, arguments) == []
+    assert (time.thread_time() - started) / 200 < 0.001
+
+
+def test_only_the_most_recent_schemas_are_kept():
+    check = checker()
+    for n in range(200):
+        assert check.check(str(n), {"required": [f"p{n}"]}, {}) == [Misfit(f"arguments.p{n}", "is required")]
+    assert len(check._cached) == 128
+    assert check.check("199", {}, {}) == [Misfit("arguments.p199", "is required")]
+
+
+def test_threads_have_their_own_deadlines():
+    check = checker(200)
+    check.check("warm", {}, {})
+    found: list[list[Misfit] | None] = []
+    endless = dict(
+        next(each for name, *each in ((n, s, a) for n, s, a in hostile()) if name == "doubling references")[0]
+    )
+    other = threading.Thread(target=lambda: found.append(check.check("endless", endless, {})))
+    other.start()
+    while other.is_alive():
+        assert check.check("quick", {"required": ["a"]}, {}) == [Misfit("arguments.a", "is required")]
+    other.join(5)
+    assert found == [None]
+
+
+# Agreement with the library
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCHEMA, ARGUMENTS)
+def test_it_agrees_with_the_library(schema: Any, arguments: dict[str, Any]):
+    whole = {"allOf": [schema]}
+    misfits = checker().check(next(keys), whole, arguments)
+    assert misfits is not None
+    assert (not misfits) == jsonschema.Draft202012Validator(whole).is_valid(arguments)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["type", "properties", "required", "$ref", "enum", "items", "anyOf"]), JSON), JSON
+)
+def test_any_json_is_checked_without_an_error(schema: dict[str, Any], value: Any):
+    misfits = checker().check(next(keys), schema, {"a": value})
+    assert misfits is None or len(misfits) <= MISFITS_MAX
+
+
+@pytest.mark.skipif(not CATALOG.is_dir(), reason="the catalog of real tool lists is not here")
+def test_every_real_schema_can_be_checked():
+    check = checker()
+    for file in sorted(CATALOG.glob("*.json")):
+        for tool in json.loads(file.read_bytes())["tools"]:
+            schema = tool["inputSchema"]
+            misfits = check.check(next(keys), schema, {})
+            assert misfits is not None
+            assert bool(misfits) == bool(schema.get("required"))
+
+
+# Forgiving readings
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"a": 1}, {"a": 1}),
+        ('{"a": 1}', {"a": 1}),
+        ({"arguments": {"a": 1}}, {"a": 1}),
+        ({"arguments": '{"a": 1}'}, {"a": 1}),
+        ('{"arguments": {"a": 1}}', {"a": 1}),
+        ({"arguments": None}, {}),
+        ({"arguments": 5}, {"arguments": 5}),
+        ({"arguments": {"a": 1}, "b": 2}, {"arguments": {"a": 1}, "b": 2}),
+        ([], None),
+        (5, None),
+        (True, None),
+        ("", None),
+        ("[1]", None),
+        ("{", None),
+        ("[" * 100_000, None),
+        ('{"a": "' + "x" * 1024 * 1024 + '"}', None),
+    ],
+)
+def test_arguments_are_read_forgivingly(value: Any, meant: Any):
+    assert unwrap_arguments(value, {"type": "object"}) == meant
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"arguments": {"type": "object"}}},
+        {"anyOf": [{"properties": {"arguments": {}}}]},
+        {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"properties": {"arguments": {}}}}},
+    ],
+)
+def test_a_tool_with_a_parameter_called_arguments_gets_it(schema: dict):
+    assert unwrap_arguments({"arguments": {"a": 1}}, schema) == {"arguments": {"a": 1}}

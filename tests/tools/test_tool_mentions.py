@@ -1,0 +1,281 @@
+"""A document names no tool that its reader may not use, and says which of the others may have to be found first."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.menu import tool as definition
+from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.base.names import public_name, qualified_spellings
+from toolcrib.model import Caller, LoadingMode, Tool
+from toolcrib.tools.gate import NoActivations, Session
+from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.mentions import NOT_AVAILABLE, ToolMentions, by_code_marks, hint
+from worlds import world
+
+SERVERS = ("db", "gh", "my-server")
+TOOLS = ["db.read_row", "db.drop_table", "db.drop", "db.look", "gh.createIssue", "gh.list-runs", "my-server.drop_table"]
+ALWAYS = {"look"}
+EVERYONE = Policy()
+
+
+def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> ToolMentions:
+    """Return what reads documents for a caller; a tool that the policy takes from everybody is not indexed."""
+    indexed: list[Tool] = []
+    for row, spelled in enumerate(tools):
+        server, _, name = spelled.partition(".")
+        mode = LoadingMode.ALWAYS if name in ALWAYS else LoadingMode.DEFERRED
+        if policy.permits_anyone(server, name, public_name(server, name)):
+            indexed.append(Tool(row, server, name, public_name(server, name), mode, None, False, "f"))
+    return ToolMentions(policy.view(Caller()), Catalog(indexed), SERVERS)
+
+
+def denied(*globs: str) -> Policy:
+    """Deny tools to everybody: they are not indexed."""
+    return Policy(deny=globs)
+
+
+def hidden(*globs: str) -> Policy:
+    """Deny tools to this caller alone: they are indexed."""
+    return Policy(rules=[VisibilityRule({}, deny=globs), VisibilityRule({"profile": ("admin",)}, allow=("*",))])
+
+
+HOW = pytest.mark.parametrize("how", [denied, hidden])
+
+
+def cleaned(text: str, policy: Policy) -> str:
+    mentions = reader(policy)
+    once, _ = mentions.clean(text)
+    assert mentions.clean(once)[0] == once
+    return once
+
+
+# -- names of denied tools -----------------------------------------------------------------------
+
+
+@HOW
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "drop_table",
+        "db__drop_table",
+        "db.drop_table",
+        "db/drop_table",
+        "db:drop_table",
+        "mcp__db__drop_table",
+        "drop\\_table",
+        "my-server__drop_table",
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "Call {}.",
+        "`{}`",
+        "``{}``",
+        "**{}**",
+        "_{}_",
+        "__{}__",
+        '"{}",',
+        "{}(id=1)",
+        "- {}'s rows",
+        "a/{}/b",
+        "x={}",
+        "[{}](#a)",
+        "not-{}-like",
+        "请用{}删除",
+        "```\n{}\n```",
+        "https://docs.io/tools/{}?a=b",
+        "<!-- {} -->",
+    ],
+)
+def test_a_denied_name_is_replaced_wherever_and_however_it_is_written(how, spelling: str, around: str):
+    text = cleaned(around.format(spelling), how("drop_table"))
+    assert "drop_table" not in text.replace("\\_", "_")
+    assert NOT_AVAILABLE in text
+    before, after = around.split("{}")
+    assert text.startswith(before.rstrip("_"))
+    assert text.endswith(after.lstrip("_"))
+
+
+@HOW
+@pytest.mark.parametrize("glob", ["drop_*", "*_table", "db.drop_table", "db__drop*", "*.drop_table", "*/drop_table"])
+def test_any_glob_that_denies_a_tool_takes_its_name_out(how, glob: str):
+    mentions = reader(how(glob), ["db.read_row", "db.drop_table"])
+    assert mentions.clean("Run drop_table or db.drop_table.")[0] == f"Run {NOT_AVAILABLE} or {NOT_AVAILABLE}."
+
+
+@HOW
+@pytest.mark.parametrize("spelling", ["createIssue", "gh.createIssue", "list-runs", "gh__list-runs"])
+def test_names_of_several_words_are_names_in_prose_too(how, spelling: str):
+    text = f"First {spelling}, then go on."
+    assert cleaned(text, how("createIssue", "list-runs")) == f"First {NOT_AVAILABLE}, then go on."
+
+
+@HOW
+def test_a_name_of_one_plain_word_is_a_name_in_code_marks_only(how):
+    text = (
+        "Drop it, or drop all: `drop`.\n\n```sh\ndrop 1\n```\n\n~~~\nif x: drop()\n~~~\n\nThen drop `a` and drop `b`.\n"
+    )
+    assert cleaned(text, how("drop")) == text.replace("`drop`", f"`{NOT_AVAILABLE}`").replace(
+        "drop 1", f"{NOT_AVAILABLE} 1"
+    ).replace("drop()", f"{NOT_AVAILABLE}()")
+
+
+@HOW
+@pytest.mark.parametrize("spelling", ["db.drop", "db__drop", "db:drop", "db/drop", "mcp__db__drop"])
+def test_with_its_server_a_name_of_one_word_is_a_name_in_prose_too(how, spelling: str):
+    assert cleaned(f"Then {spelling} it.", how("db.drop")).endswith(f"{NOT_AVAILABLE} it.")
+
+
+@HOW
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Read it at https://db.drop.io/x, https://drop:1@db.drop/ or on db.drop.io or gh.com/owner.",
+        "A `drop-in` part, `drop_in`, dropping, `dropped`, a drop in the `ocean`, DROP_TABLE, drop table, drop-tables.",
+        "```\ncurl https://api.io/drop?x=drop\n```",
+        "tool_search, tool_call and skill_get find what drops.",
+    ],
+)
+def test_what_only_looks_like_a_denied_name_stays(how, text: str):
+    assert cleaned(text, how("drop", "db.drop", "*_search", "*_call", "gh.*", "drop_table")) == text
+
+
+@HOW
+def test_whatever_belongs_to_a_denied_server_is_denied_with_the_server_named(how):
+    text = cleaned("Run db.vacuum_all, db__read_row and gh.look_up.", how("db.*"))
+    assert text == f"Run {NOT_AVAILABLE}, {NOT_AVAILABLE} and gh.look_up."
+
+
+def test_what_no_allow_speaks_of_is_denied():
+    policy = Policy(allow=["gh.*"])
+    assert cleaned("Run db.drop_table, gh.createIssue.", policy) == f"Run {NOT_AVAILABLE}, gh.createIssue."
+
+
+def test_a_name_that_a_permitted_tool_has_too_is_no_secret():
+    text = "Run drop_table, my-server.drop_table, not db.drop_table."
+    for policy in (hidden("db.*"), hidden("db.drop_table"), denied("db.drop_table")):
+        assert cleaned(text, policy) == f"Run drop_table, my-server.drop_table, not {NOT_AVAILABLE}."
+
+
+def test_to_deny_everything_does_not_make_every_word_a_name():
+    for glob in ("*", "*.*", "*__*"):
+        text = cleaned("A well-known e.g. index.md, snake_case, `code`; db.drop_table, though.", hidden(glob))
+        assert text == f"A well-known e.g. index.md, snake_case, `code`; {NOT_AVAILABLE}, though."
+
+
+def test_who_may_use_everything_reads_everything():
+    text = "drop_table `drop` db.drop_table [tool not available]"
+    assert reader().clean(text)[0] == text
+
+
+@HOW
+def test_lists_of_tools_lose_the_denied_ones(how):
+    mentions = reader(how("drop*"))
+    names = ["Read", "drop", "mcp__db__drop_table", "Bash(git:*)", "db.read_row", "mcp__db__*", "`drop`", "Drop"]
+    assert mentions.clean_names(names) == ("Read", "Bash(git:*)", "db.read_row", "mcp__db__*", "Drop")
+
+
+LETTERS = st.text("abcdXY", min_size=1, max_size=4)
+NAMES = st.builds("{}{}{}".format, LETTERS, st.sampled_from("_-"), LETTERS)
+BETWEEN = st.text(" .,:;()[]`~*\n\"'|=<>#!?\u4e2d", min_size=1, max_size=3)
+
+
+@given(st.data(), NAMES, st.booleans())
+def test_no_spelling_of_a_denied_name_survives_in_any_text(data: st.DataObject, name: str, is_indexed: bool):
+    spellings = st.sampled_from([name, *qualified_spellings("db", name, public_name("db", name))])
+    words = st.lists(st.one_of(spellings, NAMES, LETTERS), min_size=1, max_size=8)
+    text = "".join(data.draw(BETWEEN) + word for word in data.draw(words)) + data.draw(BETWEEN)
+    policy = hidden(name) if is_indexed else denied(name)
+    mentions = reader(policy, [f"db.{name}", "gh.other_one"])
+    once, _ = mentions.clean(text)
+    assert not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", once, re.ASCII)
+    assert mentions.clean(once)[0] == once
+    assert reader(denied(name), ["gh.other_one"]).clean(text)[0] == once
+    assert once.count("\n") == text.count("\n")
+
+
+# -- names of permitted tools --------------------------------------------------------------------
+
+
+def test_the_permitted_tools_that_a_list_may_lack_are_told_in_order_once():
+    text = "Use gh.createIssue, `db__read_row`, createIssue, look, db.look, nothing_else, then drop_table of db."
+    assert reader().clean(text)[1] == ("gh__createIssue", "db__read_row")
+    assert reader(hidden("my-server.*")).clean(text)[1] == ("gh__createIssue", "db__read_row", "db__drop_table")
+    assert reader(hidden("*_row")).clean(text)[1] == ("gh__createIssue",)
+
+
+def test_a_name_of_one_plain_word_is_a_mention_only_where_it_stands_alone_in_code_marks():
+    mentions = reader()
+    assert mentions.clean("To drop all, `drop`.")[1] == ("db__drop",)
+    for text in ("drop", "`drop table`", "```\ndrop 1\n```", "`look`", "`a` drop `b`"):
+        assert mentions.clean(text)[1] == ()
+
+
+def test_five_tools_are_enough():
+    tools = [f"db.tool_{number}" for number in range(9)]
+    assert len(reader(tools=tools).clean(" ".join(tools))[1]) == 5
+
+
+def test_where_nothing_is_deferred_and_nothing_denied_there_is_nothing_to_say():
+    assert reader(tools=["db.look"]).clean("db.look `look`") == ("db.look `look`", ())
+
+
+def test_the_hint_names_the_tools_and_how_to_reach_them():
+    assert hint(()) == ""
+    assert hint(["a__b", "c__d"]) == (
+        "If a tool named here is not listed, call it with tool_call or find it with tool_search: a__b, c__d"
+    )
+
+
+# -- code marks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("a `b` c ``d ` e`` f", ["`b`", "``d ` e``"]),
+        ("a `b\n\nc` d", []),
+        ("a `b\nc` d `", ["`b\nc`"]),
+        ("```py\na\n``\n```` \nb", ["```py\na\n``\n```` "]),
+        ("> ~~~\n> ```\n> ~~~\nb", ["> ~~~\n> ```\n> ~~~"]),
+        ("a\n  ```\nb `c`", ["  ```\nb `c`"]),
+        ("```a``` b", ["```a```"]),
+        ("no code", []),
+    ],
+)
+def test_code_is_what_markdown_says_it_is(text: str, code: list[str]):
+    pieces = list(by_code_marks(text))
+    assert "".join(piece for piece, _ in pieces) == text
+    assert [piece for piece, is_code in pieces if is_code] == code
+
+
+@given(st.text("`~ab \n>"))
+def test_no_character_is_lost_between_code_and_prose(text: str):
+    assert "".join(piece for piece, _ in by_code_marks(text)) == text
+
+
+# -- the gate ------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_the_gate_reads_for_each_kind_of_caller_and_anew_when_the_catalog_changes(tmp_path):
+    config = {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["drop_*"]}]}}
+    tools = [definition("read_row"), definition("drop_table")]
+    async with world(tmp_path, {"db": tools}, config) as w:
+        crib = w.wire._crib
+        red, blue = (
+            Session("s", Caller(tenant_id=tenant), NoActivations(), growing=False) for tenant in ("red", "blue")
+        )
+        catalog = crib.indexer.current()
+        text = "read_row, then drop_table"
+        assert crib.gate.mentions(red, catalog).clean(text) == (f"read_row, then {NOT_AVAILABLE}", ("db__read_row",))
+        assert crib.gate.mentions(blue, catalog).clean(text) == (text, ("db__read_row", "db__drop_table"))
+        assert crib.gate.mentions(red, catalog) is crib.gate.mentions(red, catalog)
+        await w.change("db", definition("drop_table"))
+        assert crib.gate.mentions(red, crib.indexer.current()).clean(text)[1] == ()
