@@ -9,24 +9,133 @@ from functools import cache
 from pathlib import Path
 from statistics import quantiles
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "server" / "toolcrib"
 
-LAYERS = """
-    toolcrib errors model redaction streams
-    base store
-    formats search events
-    config
-    access downstream
-    tools
-    skills
-    wire
-    app
-    cli __main__
+LAYERS = {
+    "": """
+        toolcrib errors model redaction streams
+        base store
+        formats search events
+        config
+        access downstream
+        tools
+        skills
+        wire
+        app
+        cli __main__
+    """,
+    "config": """
+        findings nesting paths values
+        child_environment documents expansion skills_schema
+        schema
+        fingerprints settings
+        servers
+        loading
+    """,
+    "downstream": """
+        http process
+        failures transport
+        connection
+        progress
+        lifecycle
+        fleet
+    """,
+    "formats": """
+        markdown objects
+        yaml
+    """,
+    "redaction": """
+        secrets
+        documents
+    """,
+    "search": """
+        bm25 lexicon pattern_search static_model stemming synonyms
+        relevance
+        scoring
+        semantic
+    """,
+    "store": """
+        soundness values
+        opening
+        store
+        full_text
+    """,
+    "streams": """
+        json_steps
+        pipes
+    """,
+    "tools": """
+        index missing_servers results
+        definitions mentions search
+        arguments gate indexing lint listing
+        use_cases
+    """,
+    "tools.arguments": """
+        bounded_validator
+        schema_check
+        checks
+    """,
+    "tools.definitions": """
+        examples listable parameters
+        signature
+        ingest
+    """,
+    "tools.index": """
+        catalog tables vector_cache
+        rows
+        tool_index
+    """,
+    "skills": """
+        directory identity index
+        formats naming search
+        requests sources
+        catalog checking sent text
+        giving publishing
+        use_cases
+        overviews resources
+    """,
+    "skills.formats": """
+        frontmatter
+        agent_skill
+        pack pack_markdown
+    """,
+    "skills.index": """
+        rows shelf tables
+        changes
+        skill_index
+    """,
+    "skills.sources": """
+        files roots
+        walking
+        reading
+        scanning
+    """,
+    "skills.text": """
+        cleaning compression
+        rendering
+    """,
+    "wire": """
+        checking envelope sessions skill_answers stdio
+        builtin skill_methods skill_tools
+        skill_wire
+        server
+        http
+    """,
+    "cli": """
+        demo options output serve
+        config in_process
+        catalog index lint skills
+        app
+    """,
+}
+"""By package (``""`` is ``toolcrib`` itself), its modules and packages in layers, lowest first.
+
+A module imports what stands in its own layer or below, and nothing in a circle. A package without a row has modules
+that know nothing of each other. ``toolcrib`` in the top row stands for its own ``__init__``.
 """
-"""Units, that is packages and modules directly under ``toolcrib``, lowest first; ``toolcrib`` is its own ``__init__``.
-A unit imports its own layer and those below, and never in a circle."""
-LEVELS = {unit: level for level, layer in enumerate(LAYERS.strip().splitlines()) for unit in layer.split()}
 
 DOORS = {
     "sqlite3": ("store", "tools.index", "skills.index"),
@@ -79,6 +188,7 @@ MADE_REGEXES = {
 }
 """The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""
 
+TOP_FILES = 8
 FILE_LINES = 400
 FUNCTION_LINES = 60
 FUNCTION_LINES_P95 = 40
@@ -112,10 +222,6 @@ class Module:
     name: str
     source: str
     tree: ast.Module
-
-    @property
-    def unit(self) -> str:
-        return self.name.partition(".")[0] or "toolcrib"
 
     @property
     def is_package(self) -> bool:
@@ -188,44 +294,79 @@ def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
     return (node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def units_used(module: Module) -> Iterator[tuple[str, int]]:
-    """Yield the units of ours that ``module`` imports, and the line."""
-    known = {other.unit for other in modules()}
-    for dotted, line in uses(module):
-        package, _, rest = dotted.partition(".")
-        if package == "toolcrib":
-            unit = rest.partition(".")[0]
-            yield (unit if unit in known else "toolcrib"), line
+def packages() -> list[str]:
+    """Return the dotted names of all packages below ``toolcrib``, and ``""`` for itself."""
+    return sorted(module.name for module in modules() if module.is_package)
+
+
+def graph_of(package: str) -> dict[str, dict[str, str]]:
+    """Return what each module or package directly in ``package`` imports of its siblings, with one place for each."""
+    graph: dict[str, dict[str, str]] = {}
+    for module in modules():
+        unit = _unit_in(package, module.name)
+        if unit is None:
+            continue
+        used = graph.setdefault(unit, {})
+        for dotted, line in uses(module):
+            root, _, inner = dotted.partition(".")
+            other = _unit_in(package, inner) if root == "toolcrib" else None
+            if other is not None and other != unit:
+                used.setdefault(other, module.at(line))
+    return {unit: {name: at for name, at in used.items() if name in graph} for unit, used in graph.items()}
+
+
+def _unit_in(package: str, name: str) -> str | None:
+    """Return the first part of ``name`` below ``package``; None where it does not lie below."""
+    start = f"{package}." if package else ""
+    if name == package:
+        return "toolcrib" if not package else None
+    return name.removeprefix(start).partition(".")[0] if name.startswith(start) else None
+
+
+def levels_of(package: str) -> dict[str, int]:
+    """Return the layer of each unit of ``package`` as the table has it, 0 for all where it has no row."""
+    rows = LAYERS.get(package, "").strip().splitlines()
+    return {unit: level for level, row in enumerate(rows) for unit in row.split()}
 
 
 def report(offenders: list[str]) -> str:
     return "\n" + "\n".join(sorted(set(offenders)))
 
 
-def test_every_module_is_in_the_table_of_layers():
-    missing = [module.at(1) for module in modules() if module.unit not in LEVELS]
-    assert not missing, "not in LAYERS:" + report(missing)
+def test_the_table_of_layers_names_every_module_and_nothing_else():
+    wrong = [
+        f"{package or 'toolcrib'}: {unit}"
+        for package in packages()
+        if package in LAYERS
+        for unit in graph_of(package).keys() ^ levels_of(package).keys()
+    ]
+    assert not wrong, "not in LAYERS, or only there:" + report(wrong)
+    assert LAYERS.keys() <= set(packages())
 
 
 def test_imports_point_down():
     upwards = [
-        f"{module.at(line)}: {module.unit} imports {unit}, which lies higher"
-        for module in modules()
-        for unit, line in units_used(module)
-        if LEVELS.get(unit, 0) > LEVELS.get(module.unit, max(LEVELS.values()))
+        f"{at}: {unit} imports {other}, which lies higher in {package or 'toolcrib'}"
+        for package in packages()
+        for levels in [levels_of(package)]
+        for unit, used in graph_of(package).items()
+        for other, at in used.items()
+        if package not in LAYERS or levels.get(other, 0) > levels.get(unit, len(levels))
     ]
     assert not upwards, report(upwards)
 
 
-def test_no_unit_imports_itself_in_a_circle():
-    graph: dict[str, set[str]] = {}
-    for module in modules():
-        graph.setdefault(module.unit, set()).update(
-            unit for unit, _ in units_used(module) if unit not in ("toolcrib", module.unit)
-        )
+@pytest.mark.parametrize("package", ["", *LAYERS.keys() - {""}], ids=lambda name: name or "toolcrib")
+def test_no_unit_imports_itself_in_a_circle(package: str):
+    graph = {unit: set(used) - {"toolcrib"} for unit, used in graph_of(package).items()}
     while leaves := {unit for unit, below in graph.items() if not below & graph.keys()}:
         graph = {unit: below for unit, below in graph.items() if unit not in leaves}
     assert not graph, f"in a circle or above one: {sorted(graph)}"
+
+
+def test_few_files_lie_loose_at_the_top():
+    loose = [path.name for path in PACKAGE.glob("*.py")]
+    assert len(loose) <= TOP_FILES, f"more than {TOP_FILES} files:" + report(loose)
 
 
 def test_each_dangerous_thing_has_one_door():

@@ -16,6 +16,14 @@ from toolcrib.model import SkillScope, SkillText
 SKILL_FILE = "SKILL.md"
 """The file that makes a folder a skill."""
 
+PACK_FILES: dict[str, tuple[str, ...]] = {
+    "md": (".skill.md",),
+    "yaml": (".skill.yaml", ".skill.yml"),
+    "json": (".skill.json",),
+    "jsonl": (".skill.jsonl",),
+}
+"""How the names of a pack's files end, by format (R109)."""
+
 SLUG_MAX = 64
 SEGMENT_MAX = 255
 URI_MAX = 4096

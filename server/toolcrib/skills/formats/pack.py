@@ -16,8 +16,7 @@ from toolcrib.formats.yaml import YamlError, parse_yaml
 from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType
 from toolcrib.skills.formats.agent_skill import TEXT_MAX_BYTES, Reading
 from toolcrib.skills.formats.frontmatter import UnreadableText, decode, read_frontmatter
-from toolcrib.skills.identity import content_hash, slug
-from toolcrib.skills.sources.walking import PACK_FILES
+from toolcrib.skills.identity import PACK_FILES, content_hash, slug
 
 PackFormat = Literal["md", "yaml", "json", "jsonl"]
 

@@ -14,17 +14,9 @@ from typing import Literal
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
 from toolcrib.model import SkillProblem
-from toolcrib.skills.identity import SKILL_FILE, path_segments
+from toolcrib.skills.identity import PACK_FILES, SKILL_FILE, path_segments
 from toolcrib.skills.sources.files import UNSERVED
 from toolcrib.skills.sources.roots import Root
-
-PACK_FILES: dict[str, tuple[str, ...]] = {
-    "md": (".skill.md",),
-    "yaml": (".skill.yaml", ".skill.yml"),
-    "json": (".skill.json",),
-    "jsonl": (".skill.jsonl",),
-}
-"""How the names of a pack's files end, by format (R109)."""
 
 _SKILL_FILE = SKILL_FILE.lower()
 _ENTRIES_MAX = 100_000
