@@ -43,6 +43,10 @@ LAYERS = {
         lifecycle
         fleet
     """,
+    "events": """
+        kinds
+        log
+    """,
     "formats": """
         markdown objects
         yaml

@@ -5,14 +5,34 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from toolcrib.events import EVENT_LEVELS, TEXT_MAX, EventFile, EventLog, open_event_log
+from toolcrib.events.kinds import Event, Level, SkillGet, ToolActivationDenied
+from toolcrib.events.log import TEXT_MAX, EventFile, EventLog, open_event_log
 from toolcrib.redaction.secrets import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class Noted(Event):
+    """An event of this test's own."""
+
+    name: ClassVar[str] = "noted"
+
+    number: int = 0
+    text: str = ""
+    other: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    name: ClassVar[str] = "warned"
+    level: ClassVar[Level] = "warning"
+
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -32,8 +52,8 @@ def path(tmp_path: Path) -> Path:
 
 def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
     with open_event_log(EventFile(path), now=noon) as log:
-        log.emit("tool_activation_denied", reason="unknown")
-        log.emit("skill_get", session="s", duration_ms=1.23456, names=("a", "b"), returned_count=2)
+        log.emit(ToolActivationDenied("unknown"))
+        log.emit(SkillGet(("a", "b"), 2, 1500, 300), session="s", duration_ms=1.23456)
     assert lines(path) == [
         {
             "ts": "2026-11-20T12:00:00.123Z",
@@ -49,20 +69,22 @@ def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
             "duration_ms": 1.235,
             "names": ["a", "b"],
             "returned_count": 2,
+            "max_tokens": 1500,
+            "final_tokens_est": 300,
         },
     ]
 
 
 def test_the_time_is_in_utc_whatever_the_clock_says(path: Path):
     with open_event_log(EventFile(path), now=lambda: NOON.astimezone(timezone(timedelta(hours=5)))) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert lines(path)[0]["ts"] == "2026-11-20T12:00:00.123Z"
 
 
 def test_the_clock_of_the_computer_is_used_by_default(path: Path):
     with open_event_log(EventFile(path)) as log:
-        log.emit("tool_call")
-    EventLog(lambda _line: None).emit("tool_call")
+        log.emit(Noted())
+    EventLog(lambda _line: None).emit(Noted())
     assert lines(path)[0]["ts"].startswith(str(datetime.now(UTC).year))
 
 
@@ -76,20 +98,20 @@ def test_the_file_and_its_directory_are_private(path: Path):
 def test_a_file_that_is_there_is_appended_to(path: Path):
     for _ in range(2):
         with open_event_log(EventFile(path)) as log:
-            log.emit("tool_call")
+            log.emit(Noted())
     assert len(lines(path)) == 2
 
 
 def test_every_line_is_mirrored_and_without_a_file_only_mirrored(path: Path):
     mirrored: list[str] = []
     with open_event_log(EventFile(path), mirror=mirrored.append) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert [json.loads(line) for line in mirrored] == lines(path)
     with open_event_log(None, mirror=mirrored.append) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert len(mirrored) == 2
     with open_event_log(None) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
 
 
 def test_a_mirror_that_is_gone_disturbs_nobody(path: Path):
@@ -97,21 +119,21 @@ def test_a_mirror_that_is_gone_disturbs_nobody(path: Path):
         raise BrokenPipeError
 
     with open_event_log(EventFile(path), mirror=broken) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert len(lines(path)) == 1
 
 
 @pytest.mark.parametrize(
     ("level", "written"),
     [
-        ("debug", ["tool_call", "tool_activation_denied", "another"]),
-        ("info", ["tool_call", "tool_activation_denied", "another"]),
-        ("warning", ["tool_activation_denied"]),
+        ("debug", ["noted", "warned"]),
+        ("info", ["noted", "warned"]),
+        ("warning", ["warned"]),
     ],
 )
 def test_less_important_events_are_not_written(level: Any, written: list[str], path: Path):
     with open_event_log(EventFile(path), level=level) as log:
-        for event in ("tool_call", "tool_activation_denied", "another"):
+        for event in (Noted(), Warned()):
             log.emit(event)
     assert [line["event"] for line in lines(path)] == written
 
@@ -119,7 +141,7 @@ def test_less_important_events_are_not_written(level: Any, written: list[str], p
 def test_when_it_is_off_there_is_no_file(path: Path):
     mirrored: list[str] = []
     with open_event_log(EventFile(path), level="off", mirror=mirrored.append) as log:
-        for event in EVENT_LEVELS:
+        for event in (Noted(), Warned()):
             log.emit(event)
     assert not path.parent.exists()
     assert mirrored == []
@@ -127,42 +149,37 @@ def test_when_it_is_off_there_is_no_file(path: Path):
 
 def test_every_text_is_redacted_however_deep_it_stands(path: Path):
     secret = "hunter2-secret"
-    fields: dict[str, Any] = {
-        "query": f"{secret} anna@corp.io",
-        "names": [secret],
-        "kinds": {secret},
-        "filters": {"task": (secret, 3, None)},
-    }
+    other = {"names": [secret], "kinds": {secret}, "filters": {"task": (secret, 3, None)}}
     with open_event_log(EventFile(path), clean=Redactor([secret]).redact) as log:
-        log.emit("skill_list", session=secret, **fields)
+        log.emit(Noted(text=f"{secret} anna@corp.io", other=other), session=secret)
     assert secret not in path.read_text(encoding="utf-8")
     [line] = lines(path)
     assert line["session"] == "***"
-    assert line["query"] == "*** [REDACTED_EMAIL]"
-    assert line["filters"] == {"task": ["***", 3, None]}
+    assert line["text"] == "*** [REDACTED_EMAIL]"
+    assert line["other"] == {"names": ["***"], "kinds": ["***"], "filters": {"task": ["***", 3, None]}}
 
 
 def test_known_shapes_are_redacted_without_being_asked(path: Path):
     with open_event_log(EventFile(path)) as log:
-        log.emit("tool_search_query", query="anna@corp.io")
-    assert lines(path)[0]["query"] == "[REDACTED_EMAIL]"
+        log.emit(Noted(text="anna@corp.io"))
+    assert lines(path)[0]["text"] == "[REDACTED_EMAIL]"
 
 
 def test_a_text_is_bounded_and_cannot_break_the_line_or_steer_a_terminal(path: Path):
     with open_event_log(EventFile(path)) as log:
-        log.emit("tool_call", tool_name="a\nb\x9b\u202e\udcff" + "x" * 5000, other=Path("p"))
+        log.emit(Noted(text="a\nb\x9b\u202e\udcff" + "x" * 5000, other=Path("p")))
     raw = path.read_bytes()
     assert raw.count(b"\n") == 1
     assert raw.isascii()
     [line] = lines(path)
-    assert len(line["tool_name"]) <= TEXT_MAX
+    assert len(line["text"]) <= TEXT_MAX
     assert line["other"] == "p"
 
 
 def test_a_full_file_is_moved_aside_once(path: Path):
     with open_event_log(EventFile(path, 300), now=noon) as log:
         for number in range(7):
-            log.emit("tool_call", number=number)
+            log.emit(Noted(number))
     older = path.with_name("events.jsonl.1")
     numbers = [line["number"] for line in (*lines(older), *lines(path))]
     assert numbers == list(range(7))[-len(numbers) :]
@@ -174,7 +191,7 @@ def test_a_full_file_is_moved_aside_once(path: Path):
 
 def test_one_line_larger_than_the_bound_is_written_all_the_same(path: Path):
     with open_event_log(EventFile(path, 10)) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert len(lines(path)) == 1
 
 
@@ -183,19 +200,19 @@ def test_two_processes_with_one_file_do_not_throw_each_others_lines_away(path: P
         open_event_log(EventFile(path, 300), now=noon) as first,
         open_event_log(EventFile(path, 300), now=noon) as second,
     ):
-        first.emit("tool_call", number=0)
-        second.emit("tool_call", number=1)
+        first.emit(Noted(0))
+        second.emit(Noted(1))
         for number in (2, 3):
-            first.emit("tool_call", number=number)
+            first.emit(Noted(number))
         for number in (4, 5):
-            second.emit("tool_call", number=number)
+            second.emit(Noted(number))
     written = [line["number"] for file in path.parent.iterdir() for line in lines(file)]
     assert sorted(written)[-4:] == [2, 3, 4, 5]
 
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    caplog.set_level(logging.WARNING, logger="toolcrib.events")
+    caplog.set_level(logging.WARNING, logger="toolcrib.events.log")
     return lambda: [record.getMessage() for record in caplog.records]
 
 
@@ -206,8 +223,8 @@ def test_a_file_that_cannot_be_opened_is_reported_once_and_never_raised(
     blocked.write_text("")
     mirrored: list[str] = []
     with open_event_log(EventFile(blocked / "events.jsonl"), mirror=mirrored.append) as log:
-        log.emit("tool_call")
-        log.emit("tool_call")
+        log.emit(Noted())
+        log.emit(Noted())
     assert len(mirrored) == 2
     [warning] = warnings()
     assert str(blocked) in warning
@@ -217,7 +234,7 @@ def test_a_file_that_cannot_be_opened_is_reported_once_and_never_raised(
 def test_a_path_that_is_no_file_is_reported(name: str, tmp_path: Path, warnings: Callable[[], list[str]]):
     (tmp_path / "events.jsonl").mkdir()
     with open_event_log(EventFile(tmp_path / name)) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert len(warnings()) == 1
 
 
@@ -225,24 +242,24 @@ def test_a_pipe_that_nobody_reads_does_not_hang(tmp_path: Path, warnings: Callab
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with open_event_log(EventFile(pipe)) as log:
-        log.emit("tool_call")
+        log.emit(Noted())
     assert len(warnings()) == 1
 
 
 def test_writing_goes_on_once_the_directory_is_back(path: Path, warnings: Callable[[], list[str]]):
     path.parent.write_text("in the way")
     with open_event_log(EventFile(path)) as log:
-        log.emit("tool_call", number=1)
+        log.emit(Noted(1))
         path.parent.unlink()
-        log.emit("tool_call", number=2)
+        log.emit(Noted(2))
     assert [line["number"] for line in lines(path)] == [2]
     assert len(warnings()) == 1
 
 
 def test_a_file_that_was_deleted_is_begun_anew_when_it_would_be_full(path: Path):
     with open_event_log(EventFile(path, 150), now=noon) as log:
-        log.emit("tool_call", number=1)
+        log.emit(Noted(1))
         path.unlink()
-        log.emit("tool_call", number=2)
-        log.emit("tool_call", number=3)
+        log.emit(Noted(2))
+        log.emit(Noted(3))
     assert lines(path)[-1]["number"] == 3

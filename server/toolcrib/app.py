@@ -23,7 +23,8 @@ from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Status, Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
-from toolcrib.events import EventFile, EventLog, open_event_log
+from toolcrib.events.kinds import DownstreamState, IndexRebuilt
+from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.redaction.secrets import Redactor, redact_text
 from toolcrib.search.semantic import Semantic
 from toolcrib.search.static_model import load_model
@@ -105,7 +106,7 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
             Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock)
         )
         if store.rebuilt:
-            events.emit("index_rebuilt", file=TOOL_CACHE, reason=store.rebuilt)
+            events.emit(IndexRebuilt(file=TOOL_CACHE, reason=store.rebuilt))
         index = ToolIndex(store)
         index.expire_activations(outside.wall_clock() - section.limits.sessions_kept_s)
         policy = policy_of(settings.toolcrib.policy)
@@ -163,7 +164,7 @@ async def _open_library(settings: Settings, known: _Known, outside: Outside) -> 
     section = settings.toolcrib
     with Store(settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock) as store:
         if store.rebuilt:
-            known.events.emit("index_rebuilt", file=SKILL_CACHE, reason=store.rebuilt)
+            known.events.emit(IndexRebuilt(file=SKILL_CACHE, reason=store.rebuilt))
         index = SkillIndex(store)
         parts = LibraryParts(
             settings=settings,
@@ -235,7 +236,7 @@ def _open_events(settings: Settings, outside: Outside) -> AbstractContextManager
 
 def _state_reporter(events: EventLog) -> Callable[[str, Status], None]:
     def report(server: str, status: Status) -> None:
-        events.emit("downstream_state", server=server, state=status.state.value, reason=status.reason)
+        events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
         if status.state.value == "failed":
             _log.warning("server %s: %s", server, status.reason)
 

@@ -14,7 +14,7 @@ from fakes.menu import tool
 from toolcrib.access import policy
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.errors import StoreError
-from toolcrib.events import EventLog
+from toolcrib.events.log import EventLog
 from toolcrib.tools import gate, indexing, listing, search, use_cases
 from toolcrib.tools.arguments import schema_check
 from toolcrib.tools.index import catalog, tool_index

@@ -9,6 +9,7 @@ from typing import Literal
 from toolcrib import __version__
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
 from toolcrib.errors import Problem
+from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.model import JsonObject
 from toolcrib.search.semantic import state_of
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
@@ -33,7 +34,7 @@ class Overviews:
             return ""
         bounded = section.model_copy(update={"max_bytes": min(section.max_bytes, max_bytes)})
         text, count = await self._library.worked_out(partial(self._directory, session, bounded))
-        self._parts.events.emit("skill_directory_rendered", session=session.label, count=count)
+        self._parts.events.emit(SkillDirectoryRendered(count=count), session=session.label)
         return text
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:

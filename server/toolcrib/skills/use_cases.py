@@ -18,7 +18,8 @@ from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, ToolcribError
-from toolcrib.events import EventLog, elapsed_ms
+from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
+from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.search.semantic import Semantic
 from toolcrib.skills.catalog import RootLoad, SkillCatalog
@@ -112,10 +113,11 @@ class Library:
         for load in self.loads:
             if load.root.is_pack:
                 self._events.emit(
-                    "skill_pack_loaded",
-                    pack_name=load.root.origin_ref,
-                    skill_count=load.skill_count,
-                    updated_count=load.changes.added + load.changes.updated,
+                    SkillPackLoaded(
+                        pack_name=load.root.origin_ref,
+                        skill_count=load.skill_count,
+                        updated_count=load.changes.added + load.changes.updated,
+                    )
                 )
 
     def stop(self) -> None:
@@ -150,13 +152,14 @@ class Library:
         began = time.perf_counter()
         answer = await self.worked_out(partial(self._search, session, query))
         self._events.emit(
-            "skill_search_query",
+            SkillSearchQuery(
+                query=self._for_events(session, answer.query),
+                requested_search_type=query.search_type.value,
+                effective_search_type=answer.effective.value,
+                results_count=len(answer.hits),
+            ),
             session=session.label,
             duration_ms=elapsed_ms(began),
-            query=self._for_events(session, answer.query),
-            requested_search_type=query.search_type.value,
-            effective_search_type=answer.effective.value,
-            results_count=len(answer.hits),
         )
         return answer
 
@@ -191,13 +194,14 @@ class Library:
         answer = await self.worked_out(partial(self._get, session, request))
         remember(session, answer, request)
         self._events.emit(
-            "skill_get",
+            SkillGet(
+                names=[given.text.name for given in answer.skills],
+                returned_count=len(answer.skills),
+                max_tokens=request.max_tokens,
+                final_tokens_est=self._giver.estimate(answer.formatted),
+            ),
             session=session.label,
             duration_ms=elapsed_ms(began),
-            names=[given.text.name for given in answer.skills],
-            returned_count=len(answer.skills),
-            max_tokens=request.max_tokens,
-            final_tokens_est=self._giver.estimate(answer.formatted),
         )
         return answer
 
@@ -233,11 +237,11 @@ class Library:
         source = request.source and self._for_events(session, request.source)
         filters = {"task_type": request.task_type, "origin": request.origin, "scope": request.scope, "source": source}
         self._events.emit(
-            "skill_list",
+            SkillList(
+                filters={name: value for name, value in filters.items() if value}, returned_count=len(answer.skills)
+            ),
             session=session.label,
             duration_ms=elapsed_ms(began),
-            filters={name: value for name, value in filters.items() if value},
-            returned_count=len(answer.skills),
         )
         return answer
 
@@ -261,14 +265,15 @@ class Library:
         began = time.perf_counter()
         answer, raw_tokens = await self.worked_out(partial(self._relevant, session, request))
         self._events.emit(
-            "skills_retrieved",
+            SkillsRetrieved(
+                skill_count=len(answer.names),
+                top_k_used=request.top_k or self._section.top_k,
+                raw_tokens_est=raw_tokens,
+                final_tokens_est=self._giver.estimate(answer.formatted),
+                was_summarized=False,
+            ),
             session=session.label,
             duration_ms=elapsed_ms(began),
-            skill_count=len(answer.names),
-            top_k_used=request.top_k or self._section.top_k,
-            raw_tokens_est=raw_tokens,
-            final_tokens_est=self._giver.estimate(answer.formatted),
-            was_summarized=False,
         )
         return answer
 

@@ -20,7 +20,8 @@ from toolcrib.downstream.connection import Call, Progress
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
-from toolcrib.events import EventLog, elapsed_ms
+from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
+from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Example, JsonObject, SearchType, Tool
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
@@ -245,13 +246,14 @@ class Crib:
     ) -> None:
         query = self.gate.without_denied_names(session, request.query[:QUERY_MAX], catalog)
         self._parts.events.emit(
-            "tool_search_query",
+            ToolSearchQuery(
+                query=query,
+                requested_search_type=request.search_type.value,
+                effective_search_type=found.effective.value,
+                results_count=len(found.hits),
+            ),
             session=session.label,
             duration_ms=elapsed_ms(began),
-            query=query,
-            requested_search_type=request.search_type.value,
-            effective_search_type=found.effective.value,
-            results_count=len(found.hits),
         )
 
     # -- call ------------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ class Crib:
                 await self._first_listing(waited_for)
                 tool = self._find(session, name, forgiving=forgiving)
         if tool is None:
-            self._parts.events.emit("tool_activation_denied", session=session.label, reason="unknown")
+            self._parts.events.emit(ToolActivationDenied(reason="unknown"), session=session.label)
             raise UnknownTool(name)
         return tool
 
@@ -321,12 +323,10 @@ class Crib:
         downstream = self._parts.fleet[tool.server]
         if await session.activations.add(tool.public_name):
             self._parts.events.emit(
-                "tool_activated",
+                ToolActivated(
+                    tool_name=tool.public_name, activation_scope=self.gate.scope, source=source, reason="first_use"
+                ),
                 session=session.label,
-                tool_name=tool.public_name,
-                activation_scope=self.gate.scope,
-                source=source,
-                reason="first_use",
             )
             if session.growing and is_deferred(tool) and not self.gate.lists_everything and not session.pass_through:
                 await call.announce()
@@ -338,12 +338,9 @@ class Crib:
             return result
         finally:
             self._parts.events.emit(
-                "tool_call",
+                ToolCalled(tool_name=tool.public_name, ok=ok, bytes=size),
                 session=session.label,
                 duration_ms=elapsed_ms(began),
-                tool_name=tool.public_name,
-                ok=ok,
-                bytes=size,
             )
 
     async def _live(self, session: Session, tool: Tool) -> Tool:

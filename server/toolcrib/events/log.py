@@ -1,6 +1,6 @@
-"""Structured events: one JSON object a line, in a file and wherever the lines are mirrored to.
+"""The event log: one JSON object a line, in a file and wherever the lines are mirrored to.
 
-Knows event names, levels and the file; never knows what an event is about. Every text is redacted on its way in.
+Knows lines, levels and the file; never knows what an event is about. Every text is redacted on its way in.
 """
 
 import json
@@ -9,30 +9,14 @@ import os
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from toolcrib.base.text import truncate
+from toolcrib.events.kinds import Event, Level
 from toolcrib.redaction.secrets import redact_text
-
-Level = Literal["debug", "info", "warning", "off"]
-
-EVENT_LEVELS: Mapping[str, Level] = {
-    "tool_search_query": "info",
-    "tool_activated": "info",
-    "tool_activation_denied": "warning",
-    "tool_call": "info",
-    "downstream_state": "info",
-    "index_rebuilt": "warning",
-    "skill_pack_loaded": "info",
-    "skill_directory_rendered": "info",
-    "skills_retrieved": "info",
-    "skill_search_query": "info",
-    "skill_get": "info",
-    "skill_list": "info",
-}
-"""How important each event is (R151 to R159); one that is not here counts as ``info``."""
 
 TEXT_MAX = 2000
 """Characters of one text in an event."""
@@ -117,16 +101,16 @@ class EventLog:
         self._floor = _RANKS[level]
         self._encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
-    def emit(self, event: str, *, session: str | None = None, duration_ms: float | None = None, **fields: Any) -> None:
-        """Write an event: exactly ``fields``, and ``ts`` (ISO 8601, UTC), ``event``, ``session``, ``duration_ms``."""
-        if self._floor > _RANKS[EVENT_LEVELS.get(event, "info")]:
+    def emit(self, event: Event, *, session: str | None = None, duration_ms: float | None = None) -> None:
+        """Write an event: its fields, and ``ts`` (ISO 8601, UTC), ``event``, ``session``, ``duration_ms``."""
+        if self._floor > _RANKS[event.level]:
             return
         record = {
             "ts": self._now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "event": event,
+            "event": event.name,
             "session": self._cleaned(session),
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
-            **{name: self._cleaned(value) for name, value in fields.items()},
+            **{field.name: self._cleaned(getattr(event, field.name)) for field in fields(event)},
         }
         self._write(self._encode(record))
 

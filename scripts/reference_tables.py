@@ -1,6 +1,6 @@
-"""Rewrite the tables of keys in docs/configuration.md from the schema, or with ``--check`` say whether they are stale.
+"""Rewrite the tables of docs/configuration.md and docs/events.md from the code; ``--check`` says whether they are stale.
 
-Knows how the schema is written down; never knows what a key does.
+Knows how the config's schema and the kinds of events are written down; never knows what a key or an event does.
 """
 
 import ast
@@ -9,16 +9,27 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pydantic import BaseModel
 
 from toolcrib.config import schema, skills_schema
+from toolcrib.events import kinds
 
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
-BEGIN, END = "<!-- keys: begin, written by scripts/configuration_tables.py -->", "<!-- keys: end -->"
+DOCS = Path(__file__).parent.parent / "docs"
+BEGIN, END = "<!-- begin, written by scripts/reference_tables.py -->", "<!-- end -->"
 REFERENCE = re.compile(r" \(R\d+\)")
+PLAIN_TYPES = {
+    "str": "text",
+    "str | None": "text or null",
+    "bool": "true, false",
+    "int": "whole number",
+    "Sequence[str]": "list of text",
+    "Mapping[str, object]": "object",
+}
 WORDS = {
     "string": "text",
     "boolean": "true, false",
@@ -28,10 +39,10 @@ WORDS = {
 }
 
 
-def meanings() -> dict[str, dict[str, str]]:
-    """Return the text under each key in the schema's source, by model and key."""
+def meanings(*modules: ModuleType) -> dict[str, dict[str, str]]:
+    """Return the text under each key or field in the source of some modules, by class and key."""
     found: dict[str, dict[str, str]] = {}
-    for module in (schema, skills_schema):
+    for module in modules:
         for model in ast.parse(inspect.getsource(module)).body:
             if isinstance(model, ast.ClassDef):
                 pairs = zip(model.body, model.body[1:], strict=False)
@@ -46,12 +57,35 @@ def _documented(node: ast.stmt, after: ast.stmt) -> Iterator[tuple[str, str]]:
 
 def tables() -> str:
     """Return all tables as Markdown, one a section of the config file."""
-    texts = meanings()
+    texts = meanings(schema, skills_schema)
     sections = [
         *_sections(schema.ServerEntry, "mcpServers.NAME"),
         *_sections(schema.ToolcribSection, "toolcrib"),
     ]
     return "\n".join(_table(model, path, texts[model.__name__]) for model, path in sections)
+
+
+def events() -> str:
+    """Return a table for each kind of event as Markdown."""
+    texts = meanings(kinds)
+    found = (kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, kinds.Event))
+    return "\n".join(_event(kind, texts[kind.__name__]) for kind in found if kind is not kinds.Event)
+
+
+def _event(kind: type[kinds.Event], texts: dict[str, str]) -> str:
+    source = {field.name: _source_of(field.type) for field in fields(kind)}
+    rows = [f"| `{name}` | {_annotation(source[name])} | {texts[name]} |" for name in source]
+    about = REFERENCE.sub("", inspect.cleandoc(kind.__doc__ or ""))
+    head = ["| field | type | meaning |", "|---|---|---|"]
+    return "\n".join([f"### `{kind.name}`", "", f"{about} Level `{kind.level}`.", "", *head, *rows, ""])
+
+
+def _source_of(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else re.sub(r"\b\w+\.", "", str(annotation))
+
+
+def _annotation(annotation: str) -> str:
+    return PLAIN_TYPES.get(annotation, annotation)
 
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[type[BaseModel], str]]:
@@ -120,16 +154,22 @@ def page_with(text: str, page: str) -> str:
     return f"{head}{BEGIN}\n\n{text}\n{END}{rest.partition(END)[2]}"
 
 
+PAGES = {"configuration.md": tables, "events.md": events}
+"""What each page of the docs has between the marks."""
+
+
 def main(arguments: list[str]) -> int:
-    """Rewrite the page, or check it; return 1 where it was stale and only looked at."""
-    page = PAGE.read_text(encoding="utf-8")
-    fresh = page_with(tables(), page)
-    if "--check" in arguments:
-        if fresh != page:
-            sys.stderr.write(f"{PAGE} is stale: run python scripts/configuration_tables.py\n")
-        return int(fresh != page)
-    PAGE.write_text(fresh, encoding="utf-8")
-    return 0
+    """Rewrite the pages, or check them; return 1 where one was stale and only looked at."""
+    stale = False
+    for name, text in PAGES.items():
+        page = (DOCS / name).read_text(encoding="utf-8")
+        fresh = page_with(text(), page)
+        stale |= fresh != page
+        if fresh != page and "--check" in arguments:
+            sys.stderr.write(f"{DOCS / name} is stale: run python scripts/reference_tables.py\n")
+        elif fresh != page:
+            (DOCS / name).write_text(fresh, encoding="utf-8")
+    return int(stale and "--check" in arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""What is told to whoever operates toolcrib: one JSON object a line."""

@@ -1,0 +1,188 @@
+"""The kinds of events: what each is about, its fields and how important it is (R151 to R159).
+
+Knows names and fields; never knows where an event is written or what is redacted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Level = Literal["debug", "info", "warning", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. ``name`` is the value of the line's key ``event``; ``level`` how important it is."""
+
+    name: ClassVar[str]
+    level: ClassVar[Level] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSearchQuery(Event):
+    """A search for tools was answered (R151)."""
+
+    name: ClassVar[str] = "tool_search_query"
+
+    query: str
+    """The text that was searched for; `[denied]` stands for names of tools that the caller may not use."""
+    requested_search_type: str
+    """`fts`, `regex` or `exact`, as asked for."""
+    effective_search_type: str
+    """The search that was done."""
+    results_count: int
+    """How many tools were found."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolActivated(Event):
+    """A session has used a tool for the first time (R152)."""
+
+    name: ClassVar[str] = "tool_activated"
+
+    tool_name: str
+    """Its public name."""
+    activation_scope: str
+    """`run` or `session`, as configured."""
+    source: str
+    """By which way: `direct`, `tool_call`, `skill` or `config`."""
+    reason: str
+    """`first_use`, `explicit` or `skill`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolActivationDenied(Event):
+    """A name was called that the caller may not use, or that nobody has (R153)."""
+
+    name: ClassVar[str] = "tool_activation_denied"
+    level: ClassVar[Level] = "warning"
+
+    reason: str
+    """Why. The client is told the same in every case."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled(Event):
+    """A tool of a downstream server was called; `duration_ms` includes the start of the server."""
+
+    name: ClassVar[str] = "tool_call"
+
+    tool_name: str
+    """Its public name."""
+    ok: bool
+    """False: it failed, or said that it did."""
+    bytes: int
+    """About how large its result was."""
+
+
+@dataclass(frozen=True, slots=True)
+class DownstreamState(Event):
+    """A downstream server has another state."""
+
+    name: ClassVar[str] = "downstream_state"
+
+    server: str
+    """Its key in the config."""
+    state: str
+    """`sleeping`, `starting`, `ready` or `failed`."""
+    reason: str | None
+    """Why, where there is something to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRebuilt(Event):
+    """An index file could not be used and was replaced."""
+
+    name: ClassVar[str] = "index_rebuilt"
+    level: ClassVar[Level] = "warning"
+
+    file: str
+    """The name of the file."""
+    reason: str
+    """What was wrong with it, and where the old one is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillPackLoaded(Event):
+    """A pack was scanned (R154)."""
+
+    name: ClassVar[str] = "skill_pack_loaded"
+
+    pack_name: str
+    """Its name."""
+    skill_count: int
+    """How many skills it has."""
+    updated_count: int
+    """How many of them are new or different since the last scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDirectoryRendered(Event):
+    """The directory of skills was written into the instructions of a session (R155)."""
+
+    name: ClassVar[str] = "skill_directory_rendered"
+
+    count: int
+    """How many skills it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillsRetrieved(Event):
+    """Skills were put before a task (R156)."""
+
+    name: ClassVar[str] = "skills_retrieved"
+
+    skill_count: int
+    """How many fit."""
+    top_k_used: int
+    """How many were wanted at most."""
+    raw_tokens_est: int
+    """Tokens of their whole texts, estimated."""
+    final_tokens_est: int
+    """Tokens of what was given, estimated."""
+    was_summarized: bool
+    """Always false: toolcrib calls no model."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSearchQuery(Event):
+    """A search for skills was answered (R157)."""
+
+    name: ClassVar[str] = "skill_search_query"
+
+    query: str
+    """The text that was searched for; `[denied]` stands for names of tools that the caller may not use."""
+    requested_search_type: str
+    """`fts`, `regex` or `exact`, as asked for."""
+    effective_search_type: str
+    """The search that was done."""
+    results_count: int
+    """How many skills were found."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillGet(Event):
+    """Skills were asked for by name (R158)."""
+
+    name: ClassVar[str] = "skill_get"
+
+    names: Sequence[str]
+    """Those that were found."""
+    returned_count: int
+    """How many these are."""
+    max_tokens: int
+    """The budget."""
+    final_tokens_est: int
+    """Tokens of what was given, estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillList(Event):
+    """A page of the list of skills was given (R159)."""
+
+    name: ClassVar[str] = "skill_list"
+
+    filters: Mapping[str, object]
+    """What the list was narrowed to."""
+    returned_count: int
+    """How many skills the page has."""
