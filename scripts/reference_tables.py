@@ -1,4 +1,4 @@
-"""Rewrite the tables of docs/configuration.md and docs/events.md from the code; ``--check`` says whether they are stale.
+"""Rewrite the tables of docs/configuration.md and docs/events.md from the code; ``--check`` says if they are stale.
 
 Knows how the config's schema and the kinds of events are written down; never knows what a key or an event does.
 """
