@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "server" / "toolcrib"
+MAP = ROOT / "docs" / "architecture.md"
 
 LAYERS = {
     "": """
@@ -371,6 +372,24 @@ def test_no_unit_imports_itself_in_a_circle(package: str):
 def test_few_files_lie_loose_at_the_top():
     loose = [path.name for path in PACKAGE.glob("*.py")]
     assert len(loose) <= TOP_FILES, f"more than {TOP_FILES} files:" + report(loose)
+
+
+def test_the_map_in_the_docs_is_the_tree():
+    rows = re.findall(r"^\| `(\S+)` \| ((?:`\w+` ?)+)\|", MAP.read_text(encoding="utf-8"), re.MULTILINE)
+    mapped = {room.strip("./").replace("/", "."): set(re.findall(r"\w+", names)) for room, names in rows}
+    tree = {package: set[str]() for package in packages()}
+    for module in modules():
+        if not module.is_package:
+            package, _, name = module.name.rpartition(".")
+            tree[package].add(name)
+    assert mapped == {package: names for package, names in tree.items() if names}
+
+
+def test_every_file_that_the_map_speaks_of_is_there():
+    named = re.findall(r"`([\w/]+\.py)`", MAP.read_text(encoding="utf-8"))
+    missing = [name for name in named if not (PACKAGE / name).exists() and not (ROOT / name).exists()]
+    assert named
+    assert not missing, report(missing)
 
 
 def test_each_dangerous_thing_has_one_door():
