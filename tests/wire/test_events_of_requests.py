@@ -1,6 +1,7 @@
 """What is recorded of searches, calls and servers: exactly these keys, no denied name, no secret (R151 to R153)."""
 
 import json
+import re
 
 import pytest
 from mcp import MCPError
@@ -128,6 +129,19 @@ async def test_sessions_are_told_apart_and_named_after_who_asks(tmp_path):
     assert labels[0] == labels[3]
     assert len(set(labels)) == 3
     assert [label.rpartition("-")[0] for label in labels] == ["local", "local", "ana", "local"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_all_events_of_a_session_have_one_label_with_the_name_of_the_client(tmp_path, era):
+    async with world(tmp_path, {"db": TOOLS}, {"skills": {"directory": {"enabled": True}}}, listing="auto") as w:
+        async with w.client(era) as client:
+            await client.search("read")
+            await client.tool_call("db.read_row")
+            await client.call("skill_search", {"query": "review"})
+            labels = {record["session"] for record in w.events if record["event"] != "downstream_state"}
+    labels.discard(None)  # what no session asked for
+    [label] = labels
+    assert re.fullmatch(r"local-\d+ \(mcp\)", label)
 
 
 # -- no denied name, no secret -------------------------------------------------------------------

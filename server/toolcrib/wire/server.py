@@ -113,7 +113,7 @@ class Wire:
             if ctx.method == "tools/call" and _is_open(ctx):
                 return await self._call_tool(ctx)
             if ctx.method in _GREETINGS:
-                return await self._with_instructions(as_object(await call_next(ctx)))
+                return await self._with_instructions(ctx, as_object(await call_next(ctx)))
             return await call_next(ctx)
         except (MCPError, ValidationError):
             raise
@@ -124,12 +124,12 @@ class Wire:
         except Exception as error:  # barrier: a request; no exception text of ours ever reaches a client
             raise _internal(error, ctx.method) from None
 
-    async def _with_instructions(self, result: JsonObject) -> JsonObject:
+    async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
         """Return the result of a greeting with what a model is told first, which depends on who is asking."""
         parts = [self._builtins.guidance] if self._builtins.guidance else []
         if self._skills:
             room = _INSTRUCTIONS_BYTES - sum(len(part.encode()) + 1 for part in parts)
-            parts.append(await self._skills.guidance(self._sessions.keeping_nothing(), room))
+            parts.append(await self._skills.guidance(self._sessions.of(context), room))
             for kind in ("resources", "prompts"):
                 result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
         return {**result, "instructions": "\n".join(parts)} if parts else result

@@ -15,6 +15,9 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolcrib.base.json_values import as_object
+from toolcrib.base.recent import Recent
+from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
@@ -26,6 +29,11 @@ SESSION_HEADER = "x-toolcrib-session"
 _STATE = "toolcrib.sessions"
 _PER_CONNECTION = 64
 """Callers and session ids that one connection may stand for at a time; beyond that the oldest begins anew."""
+
+_LABELS_MAX = 1000
+"""Sessionless callers whose label is remembered, so that all of their events carry the same one."""
+
+_CLIENT_MAX = 40
 
 Context = ServerRequestContext[Any, Any]
 
@@ -59,18 +67,22 @@ class Sessions:
     def __init__(self, settings: Settings, gate: Gate, listing: Listing) -> None:
         self._settings, self._gate, self._listing = settings, gate, listing
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
+        self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
         self._count = 0
 
     def of(self, context: Context) -> Session:
         """Return the session of a request; a request without one gets a session that keeps nothing."""
         caller, session_id = self._caller(), self._session_id(context)
+        client = _client_of(context)
         if is_modern(context):
-            return self._make(caller, self._stored(caller, session_id) or NoActivations(), growing=False)
+            key = caller, session_id, client
+            label = self._sessionless.get(key, lambda: self._label(caller, client))
+            return Session(label, caller, self._stored(caller, session_id) or NoActivations(), growing=False)
         known = self._of_connection(context.session)
         connected = known.get((caller, session_id))
         if connected is None:
             activations = self._stored(caller, session_id) or RunActivations()
-            session = self._make(caller, activations, growing=self._listing != "stable")
+            session = Session(self._label(caller, client), caller, activations, growing=self._listing != "stable")
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
                 del known[next(iter(known))]
@@ -78,7 +90,8 @@ class Sessions:
 
     def keeping_nothing(self) -> Session:
         """Return a session of the sessionless era for whoever is asking right now."""
-        return self._make(self._caller(), NoActivations(), growing=False)
+        caller = self._caller()
+        return Session(caller.principal, caller, NoActivations(), growing=False)
 
     def open(self) -> Iterable[Connected]:
         """Return the sessions that can be told of a change."""
@@ -93,9 +106,10 @@ class Sessions:
             connection.exit_stack.callback(self._by_connection.pop, connection)
         return self._by_connection[connection]
 
-    def _make(self, caller: Caller, activations: Activations, *, growing: bool) -> Session:
+    def _label(self, caller: Caller, client: str) -> str:
+        """Return a name for a new session in events: whose it is, its number, and the client's name if it has one."""
         self._count += 1
-        return Session(f"{caller.principal}-{self._count}", caller, activations, growing)
+        return f"{caller.principal}-{self._count}" + (f" ({client})" if client else "")
 
     def _session_id(self, context: Context) -> str | None:
         """Return the id under which activations outlive the connection, if that is configured and there is one."""
@@ -118,3 +132,11 @@ class Sessions:
         if token.subject is None:
             raise MCPError(code=types.INVALID_REQUEST, message="This token stands for nobody.")
         return Caller(token.subject, claims.get("tenant_id"), claims.get("project_id"), claims.get("profile"))
+
+
+def _client_of(context: Context) -> str:
+    """Return the name that the client gives itself; empty where it gives none, as the sessionless era allows."""
+    known = context.session.client_params
+    # While `initialize` is being answered the connection does not have its parameters yet.
+    name = known.client_info.name if known else as_object((context.params or {}).get("clientInfo")).get("name")
+    return truncate(one_line(name), _CLIENT_MAX) if isinstance(name, str) else ""
