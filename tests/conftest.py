@@ -1,12 +1,18 @@
-"""What all tests share."""
+"""What all tests share: how long one may take, and which inputs Hypothesis draws."""
 
+import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.load_profile("repeatable")
+SLOW_S = 600
+"""Seconds for one test that is marked slow or hostile and does not say how long it may take."""
+
+settings.register_profile("quick", derandomize=True, deadline=None)
+settings.register_profile("ci", deadline=None, database=None, print_blob=True)
+settings.load_profile("quick")
 
 
 @pytest.fixture
@@ -18,3 +24,25 @@ def anyio_backend() -> str:
 def path(tmp_path: Path) -> Path:
     """Return the place of a store's file, in a directory that is not there yet."""
     return tmp_path / "cache" / "tool_cache.db"
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
+        if slow and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_S))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw a seed for the profile ``ci``, before Hypothesis asks for it and before workers are given the options."""
+    if config.option.hypothesis_profile == "ci" and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Print the seed, whatever the verbosity is: without it a failure cannot be had again."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    seed = session.config.option.hypothesis_seed
+    if reporter and seed is not None and not hasattr(session.config, "workerinput"):
+        reporter.write_line(f"hypothesis seed: repeat with --hypothesis-profile=ci --hypothesis-seed={seed}")
