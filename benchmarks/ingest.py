@@ -20,10 +20,11 @@ from mcp import Client, StdioServerParameters
 
 import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_crib
 from toolcrib.config.loading import load
 from toolcrib.model import Caller
-from toolcrib.tools.gate import RunActivations, Session
 from toolcrib.tools.search import SearchRequest
 
 TARGETS_MS = {4: Target(50), 25: Target(150)}

@@ -19,6 +19,8 @@ from mcp_types import jsonrpc_message_adapter
 
 from retrieval_data import Dataset
 from retrieval_metrics import DEPTH, Answer, Search
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_crib, open_library
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
@@ -28,7 +30,6 @@ from toolcrib.model import Caller
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import Library
-from toolcrib.tools.gate import RunActivations, Session
 from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import Crib
 

@@ -19,12 +19,13 @@ import anyio
 
 import catalog
 from measuring import Finding, Target, any_of, interleaved_async, median, options, percentile, say, show
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
 from toolcrib.app import TOOL_CACHE, Outside, open_crib
 from toolcrib.base.text import query_terms
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, SearchType
-from toolcrib.tools.gate import RunActivations, Session
 from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import Crib
 from toolcrib.wire.builtin import search_result

@@ -28,6 +28,10 @@ LAYERS = {
         app
         cli __main__
     """,
+    "access": """
+        activations policy skill_rules
+        sessions
+    """,
     "config": """
         findings nesting paths values
         child_environment documents expansion skills_schema

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.menu import tool as definition
+from toolcrib.access.activations import NoActivations
 from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.access.sessions import Session
 from toolcrib.base.names import public_name, qualified_spellings
 from toolcrib.model import Caller, LoadingMode, Tool
-from toolcrib.tools.gate import NoActivations, Session
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import NOT_AVAILABLE, ToolMentions, by_code_marks, hint
 from worlds import world

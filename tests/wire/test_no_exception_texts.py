@@ -53,7 +53,7 @@ MODULES = {
     ],
     server: ["list_result", "call_result", "search_result", "meta_for_next_hop", "_tool_call"],
     listing: ["render", "split_summary"],
-    gate: ["RunActivations"],
+    sessions: ["RunActivations", "NoActivations", "local_caller"],
 }
 IN_A_SERVERS_TASK = (
     connection.Connection,

@@ -6,9 +6,10 @@ import pytest
 from mcp import MCPError
 from shelving import found, instructions, listed, put, repo, skills, user
 
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_library
 from toolcrib.model import Caller
-from toolcrib.tools.gate import RunActivations, Session
 from worlds import ERAS, MODERN, configured, world
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from toolcrib.tools.listing import SOURCE_META
 from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
-    from toolcrib.tools.gate import Session
+    from toolcrib.access.sessions import Session
     from toolcrib.tools.use_cases import Crib, Hit, SearchAnswer
 
 _DESCRIPTION = 100

@@ -17,8 +17,8 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import ToolcribError
 
 if TYPE_CHECKING:
+    from toolcrib.access.sessions import Session
     from toolcrib.skills.use_cases import Library
-    from toolcrib.tools.gate import Session
     from toolcrib.tools.use_cases import Crib
 
 _Answer = TypeVar("_Answer")
@@ -81,8 +81,8 @@ async def _use_library(
 
 
 def _session(settings: Settings) -> "Session":
-    from toolcrib.tools.gate import RunActivations, Session
-    from toolcrib.wire.sessions import local_caller
+    from toolcrib.access.activations import RunActivations
+    from toolcrib.access.sessions import Session, local_caller
 
     return Session("command-line", local_caller(settings), RunActivations(), growing=False)
 

@@ -27,7 +27,7 @@ from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ServerRow, ToolIndex
 
 if TYPE_CHECKING:
-    from toolcrib.tools.gate import Session
+    from toolcrib.access.sessions import Session
     from toolcrib.tools.use_cases import Crib
 
 commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)

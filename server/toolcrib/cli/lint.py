@@ -19,7 +19,7 @@ from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Repo
 from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
-    from toolcrib.tools.gate import Session
+    from toolcrib.access.sessions import Session
     from toolcrib.tools.use_cases import Crib
 
 _LEVELS = tuple(Level)

@@ -18,10 +18,10 @@ from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 
 if TYPE_CHECKING:
+    from toolcrib.access.sessions import Session
     from toolcrib.model import Skill
     from toolcrib.skills.requests import GetAnswer, Overview
     from toolcrib.skills.use_cases import Library
-    from toolcrib.tools.gate import Session
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 100

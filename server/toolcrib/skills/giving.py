@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 
+from toolcrib.access.sessions import Session
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
@@ -21,7 +22,6 @@ from toolcrib.skills.sent import was_sent
 from toolcrib.skills.sources.files import list_inside
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Sheet, estimator, inert, inert_line, injection, raw
-from toolcrib.tools.gate import Session
 from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12

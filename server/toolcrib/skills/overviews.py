@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal
 
 from toolcrib import __version__
+from toolcrib.access.sessions import Session
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
 from toolcrib.errors import Problem
 from toolcrib.events.kinds import SkillDirectoryRendered
@@ -17,7 +18,6 @@ from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.naming import name_for
 from toolcrib.skills.requests import LoadError, Overview
 from toolcrib.skills.use_cases import ERRORS_MAX, Library
-from toolcrib.tools.gate import Session
 
 
 class Overviews:

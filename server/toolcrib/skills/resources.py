@@ -6,9 +6,9 @@ Knows pages, cursors and who asks; never knows the protocol's messages or why a 
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from toolcrib.access.sessions import Session
 from toolcrib.base.paging import cursor_of, page_of, place_of
 from toolcrib.skills.use_cases import Library
-from toolcrib.tools.gate import Session
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Child, Content, Published

@@ -3,8 +3,8 @@
 Knows texts by their digests; never knows what they say.
 """
 
+from toolcrib.access.sessions import Session
 from toolcrib.skills.requests import GetAnswer, GetRequest, GivenSkill
-from toolcrib.tools.gate import Session
 
 _SENT_MAX = 1000
 

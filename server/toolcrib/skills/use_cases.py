@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
+from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
 from toolcrib.config.settings import Settings
@@ -39,7 +40,7 @@ from toolcrib.skills.requests import (
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sent import remember
 from toolcrib.skills.text.cleaning import Cleaner
-from toolcrib.tools.gate import Gate, Session
+from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
 
 if TYPE_CHECKING:

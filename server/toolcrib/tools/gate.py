@@ -5,106 +5,19 @@ Knows sessions, loading modes and activation; never knows protocols, connections
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
 from weakref import WeakValueDictionary
 
-import anyio
-import anyio.to_thread
-
+from toolcrib.access.activations import StoredActivations
 from toolcrib.access.policy import Policy, View
+from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
-from toolcrib.model import Caller, Tool
+from toolcrib.model import Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.mentions import ToolMentions
 
 _KEPT_READY = 1000
 """Kept sessions that stay in memory although no connection uses them; the others are read from disk again."""
-
-
-class Activations(Protocol):
-    """What one activation scope has activated."""
-
-    @property
-    def names(self) -> Iterable[str]:
-        """Public names, in no order."""
-        ...
-
-    def __contains__(self, name: object, /) -> bool: ...
-
-    async def add(self, name: str, /) -> bool:
-        """Record an activation; return whether it is new."""
-        ...
-
-
-class RunActivations:
-    """Activations of one MCP session, gone with it (R72)."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-    async def add(self, name: str) -> bool:
-        """Record an activation; return whether it is new."""
-        new = name not in self.names
-        self.names.add(name)
-        return new
-
-
-class NoActivations:
-    """The scope of a request that belongs to no session: nothing is kept, nothing is new."""
-
-    names: frozenset[str] = frozenset()
-
-    def __contains__(self, _name: object) -> bool:
-        return False
-
-    async def add(self, _name: str) -> bool:
-        """Keep nothing."""
-        return False
-
-
-class StoredActivations:
-    """Activations of one (principal, session id), kept across reconnects (R73); changes are serialised (R74)."""
-
-    def __init__(self, index: ToolIndex, key: tuple[str, str], now: Callable[[], float]) -> None:
-        self._index, self._key, self._now = index, key, now
-        self._changing = anyio.Lock()
-        self.names = index.activated(*key)
-        index.touch(*key, now())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
-    async def add(self, name: str) -> bool:
-        """Record an activation, on disk too; return whether it is new."""
-        async with self._changing:
-            new = name not in self.names
-            self.names.add(name)
-            await anyio.to_thread.run_sync(self._index.record_activation, *self._key, name, self._now())
-            return new
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """Who is asking, and through which activation scope.
-
-    ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
-    ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
-    (id, content hash, format) with the largest budget in tokens, and the largest share that it had of one.
-    """
-
-    label: str
-    caller: Caller
-    activations: Activations
-    growing: bool
-    pass_through: bool | None = field(default=None)
-    sent_skills: dict[tuple[str, str, str], tuple[int, int]] = field(
-        default_factory=dict[tuple[str, str, str], tuple[int, int]]
-    )
 
 
 class Gate:

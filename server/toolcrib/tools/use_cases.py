@@ -12,6 +12,7 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
+from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import QUERY_MAX
@@ -25,7 +26,7 @@ from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Example, JsonObject, SearchType, Tool
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
-from toolcrib.tools.gate import Gate, Session
+from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex

@@ -24,11 +24,11 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
+from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
 from toolcrib.config.schema import Listing
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownSkill, UnknownTool
 from toolcrib.model import JsonObject
-from toolcrib.tools.gate import Session
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.results import failure, meta_for_next_hop
 from toolcrib.tools.use_cases import Crib, ToolCall

@@ -15,13 +15,15 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolcrib.access.activations import Activations, NoActivations, RunActivations
+from toolcrib.access.sessions import Session, local_caller
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
-from toolcrib.tools.gate import Activations, Gate, NoActivations, RunActivations, Session
+from toolcrib.tools.gate import Gate
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
@@ -53,12 +55,6 @@ class Connected:
 def is_modern(context: Context) -> bool:
     """Return whether the request is of the sessionless era."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def local_caller(settings: Settings) -> Caller:
-    """Return the person at this machine, who needs no token."""
-    context = settings.toolcrib.context
-    return Caller("local", context.tenant_id, context.project_id, context.profile)
 
 
 class Sessions:

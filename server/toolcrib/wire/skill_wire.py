@@ -8,12 +8,12 @@ from typing import Any
 
 from mcp.server import Server
 
+from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.errors import StoreError
 from toolcrib.model import JsonObject
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import Library
-from toolcrib.tools.gate import Session
 from toolcrib.wire.sessions import Sessions
 from toolcrib.wire.skill_answers import get_result, list_result, search_result
 from toolcrib.wire.skill_methods import SkillMethods
