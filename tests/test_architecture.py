@@ -41,7 +41,8 @@ LAYERS = {
         loading
     """,
     "downstream": """
-        http process
+        http last_words
+        process
         failures transport
         connection
         progress

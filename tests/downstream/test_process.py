@@ -14,6 +14,7 @@ import pytest
 from downstream.fleets import Stopwatch, until
 from fakes.menu import FakeServer
 from toolcrib.config.settings import StdioTarget
+from toolcrib.downstream.last_words import LINES_KEPT
 from toolcrib.downstream.process import Child, running
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +222,8 @@ sys.stdin.read()
 """
     async with started(python(code)) as child:
         await until(lambda: bool(child.stderr) and child.stderr[-1].startswith("caf"))
-        first, second, third = child.stderr
+        assert len(child.stderr) == LINES_KEPT
+        *_, first, second, third = child.stderr
         assert (first, third) == ("line 4999", "caf\ufffd \ufffd")
         assert set(second) == {"x"}
         assert len(second) <= 2000

@@ -14,13 +14,13 @@ import anyio
 import anyio.abc
 
 from toolcrib.config.settings import StdioTarget
+from toolcrib.downstream.last_words import LINES_KEPT
 
 _KILL_S = 0.3
 """Time after the kill signal within which a process is gone, whatever it does."""
 
 _POLL_S = 0.01
 _SETTLE_S = 0.3
-_STDERR_LINES = 3
 _STDERR_LINE_MAX = 2000
 _STDERR_CHUNK = 16 * 1024
 
@@ -32,7 +32,7 @@ class Child:
     process: anyio.abc.Process
     read_fd: int
     write_fd: int
-    stderr: deque[str] = field(default_factory=lambda: deque[str](maxlen=_STDERR_LINES))
+    stderr: deque[str] = field(default_factory=lambda: deque[str](maxlen=LINES_KEPT))
 
     @property
     def exit_status(self) -> int | None:

@@ -25,6 +25,7 @@ from toolcrib.base.text import truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import HttpClient
+from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, running
 from toolcrib.redaction.secrets import Redactor
 from toolcrib.streams.pipes import MessageReader, PipeBounds, message_pipe
@@ -146,7 +147,7 @@ async def _process_streams(
 
         async def explain() -> str:
             said = await _state_of(reader, child)
-            if words := clean(" / ".join(child.stderr)):
+            if words := clean(" / ".join(last_words(child.stderr))):
                 said.append(f"its last words on stderr: {_quoted(words[-_QUOTED_MAX:])}")
             if first_garbage:
                 said.append(f"it printed {first_garbage[0]} on stdout, where only MCP messages may go")
