@@ -440,11 +440,11 @@ def test_pipes_and_sockets_are_supported_and_files_are_not(tmp_path: Any, monkey
     with ExitStack() as stack:
         (read_fd, write_fd), _ = stack.enter_context(two_pipes())
         (socket_fd, _), _ = stack.enter_context(socket_pair())
-        file = stack.enter_context((tmp_path / "file").open("w"))
-        assert supports(read_fd, write_fd, socket_fd)
-        assert not supports(read_fd, file.fileno())
+        file = stack.enter_context((tmp_path / "file").open("w+"))
+        assert all(map(supports, (read_fd, write_fd, socket_fd)))
+        assert not supports(file.fileno())
         monkeypatch.setattr("sys.platform", "win32")
-        assert not supports(read_fd, write_fd)
+        assert not supports(read_fd)
 
 
 def test_big_messages_are_still_json_for_others():

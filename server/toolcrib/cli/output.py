@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     CONFIG = 2
     REFUSED = 3
+    INTERRUPTED = 130
 
 
 def print_text(text: str, *, error: bool = False) -> None:

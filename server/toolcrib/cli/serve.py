@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskStatus
 
 from toolcrib.app import Outside, open_server, refuse_without_session, settle_listing
 from toolcrib.config.loading import load
@@ -23,7 +24,7 @@ from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
 
-EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED = 0, 1, 2, 3
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(argv: list[str]) -> int:
@@ -44,6 +45,8 @@ def main(argv: list[str]) -> int:
         code = _complain(errors, EXIT_REFUSED)
     except* StoreError as errors:
         code = _complain(errors, EXIT_FAILED)
+    except* KeyboardInterrupt:  # before there was somebody to take the signal
+        code = EXIT_INTERRUPTED
     return code
 
 
@@ -87,7 +90,7 @@ async def _serve(settings: Settings, transport: str, mirror: Callable[[str], Non
     serve = _serve_stdio if transport == "stdio" else _serve_http
     async with anyio.create_task_group() as tasks:
         stop = anyio.Event()
-        tasks.start_soon(_stop_on_signal, stop)
+        await tasks.start(_stop_on_signal, stop)
         await serve(settings, settle_listing(settings, transport), Outside(mirror=mirror), stop)
         tasks.cancel_scope.cancel()
 
@@ -103,8 +106,20 @@ async def _serve_stdio(settings: Settings, listing: Listing, outside: Outside, s
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(end)
+        if sys.stdin.isatty():
+            print(_waiting_text(settings), file=sys.stderr, flush=True)
         await serve_stdio(wire.server, listing, settings.toolcrib.limits)
         tasks.cancel_scope.cancel()
+
+
+def _waiting_text(settings: Settings) -> str:
+    """Return what a person is told who has started this by hand, at a terminal."""
+    count = len(settings.servers)
+    return (
+        f"toolcrib: serving {count} server{'' if count == 1 else 's'} on stdio, and waiting for an MCP client to speak "
+        "on this terminal. A client starts this command by itself once it is registered there; "
+        "`toolcrib search QUERY` tries a search from here. ^C ends it."
+    )
 
 
 async def _serve_http(settings: Settings, listing: Listing, outside: Outside, stop: anyio.Event) -> None:
@@ -120,9 +135,10 @@ async def _serve_http(settings: Settings, listing: Listing, outside: Outside, st
             await serve_http(http_app(wire, http, settings.toolcrib.limits), listener, stop)
 
 
-async def _stop_on_signal(stop: anyio.Event) -> None:
-    """End everything in order on the signals that ask for it."""
+async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+    """End everything in order on the signals that ask for it; started once they are taken."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for _number in signals:
             stop.set()
 

@@ -39,11 +39,15 @@ class PipeBounds:
     garbage_lines: int
 
 
-def supports(*fds: int) -> bool:
-    """Return whether these descriptors can be waited for by the event loop: POSIX pipes and sockets."""
+def supports(read_fd: int) -> bool:
+    """Return whether the event loop can wait for this descriptor to be readable: a POSIX pipe, socket or terminal.
+
+    Whatever can be written to will do for the other direction: what cannot be waited for, such as a file, never blocks.
+    """
     if sys.platform == "win32":
         return False
-    return all(stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) for mode in (os.fstat(fd).st_mode for fd in fds))
+    mode = os.fstat(read_fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(read_fd)
 
 
 class MessageReader:
@@ -73,6 +77,7 @@ class MessageReader:
                     return message
             elif self.fault or not await self._fill():
                 break
+        self._closed = True  # a terminal tells its end once only
         self.ended.set()
         raise anyio.EndOfStream
 

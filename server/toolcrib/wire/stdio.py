@@ -35,7 +35,7 @@ async def serve_stdio(server: Server[Any], listing: Listing, limits: LimitsSecti
 
 @asynccontextmanager
 async def _streams(limits: LimitsSection) -> AsyncGenerator[MessageStreams]:
-    if not supports(0, 1):
+    if not supports(0):
         async with stdio_server() as streams:
             yield streams
         return
@@ -51,7 +51,7 @@ async def _streams(limits: LimitsSection) -> AsyncGenerator[MessageStreams]:
 def _claimed_descriptors() -> Generator[tuple[int, int]]:
     """Take stdin and stdout for the protocol: whatever else is printed goes to stderr, other reads meet the end."""
     sys.stdout.flush()
-    read_fd, write_fd = os.dup(0), os.dup(1)
+    read_fd, write_fd = _own(0), _own(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(nowhere, 0)
@@ -63,6 +63,14 @@ def _claimed_descriptors() -> Generator[tuple[int, int]]:
         os.dup2(write_fd, 1)
         for fd in (read_fd, write_fd, nowhere):
             os.close(fd)
+
+
+def _own(fd: int) -> int:
+    """Return a descriptor of our own for what ``fd`` leads to.
+
+    A terminal is opened anew: a duplicate would share its mode with stderr, which must stay blocking.
+    """
+    return os.open(os.ttyname(fd), os.O_RDWR | os.O_NOCTTY) if os.isatty(fd) else os.dup(fd)
 
 
 def _ignore(_line: str) -> None:
