@@ -41,7 +41,7 @@ LAYERS = {
         loading
     """,
     "downstream": """
-        http last_words
+        http last_words start_queue
         process
         failures transport
         connection

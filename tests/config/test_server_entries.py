@@ -218,6 +218,16 @@ def test_a_name_cannot_steer_a_terminal(load_document: Any):
     assert str(caught.value.problems[0]) == "mcpServers.a[2J b: needs a command or a url"
 
 
+# Options
+
+
+def test_what_is_said_about_all_servers_holds_unless_one_says_otherwise(server: Any):
+    section = {"server_defaults": {"idle_stop_s": 60, "call_timeout_s": 7}}
+    assert server(BASE, toolcrib=section).options.idle_stop_s == 60
+    own = server(BASE, {"idle_stop_s": 0}, toolcrib=section).options
+    assert (own.idle_stop_s, own.call_timeout_s, own.connect_timeout_s) == (0, 7, 30)
+
+
 # Fingerprints
 
 

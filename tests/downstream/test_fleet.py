@@ -72,6 +72,63 @@ async def test_listing_all_lists_every_server_once_and_tells_what_became_of_each
     assert (len(new.starts()), len(known.starts())) == (1, 1)
 
 
+# -- the very first start ------------------------------------------------------------------------
+
+
+async def test_servers_that_hang_do_not_keep_the_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.downstream.fleet._SLOT_S", 0.05)
+    hanging = [FakeServer(tmp_path, f"hangs{number}", hang_at="list") for number in range(3)]
+    good = FakeServer(tmp_path, "good")
+    async with fleet_of(*map(settings_of, (*hanging, good)), parallel_starts=2) as it:
+        it.fleet.begin([fake.name for fake in (*hanging, good)], [])
+        await it.fleet.first_listing(["good"])
+        assert [name for name, _, _ in it.lists] == ["good"]
+        assert it.fleet.listing_first == [fake.name for fake in hanging]
+
+
+async def test_a_server_that_somebody_waits_for_is_started_before_the_others(tmp_path: Path):
+    fakes = [FakeServer(tmp_path, f"fake{number}", slow_s={"list": 0.05}) for number in range(4)]
+    async with fleet_of(*map(settings_of, fakes), parallel_starts=1) as it:
+        it.fleet.begin([fake.name for fake in fakes], [])
+        await it.is_in(State.STARTING, "fake0")
+        it.fleet.prefer(["fake3"])
+        await until(lambda: len(it.lists) == 4)
+        assert [name for name, _, _ in it.lists] == ["fake0", "fake3", "fake1", "fake2"]
+
+
+async def test_the_very_first_start_may_take_longer_than_later_ones(tmp_path: Path):
+    slow = FakeServer(tmp_path, "slow", slow_s={"initialize": 0.6}, eras=["legacy"])
+    options = {"connect_timeout_s": 0.2, "protocol": "legacy"}
+    async with fleet_of(settings_of(slow, **options), first_start_timeout_s=20) as it:
+        it.fleet.begin(["slow"], [])
+        await it.fleet.first_listing(["slow"])
+        assert [name for name, _, _ in it.lists] == ["slow"]
+        await it.is_in(State.SLEEPING, "slow")
+        with pytest.raises(StartFailed, match=r"within 0\.2 s"):
+            await it.call("slow", "echo")
+
+
+async def test_a_first_start_that_takes_too_long_says_which_limit_it_met(tmp_path: Path):
+    slow = FakeServer(tmp_path, "slow", hang_at="initialize", eras=["legacy"])
+    options = {"connect_timeout_s": 0.1, "protocol": "legacy"}
+    async with fleet_of(settings_of(slow, **options), first_start_timeout_s=0.3) as it:
+        it.fleet.begin(["slow"], [])
+        await it.fleet.first_listing(["slow"])
+        assert it.reason("slow").startswith("it did not answer within 0.3 s (limits.first_start_timeout_s)")
+
+
+async def test_a_first_start_that_failed_is_tried_again_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.downstream.fleet._FIRST_RETRIES_S", (0.05, 0.05, 0.05))
+    flaky = FakeServer(tmp_path, "flaky", exit_at="list", faulty_starts=2, eras=["legacy"])
+    async with fleet_of(settings_of(flaky, protocol="legacy")) as it:
+        it.fleet.begin(["flaky"], [])
+        await it.fleet.first_listing(["flaky"])
+        assert it.lists == []
+        await until(lambda: len(it.lists) == 1)
+        await it.is_in(State.SLEEPING, "flaky")
+    assert len(flaky.starts()) == 3
+
+
 # -- eager ---------------------------------------------------------------------------------------
 
 

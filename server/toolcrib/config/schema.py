@@ -191,8 +191,8 @@ class ServerSection(Section):
     """Use the examples in the tools' own schemas."""
     start: Literal["lazy", "eager"] = "lazy"
     """Start it when a tool is first called, or at once."""
-    idle_stop_s: Annotated[float, Strict(), Field(ge=0)] = 0
-    """Seconds without a call after which it is stopped; 0: never."""
+    idle_stop_s: Annotated[float, Strict(), Field(ge=0)] = 1800
+    """Seconds without a call after which it is stopped, until the next call; 0: never."""
     connect_timeout_s: Seconds = 30
     """Seconds it may take to start and to list its tools."""
     call_timeout_s: Seconds = 60
@@ -260,6 +260,8 @@ class LimitsSection(Section):
 
     first_index_wait_s: Annotated[float, Strict(), Field(ge=0)] = 10
     """How long after the start an answer waits for servers that are being listed for the first time."""
+    first_start_timeout_s: Seconds = 300
+    """How long the very first start of a command may take, which may download it, where that is longer."""
     parallel_starts: Count = 4
     """Servers started at the same time."""
     catalog_max_age_s: Seconds = 86_400
@@ -325,6 +327,8 @@ class ToolcribSection(Section):
     """Who may use what."""
     servers: dict[str, ServerSection] = Field(default={})
     """What is said about single servers, by their key in `mcpServers`."""
+    server_defaults: ServerSection = ServerSection()
+    """The same keys for all servers; what is said about a single one takes their place."""
     skills: SkillsSection = SkillsSection()
     """Skills."""
     http: HttpSection = HttpSection()

@@ -49,7 +49,7 @@ class ServerReader:
         entry = self._entry(variables.fill(raw, path), path)
         if entry is None:
             return None
-        options = self.section.servers.get(key, ServerSection())
+        options = _options_of(key, self.section)
         if entry.disabled or not options.enabled:
             return self._skip(Problem(path, "is disabled"))
         if variables.missing:
@@ -105,6 +105,14 @@ class ServerReader:
         """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""
         known = (self.environ.get(name) for name in safe_names())
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
+
+
+def _options_of(key: str, section: ToolcribSection) -> ServerSection:
+    """Return what is said about a server: about it alone, else about all, else the defaults."""
+    own = section.servers.get(key)
+    if own is None:
+        return section.server_defaults
+    return section.server_defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 def _type(entry: ServerEntry) -> str | None:

@@ -3,7 +3,7 @@
 Knows the set of servers and their order of business; never knows what their tools mean or who calls them.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -12,9 +12,15 @@ from anyio.abc import TaskGroup
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.lifecycle import Downstream, State, Status, Surroundings
+from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.errors import StartFailed
 
 _KEEP_UP_PAUSE_S = 1.0
+_SLOT_S = 5.0
+"""How long a start keeps others waiting for their turn: one that hangs, or downloads, goes on without its slot."""
+
+_FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
+"""Pauses before a server that was never listed is tried again by itself: what failed may have been a download."""
 
 
 class Fleet:
@@ -23,7 +29,7 @@ class Fleet:
     def __init__(self, servers: Mapping[str, Downstream], parallel_starts: int, tasks: TaskGroup) -> None:
         self._servers, self._tasks = servers, tasks
         self._first_listing: dict[str, anyio.Event] = {}
-        self._starts = anyio.Semaphore(parallel_starts)
+        self._starts = StartQueue(parallel_starts)
 
     def __getitem__(self, key: str) -> Downstream:
         """Return a server; KeyError if it is not configured."""
@@ -43,6 +49,7 @@ class Fleet:
         """
         for key in unlisted:
             self._first_listing[key] = anyio.Event()
+            self._servers[key].was_never_listed = True
             self._tasks.start_soon(self._list_first, key)
         for key in stale:
             self._tasks.start_soon(self._list, key)
@@ -54,6 +61,10 @@ class Fleet:
     def listing_first(self) -> list[str]:
         """Servers whose very first listing is under way."""
         return [key for key, listed in self._first_listing.items() if not listed.is_set()]
+
+    def prefer(self, keys: Collection[str]) -> None:
+        """Let these servers be started before others that wait for their turn."""
+        self._starts.prefer(keys)
 
     async def first_listing(self, keys: Iterable[str]) -> None:
         """Wait until none of these servers is being listed for the first time. Failed ones are not waited for."""
@@ -70,24 +81,34 @@ class Fleet:
         return self.statuses()
 
     async def _list_first(self, key: str) -> None:
+        """List a server for the first time; where that fails, nobody waits for it any longer, and it is tried again."""
         try:
             await self._list(key)
         finally:
             self._first_listing[key].set()
+        for pause_s in _FIRST_RETRIES_S:
+            if not self._servers[key].was_never_listed:
+                return
+            await anyio.sleep(pause_s)
+            await self._list(key)
 
     async def _list(self, key: str) -> None:
         """Start a server so that it is listed; a lazy one goes to sleep again by itself."""
         server = self._servers[key]
-        async with self._starts:
-            # A failure's state and reason are kept and told by the server itself.
-            with suppress(StartFailed):
-                await server.connection(wanted=server.settings.options.start == "eager")
+        wanted = server.settings.options.start == "eager"
+        # A failure's state and reason are kept and told by the server itself.
+        with suppress(StartFailed):
+            async with self._starts.turn(key):
+                with anyio.move_on_after(_SLOT_S) as slot:
+                    await server.connection(wanted=wanted)
+            if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
+                await server.connection(wanted=wanted)
 
     async def _keep_up(self, key: str) -> None:
         server = self._servers[key]
         while True:
             with suppress(StartFailed):
-                async with self._starts:
+                async with self._starts.turn(key):
                     connection = await server.connection()
                 await connection.closed.wait()
             await anyio.sleep(_KEEP_UP_PAUSE_S)

@@ -15,7 +15,7 @@ import anyio.abc
 from mcp import MCPError
 
 from toolcrib.config.schema import LimitsSection
-from toolcrib.config.settings import ServerSettings
+from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Call, Connection, DiedOnProbe, Era, Progress, Undelivered, connect
 from toolcrib.downstream.failures import reason_of
 from toolcrib.downstream.progress import Relay
@@ -83,7 +83,10 @@ class _Start:
 
 
 class Downstream:
-    """One configured server. ``tasks`` will own its connections."""
+    """One configured server. ``tasks`` will own its connections.
+
+    ``was_never_listed``: nothing is known of it yet, so its start may have to download it first.
+    """
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Downstream:
         self.settings = settings
         self.status = Status(State.SLEEPING)
         self.live: LiveTools = {}
+        self.was_never_listed = False
         self._era = era
         self._around, self._tasks = surroundings, tasks
         self._clean = Redactor(settings.secrets).clean
@@ -211,7 +215,7 @@ class Downstream:
     async def _own(self, start: _Start) -> None:
         """Own one connection for its whole life."""
         async with self._owner:
-            start.deadline = anyio.current_time() + self.settings.options.connect_timeout_s
+            start.deadline = anyio.current_time() + self._start_timeout_s
             try:
                 try:
                     await self._live(start, self._eras())
@@ -231,7 +235,8 @@ class Downstream:
 
     async def _live(self, start: _Start, eras: Sequence[Era]) -> None:
         """Connect, list, serve, and let go again; every wait but that for the end of the connection has a deadline."""
-        silent = f"it did not answer within {self.settings.options.connect_timeout_s:g} s (its connect_timeout_s)"
+        limit = "limits.first_start_timeout_s" if self._may_download else "its connect_timeout_s"
+        silent = f"it did not answer within {self._start_timeout_s:g} s ({limit})"
         self._set(State.STARTING)
         with anyio.CancelScope(deadline=start.deadline) as bounded:
             async with self._around.connector(self.settings, self._around.limits) as streams:
@@ -253,6 +258,17 @@ class Downstream:
                             self._fail(start, await _explained(silent, streams))
         if bounded.cancelled_caught:
             self._fail(start, silent)
+
+    @property
+    def _may_download(self) -> bool:
+        """Whether the next start may take longer than others."""
+        longer = self._around.limits.first_start_timeout_s > self.settings.options.connect_timeout_s
+        return self.was_never_listed and longer and isinstance(self.settings.target, StdioTarget)
+
+    @property
+    def _start_timeout_s(self) -> float:
+        limits, options = self._around.limits, self.settings.options
+        return limits.first_start_timeout_s if self._may_download else options.connect_timeout_s
 
     async def list_again(self) -> None:
         """List the live connection's tools once more.
@@ -282,7 +298,7 @@ class Downstream:
                 self.live = await self._around.listed(
                     self.settings, await connection.list_tools(pages=pages), connection.era
                 )
-        self._era = connection.era
+        self._era, self.was_never_listed = connection.era, False
 
     async def _serve(self, start: _Start, connection: Connection) -> None:
         """Let callers use the connection until it ends or nobody wants it."""
