@@ -79,7 +79,7 @@ LAYERS = {
     """,
     "tools": """
         index missing_servers results
-        definitions mentions search
+        answers definitions mentions search
         arguments gate indexing lint listing
         use_cases
     """,
@@ -102,7 +102,7 @@ LAYERS = {
         directory identity index
         formats naming search
         requests sources
-        catalog checking sent text
+        answers catalog checking sent text
         giving publishing
         use_cases
         overviews resources
@@ -154,6 +154,7 @@ DOORS = {
         ("downstream", "cli.demo"),
     ),
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire",)),
+    "toolcrib.wire": ("wire", "app", "cli.serve"),
     "yaml": ("formats.yaml",),
     "re2": ("base.patterns",),
     **dict.fromkeys(

@@ -15,7 +15,7 @@ from toolcrib.access import policy
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.errors import StoreError
 from toolcrib.events.log import EventLog
-from toolcrib.tools import gate, indexing, listing, search, use_cases
+from toolcrib.tools import answers, gate, indexing, listing, search, use_cases
 from toolcrib.tools.arguments import schema_check
 from toolcrib.tools.index import catalog, tool_index
 from toolcrib.wire import builtin, server, sessions
@@ -49,10 +49,10 @@ MODULES = {
         "listed_definition",
         "short_description",
         "long_description",
-        "is_deferred",
     ],
     server: ["list_result", "call_result", "search_result", "meta_for_next_hop", "_tool_call"],
-    listing: ["render", "split_summary"],
+    answers: ["split_summary", "truncate"],
+    listing: ["render"],
     sessions: ["RunActivations", "NoActivations", "local_caller"],
 }
 IN_A_SERVERS_TASK = (

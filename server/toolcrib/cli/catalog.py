@@ -14,12 +14,13 @@ from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import UnknownTool
 from toolcrib.model import JsonObject, SearchType
+from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.listing import SOURCE_META
 from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
-    from toolcrib.tools.use_cases import Crib, Hit, SearchAnswer
+    from toolcrib.tools.use_cases import Crib
 
 _DESCRIPTION = 100
 
@@ -35,16 +36,14 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Find tools, as the tool tool_search does it for an agent."""
-    from toolcrib.wire.builtin import search_result
-
     request = SearchRequest(query, kind, limit, include_always=True, server=None)
 
-    async def find(crib: "Crib", session: "Session") -> "SearchAnswer":
+    async def find(crib: "Crib", session: "Session") -> SearchAnswer:
         return await crib.search_tools(session, request, "schema" if schema else "signature")
 
     answer = with_crib(config, find)
     if as_json:
-        print_json(search_result(answer, growing=False)["structuredContent"])
+        print_json(search_json(answer))
         return
     for hit in answer.hits:
         print_text(_hit_text(hit))
@@ -137,7 +136,7 @@ async def _show_progress(progress: float, total: float | None, message: str | No
     print_text(f"... {share}{f' {one_line(message)}' if message else ''}", error=True)
 
 
-def _hit_text(hit: "Hit") -> str:
+def _hit_text(hit: FoundTool) -> str:
     line = f"{hit.score:.2f}  {hit.signature or hit.tool.public_name}"
     if hit.description:
         line += f"\n      {hit.description}"

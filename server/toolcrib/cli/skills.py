@@ -63,13 +63,13 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Find skills, as the tool skill_search does it for an agent."""
+    from toolcrib.skills.answers import search_json
     from toolcrib.skills.search import SkillQuery
-    from toolcrib.wire.skill_answers import search_result
 
     request = SkillQuery(query, kind, limit, task_type)
     answer = _with_skills(config, lambda library, session: library.search(session, request))
     if as_json:
-        print_json(search_result(answer)["structuredContent"])
+        print_json(search_json(answer))
         return
     for hit in answer.hits:
         print_text(f"{hit.score:.2f}  {hit.name}  [{hit.skill.source}]\n      {hit.trigger}")
@@ -88,13 +88,13 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a skill as the tool skill_get gives it to an agent."""
+    from toolcrib.skills.answers import get_json
     from toolcrib.skills.requests import GetRequest
-    from toolcrib.wire.skill_answers import get_result
 
     request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
     answer = _with_skills(config, lambda library, session: library.get(session, request))
     if as_json:
-        print_json(get_result(answer, request)["structuredContent"])
+        print_json(get_json(answer, request))
     else:
         print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
     if not answer.skills:

@@ -23,7 +23,8 @@ from toolcrib.downstream.lifecycle import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.model import Example, JsonObject, SearchType, Tool
+from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
+from toolcrib.tools.answers import FoundTool, SearchAnswer, long_description, short_description
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.gate import Gate
@@ -31,41 +32,13 @@ from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.listing import is_deferred, listed_definition, long_description, short_description
+from toolcrib.tools.listing import listed_definition
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import Scored, Searcher, SearchRequest, SearchResult
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One found tool, as much of it as was asked for."""
-
-    tool: Tool
-    score: float
-    match_type: str
-    description: str
-    activated: bool
-    signature: str | None = None
-    input_schema: JsonObject | None = None
-    examples: tuple[Example, ...] = ()
-    status: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SearchAnswer:
-    """What ``tool_search`` answers. ``evidence`` is what ``confidence`` comes from, comparable between queries."""
-
-    hits: tuple[Hit, ...]
-    query: str
-    effective: SearchType
-    total_deferred: int
-    confidence: str
-    note: str | None
-    evidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +156,14 @@ class Crib:
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         found = await self._found(request, catalog, permitted)
+        hits = self._hits(session, found.hits, detail)
         answer = SearchAnswer(
-            hits=self._hits(session, found.hits, detail),
+            hits=hits,
             query=request.query[:QUERY_MAX],
             effective=found.effective,
             total_deferred=permitted.deferred_count,
             confidence=found.confidence,
+            usage=_usage(session) if hits else None,
             note=self._note(session, request, found, is_empty=not permitted.tools),
             evidence=found.strength,
         )
@@ -201,18 +176,18 @@ class Crib:
         quick = self._parts.searcher.is_quick(request, permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _hits(self, session: Session, scored: tuple[Scored, ...], detail: Detail) -> tuple[Hit, ...]:
+    def _hits(self, session: Session, scored: tuple[Scored, ...], detail: Detail) -> tuple[FoundTool, ...]:
         rows = [hit.tool.row for hit in scored]
         cards = self._parts.index.cards(rows)
         definitions = self._parts.index.definitions(rows) if detail == "schema" else {}
-        hits: list[Hit] = []
+        hits: list[FoundTool] = []
         for hit in scored:
             card = cards.get(hit.tool.row)
             if card is None:
                 continue
             whole = definitions.get(hit.tool.row)
             hits.append(
-                Hit(
+                FoundTool(
                     tool=hit.tool,
                     score=hit.score,
                     match_type=hit.match_type.value,
@@ -329,7 +304,8 @@ class Crib:
                 ),
                 session=session.label,
             )
-            if session.growing and is_deferred(tool) and not self.gate.lists_everything and not session.pass_through:
+            was_listed = tool.loading_mode is not LoadingMode.DEFERRED or self.gate.lists_everything
+            if session.growing and not was_listed and not session.pass_through:
                 await call.announce()
         size, ok = 0, False
         try:
@@ -390,3 +366,8 @@ class Crib:
             return ""
         names = ", ".join(hit.tool.public_name for hit in found.hits)
         return f". Similar names: {names}" if names else ""
+
+
+def _usage(session: Session) -> str:
+    """Return how to call what was found."""
+    return "Call one now with tool_call" + ("; a used tool is listed too." if session.growing else ".")

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
+from toolcrib.base.json_values import compact
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
+from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
-from toolcrib.tools.listing import side_effects_text
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.use_cases import Hit, SearchAnswer
 from toolcrib.wire.checking import SearchTypeName, checked, described, search_type_of
 
 TOOL_SEARCH, TOOL_CALL, TOOL_CALL_READ = "tool_search", "tool_call", "tool_call_read"
@@ -225,67 +225,32 @@ _SEARCH_OUTPUT: JsonObject = {
 }
 
 
-def search_result(answer: SearchAnswer, *, growing: bool) -> JsonObject:
+def search_result(answer: SearchAnswer) -> JsonObject:
     """Return the result of ``tool_search``: structured, and the same as text for hosts that show only text."""
-    usage = "Call one now with tool_call" + ("; a used tool is listed too." if growing else ".")
-    structured: JsonObject = {
-        "tools": [_hit(hit) for hit in answer.hits],
-        "query": answer.query,
-        "search_type": answer.effective.value,
-        "total_deferred": answer.total_deferred,
-        "confidence": answer.confidence,
-    }
-    if answer.hits:
-        structured["usage"] = usage
-    if answer.note:
-        structured["note"] = answer.note
     return {
-        "content": [{"type": "text", "text": _search_text(answer, structured)}],
-        "structuredContent": structured,
+        "content": [{"type": "text", "text": _search_text(answer)}],
+        "structuredContent": search_json(answer),
         "isError": False,
     }
 
 
-def _hit(hit: Hit) -> JsonObject:
-    shown: dict[str, Any] = {
-        "name": hit.tool.public_name,
-        "description": hit.description,
-        "score": hit.score,
-        "match_type": hit.match_type,
-        "loading_mode": hit.tool.loading_mode.value,
-        # A name that begins with its server need not say it twice: five hits have to fit into 500 tokens.
-        "server": None if hit.tool.public_name.startswith(f"{hit.tool.server}__") else hit.tool.server,
-        "side_effects": side_effects_text(hit.tool.side_effects),
-        "activated": hit.activated or None,
-        "signature": hit.signature,
-        "input_schema": hit.input_schema,
-        "examples": [_example(example.args, example.description) for example in hit.examples] or None,
-        "status": hit.status,
-    }
-    return {key: value for key, value in shown.items() if value is not None}
-
-
-def _example(args: Any, description: str) -> JsonObject:
-    return {"args": dict(args), **({"description": description} if description else {})}
-
-
-def _search_text(answer: SearchAnswer, structured: JsonObject) -> str:
+def _search_text(answer: SearchAnswer) -> str:
     """Return the answer as lines: what was found, how to call it, and why there is not more."""
     head = (
         f"{len(answer.hits)} tools for {json.dumps(answer.query, ensure_ascii=False)} "
         f"({answer.effective.value}, confidence {answer.confidence}, {answer.total_deferred} deferred in all)"
     )
-    tail = [structured[key] for key in ("usage", "note") if key in structured]
-    return "\n".join([head, *map(_hit_text, answer.hits), *tail])
+    return "\n".join([head, *map(_hit_text, answer.hits), *filter(None, (answer.usage, answer.note))])
 
 
-def _hit_text(hit: Hit) -> str:
+def _hit_text(hit: FoundTool) -> str:
+    effects = hit.tool.side_effects
     facts = [f"{hit.score:.2f} {hit.match_type}", hit.tool.loading_mode.value]
-    facts += [fact for fact in (side_effects_text(hit.tool.side_effects), hit.status) if fact]
+    facts += [fact for fact in (effects.value if effects else None, hit.status) if fact]
     if hit.activated:
         facts.append("activated")
     line = f"- {hit.signature or hit.tool.public_name} [{', '.join(facts)}] {hit.description}"
     if hit.input_schema is not None:
-        line += f"\n  schema: {json.dumps(hit.input_schema, ensure_ascii=False, separators=(',', ':'))}"
-    block = render(hit.examples, include_descriptions=True)
+        line += f"\n  schema: {compact(hit.input_schema)}"
+    block = render(hit.examples, include_descriptions=True) if hit.examples else ""
     return f"{line}\n{block}" if block else line

@@ -164,7 +164,7 @@ class Wire:
         if name == TOOL_SEARCH:
             request, detail = self._builtins.search_request(arguments)
             answer = await self._crib.search_tools(session, request, detail)
-            return search_result(answer, growing=session.growing)
+            return search_result(answer)
         given = self._builtins.call_arguments(arguments)
         call = _tool_call(context, given.name, given.arguments)
         return await self._crib.call_any(session, call, read_only=name == TOOL_CALL_READ)
