@@ -26,9 +26,10 @@ from toolcrib.base.text import query_terms
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, SearchType
+from toolcrib.tools.answers import search_json
 from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import Crib
-from toolcrib.wire.builtin import search_result
+from toolcrib.wire.builtin.tool_search import answer_text
 
 TARGETS_MS = {1000: Target(2), 8000: Target(10)}
 FIRST_TARGETS_MS = {8000: Target(2000)}
@@ -48,7 +49,7 @@ def searches(crib: Crib, caller: Caller, kind: SearchType, queries: Iterable[str
         for query in queries:
             began = time.perf_counter()
             answer = await crib.search_tools(session, SearchRequest(query, kind), "signature")
-            search_result(answer)
+            answer_text(answer), search_json(answer)
             taken.append((time.perf_counter() - began) * 1000)
         return taken
 

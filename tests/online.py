@@ -1,7 +1,7 @@
 """A whole toolcrib on loopback HTTP, in this process, with servers that are objects.
 
 async with online(tmp_path, {"zoo": [tool("feed")]}) as it, it.client("legacy") as client:
-    assert await client.names() == ["tool_search", "tool_call"]
+    assert await client.names() == [*BUILTINS, "zoo__feed"]
 """
 
 import json
@@ -16,7 +16,6 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from toolcrib.wire.builtin import Builtins
 from toolcrib.wire.http import bind, http_app, serve_http, url_of
 from worlds import Client, JsonObject, Servers, World, world
 
@@ -69,10 +68,9 @@ class Online:
         self, mode: str = "auto", token: str | None = None, headers: dict[str, str] | None = None, **options: Any
     ) -> AsyncGenerator[Client]:
         """Connect the SDK's client."""
-        schema = Builtins(self.world.settings)._tool_search()["outputSchema"]
         async with httpx2.AsyncClient(headers={**bearer(token), **(headers or {})}, timeout=20) as http:
             streams = streamable_http_client(self.url, http_client=http)
-            async with Client(streams, schema, [], mode=mode, **options) as client:
+            async with Client(streams, self.world.schemas, [], mode=mode, **options) as client:
                 yield client
 
     async def post(self, message: Any, **headers: str) -> httpx2.Response:

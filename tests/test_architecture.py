@@ -128,11 +128,15 @@ LAYERS = {
         rendering
     """,
     "wire": """
-        checking envelope sessions skill_answers stdio
-        builtin skill_methods skill_tools
-        skill_wire
+        builtin envelope sessions stdio
+        instructions skill_methods
         server
         http
+    """,
+    "wire.builtin": """
+        schemas tool
+        skill_get skill_list skill_search tool_call tool_search
+        registry
     """,
     "cli": """
         demo options output serve

@@ -29,12 +29,18 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
-from toolcrib.wire.builtin import Builtins
+from toolcrib.wire.builtin.skill_get import GetSkills
+from toolcrib.wire.builtin.skill_list import ListSkills
+from toolcrib.wire.builtin.skill_search import SearchSkills
+from toolcrib.wire.builtin.tool_call import CallTool
+from toolcrib.wire.builtin.tool_search import SearchTools
 from toolcrib.wire.server import Wire
-from toolcrib.wire.skill_answers import GET_OUTPUT, LIST_OUTPUT, SEARCH_OUTPUT
 
 __all__ = [
+    "BUILTINS",
     "ERAS",
+    "OWN_TOOLS",
+    "SKILL_TOOLS",
     "Call",
     "Client",
     "Clock",
@@ -50,23 +56,30 @@ __all__ = [
 ERAS = ("legacy", MODERN)
 """Modes of a client, one for each protocol era."""
 
+BUILTINS = [SearchTools.name, CallTool.name]
+"""What the default config lists of our own tools, where there are no skills."""
+
+SKILL_TOOLS = [SearchSkills.name, GetSkills.name, ListSkills.name]
+"""What follows them where there are skills."""
+
+OWN_TOOLS = [*BUILTINS, *SKILL_TOOLS]
+
 PATIENCE_S = 5
-_SKILL_ANSWERS = {
-    name: jsonschema.Draft202012Validator(schema)
-    for name, schema in (("search", SEARCH_OUTPUT), ("get", GET_OUTPUT), ("list", LIST_OUTPUT))
-}
 TEST_S = 30
 
 
 # -- clients -------------------------------------------------------------------------------------
 
+Schemas = Mapping[str, jsonschema.Draft202012Validator]
+"""What the structured answers of our own tools are valid by."""
+
 
 class Client(mcp.Client):
     """The SDK's client; its own methods here return raw JSON. ``heard`` is all that came to it, as text."""
 
-    def __init__(self, transport: Any, search_schema: JsonObject, heard: list[str], **options: Any) -> None:
+    def __init__(self, transport: Any, schemas: Schemas, heard: list[str], **options: Any) -> None:
         super().__init__(transport, cache=None, **options)
-        self._search_schema, self.heard = search_schema, heard
+        self._schemas, self.heard = schemas, heard
 
     @property
     def frames(self) -> list[JsonObject]:
@@ -115,11 +128,7 @@ class Client(mcp.Client):
 
     async def skill(self, name: str, **arguments: Any) -> JsonObject:
         """Call ``skill_search``, ``skill_get`` or ``skill_list``; return its structured answer, valid by its schema."""
-        result = await self.call(f"skill_{name}", arguments)
-        assert not result.get("isError"), result
-        answer = result["structuredContent"]
-        _SKILL_ANSWERS[name].validate(answer)
-        return answer
+        return (await self._answered(f"skill_{name}", arguments))["structuredContent"]
 
     async def tool_call(self, name: str, arguments: Any = None, **params: Any) -> JsonObject:
         """Call a tool through the built-in ``tool_call``."""
@@ -128,13 +137,17 @@ class Client(mcp.Client):
 
     async def search(self, query: str, **arguments: Any) -> JsonObject:
         """Return a ``tool_search`` answer, valid by its own schema, and with every hit in its text too."""
-        result = await self.call("tool_search", {"query": query, **arguments})
-        assert not result.get("isError"), result
+        result = await self._answered(SearchTools.name, {"query": query, **arguments})
         answer = result["structuredContent"]
-        jsonschema.validate(answer, self._search_schema)
         [block] = result["content"]
         assert all(hit["name"] in block["text"] for hit in answer["tools"])
         return answer
+
+    async def _answered(self, name: str, arguments: JsonObject) -> JsonObject:
+        result = await self.call(name, arguments)
+        assert not result.get("isError"), result
+        self._schemas[name].validate(result["structuredContent"])
+        return result
 
     async def found(self, query: str, **arguments: Any) -> list[str]:
         """Return the names of the hits of a search."""
@@ -180,6 +193,16 @@ class World:
         return [record for record in self.events if record["event"] == event]
 
     @property
+    def schemas(self) -> Schemas:
+        """Return what the structured answers of our own tools are valid by."""
+        own = self.wire._builtins.definitions
+        return {
+            tool["name"]: jsonschema.Draft202012Validator(tool["outputSchema"])
+            for tool in own
+            if "outputSchema" in tool
+        }
+
+    @property
     def catalog_file(self) -> Path:
         return self.settings.tool_cache_dir / "tool_cache.db"
 
@@ -203,12 +226,11 @@ class World:
         self, mode: str = "legacy", caller: Caller | None = None, **options: Any
     ) -> AsyncGenerator[Client]:
         """Connect a client: a session of its own, as over stdio. ``caller`` is who its token stands for."""
-        schema = Builtins(self.settings)._tool_search()["outputSchema"]
         with _ungrouped(), anyio.fail_after(TEST_S):
             async with pipe() as ends, anyio.create_task_group() as tasks:
                 self.said.append(ends.to_near)
                 tasks.start_soon(self._serve, ends.far, caller)
-                async with Client(_Transport(ends.near), schema, ends.to_near, mode=mode, **options) as client:
+                async with Client(_Transport(ends.near), self.schemas, ends.to_near, mode=mode, **options) as client:
                     yield client
                 tasks.cancel_scope.cancel()
 

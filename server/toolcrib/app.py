@@ -43,10 +43,12 @@ from toolcrib.tools.index.vector_cache import VectorCache
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.search import Searcher
 from toolcrib.tools.use_cases import Crib, Parts
-from toolcrib.wire.builtin import Builtins
+from toolcrib.wire.builtin.registry import NAMES, Builtins
+from toolcrib.wire.builtin.tool import BuiltinParts
+from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.server import Wire, WireParts, open_wire
 from toolcrib.wire.sessions import Sessions
-from toolcrib.wire.skill_wire import SkillWire
+from toolcrib.wire.skill_methods import SkillMethods
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +114,7 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
         policy = policy_of(settings.toolcrib.policy)
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
-        gate = Gate(settings, policy, index, outside.wall_clock)
+        gate = Gate(settings, policy, index, outside.wall_clock, NAMES)
         yield _Known(index, indexer, gate, events, _semantic(settings, VectorCache(store)))
 
 
@@ -213,11 +215,13 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
         known = stack.enter_context(_open_catalog(settings, outside))
         crib = await stack.enter_async_context(_open_crib(settings, known, outside))
         sessions = Sessions(settings, known.gate, listing)
-        skills = None
+        library = skills = None
         if settings.toolcrib.skills.enabled:
             library = await stack.enter_async_context(_open_library(settings, known, outside))
-            skills = SkillWire(settings, library, sessions)
-        parts = WireParts(crib, Builtins(settings), sessions, listing, skills)
+            skills = SkillMethods(library, sessions, serves_files=settings.toolcrib.skills.serve_resources)
+        builtins = Builtins(BuiltinParts(settings, crib, library))
+        instructions = Instructions(settings, builtins, library)
+        parts = WireParts(crib, builtins, instructions, sessions, listing, skills)
         yield await stack.enter_async_context(open_wire(parts))
 
 

@@ -11,6 +11,7 @@ import pytest
 from e2e.crib import serve, served_over_http, write_config
 from e2e.npm import Npm, entry
 from fakes.menu import FakeServer, tool
+from worlds import OWN_TOOLS
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ async def check(npm: Npm, target: list[str], era: str) -> None:
     mine = ["--protocol-era", era]
     listed = await ask(npm, target, *mine, "--method", "tools/list", "--strict")
     names = [tool["name"] for tool in listed["result"]["tools"]]
-    assert names == ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list", "zoo__echo"]
+    assert names == [*OWN_TOOLS, "zoo__echo"]
     called = await ask(npm, target, *mine, *call("zoo__echo", {"text": "hi"}))
     assert called["result"]["structuredContent"] == {"text": "hi"}
     called = await ask(npm, target, *mine, *call("tool_call", {"name": "zoo__hidden", "arguments": {"a": 1}}))

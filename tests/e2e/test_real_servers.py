@@ -20,11 +20,10 @@ from e2e.crib import (
     write_config,
 )
 from e2e.npm import Npm, entry
-from worlds import Client
+from worlds import OWN_TOOLS, Client
 
 pytestmark = pytest.mark.anyio
 
-BUILTINS = ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list"]
 ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
 TIME = [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
 GIT = [sys.executable, "-m", "mcp_server_git"]
@@ -64,7 +63,7 @@ async def test_a_server_is_found_called_and_listed(tmp_path: Path):
     always = {"servers": {"time": {"start": "eager", "always_loaded_tools": ["convert_time"]}}}
     config = write_config(tmp_path, {"time": entry(TIME)}, **always)
     async with crib("http", "modern", config) as client:
-        assert await client.names() == [*BUILTINS, "time__convert_time"]
+        assert await client.names() == [*OWN_TOOLS, "time__convert_time"]
         assert await client.found("current time") == ["time__get_current_time"]
         through = await client.call("time__convert_time", CONVERT)
     async with connected(TIME, ERAS["modern"]) as time:
@@ -79,7 +78,7 @@ async def test_two_servers_answer_as_they_do_directly(tmp_path: Path, repository
     log = {"repo_path": str(repository), "max_count": 1}
     nowhere = {"repo_path": str(tmp_path / "nowhere")}
     async with crib(transport, era, config) as client:
-        assert await client.names() == BUILTINS
+        assert await client.names() == OWN_TOOLS
         assert (await client.found("history of commits log"))[0] == "git__git_log"
         assert "time__convert_time" in await client.found("convert between time zones", server="time")
         through = [
@@ -88,7 +87,7 @@ async def test_two_servers_answer_as_they_do_directly(tmp_path: Path, repository
             await client.call("git__git_log", nowhere),
         ]
         grown = ["git__git_log", "time__convert_time"] if era == "legacy" else []
-        assert await client.names() == [*BUILTINS, *grown]
+        assert await client.names() == [*OWN_TOOLS, *grown]
     async with connected(TIME, ERAS[era]) as time, connected(GIT, ERAS[era]) as git:
         directly = [
             await time.call("convert_time", CONVERT),
@@ -145,7 +144,7 @@ async def test_the_reference_server_answers_as_it_does_directly(
         assert (await client.found("add two numbers sum"))[0] == "it__get-sum"
         through = [await answer(client, f"it__{name}", arguments) for name, arguments in EVERYTHING]
         called = sorted({f"it__{name}" for name, _ in EVERYTHING} - {"it__get-nothing"})
-        assert await client.names() == [*BUILTINS, *(called if era == "legacy" else [])]
+        assert await client.names() == [*OWN_TOOLS, *(called if era == "legacy" else [])]
     async with connected(npm.everything(), "legacy") as direct:
         directly = [await answer(direct, name, arguments) for name, arguments in EVERYTHING]
         definitions = {tool["name"]: tool for tool in await direct.tools()}
@@ -177,7 +176,7 @@ async def test_a_listed_tool_is_its_own_definition_under_another_name(npm: Npm, 
     async with connected(npm.everything(), "legacy") as direct:
         own = {tool["name"]: tool for tool in await direct.tools()}
     async with crib("stdio", "legacy", write_config(tmp_path, {"it": entry(npm.everything())}, **always)) as client:
-        for tool in (await client.tools())[len(BUILTINS) :]:
+        for tool in (await client.tools())[len(OWN_TOOLS) :]:
             source = tool.pop("_meta").pop("toolcrib/source")
             mine = own.pop(source["tool"])
             mine.pop("_meta", None)
@@ -201,4 +200,4 @@ async def test_files_and_memories_are_written_and_read_through_toolcrib(npm: Npm
         graph = (await client.tool_call("memory__read_graph"))["structuredContent"]
         assert graph["entities"][0]["observations"] == ["keeps the crib"]
         grown = ["files__read_text_file", "files__write_file", "memory__create_entities", "memory__read_graph"]
-        assert await client.names() == [*BUILTINS, *grown]
+        assert await client.names() == [*OWN_TOOLS, *grown]

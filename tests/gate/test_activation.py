@@ -8,13 +8,12 @@ from fakes.menu import tool
 from toolcrib.app import refuse_without_session, settle_listing
 from toolcrib.errors import StartRefused
 from toolcrib.model import Caller
-from worlds import ERAS, MemoryServer, configured, text, world
+from worlds import BUILTINS, ERAS, MemoryServer, configured, text, world
 
 pytestmark = pytest.mark.anyio
 
 DOORS = ["direct", "tool_call"]
 TOOLS = [tool("read"), tool("write"), tool("drop")]
-BUILTINS = ["tool_search", "tool_call"]
 
 
 async def use(client, door: str, name: str, arguments=None):
@@ -135,7 +134,7 @@ async def test_two_sessions_never_see_each_others_activations(tmp_path):
                 await use(client, DOORS[number % 2], f"db__{name}")
                 active.add(f"db__{name}")
                 await meet.wait()
-                assert (await client.names())[2:] == sorted(active)
+                assert (await client.names())[len(BUILTINS) :] == sorted(active)
                 assert client.list_changes == len(active)
 
         async with anyio.create_task_group() as tasks:

@@ -14,12 +14,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from mcp import MCPError
 
 from fakes.menu import tool
-from worlds import Client, MemoryServer, world
+from worlds import BUILTINS, Client, MemoryServer, world
 
 SERVERS = ("db", "gh")
 TOOLS = ("read", "write", "drop", "always_here")
 NAMES = [f"{server}__{name}" for server in SERVERS for name in TOOLS]
-BUILTINS = ["tool_search", "tool_call"]
 DENIALS = ([], ["drop"], ["gh.*"], ["db.read", "gh__w*"])
 SPELLINGS = ("{}__{}", "{}.{}", "{}/{}", "{}:{}")
 

@@ -13,11 +13,10 @@ from mcp import MCPError
 
 from fakes.generated import tools
 from fakes.menu import tool
-from worlds import ERAS, MemoryServer, world
+from worlds import BUILTINS, ERAS, MemoryServer, world
 
 pytestmark = pytest.mark.anyio
 
-BUILTINS = ["tool_search", "tool_call"]
 SOURCE = "toolcrib/source"
 
 
@@ -31,7 +30,7 @@ async def test_the_built_in_tools_come_first_then_the_others_by_public_name(tmp_
 
 async def test_split_call_tools_add_one_for_reading_only(tmp_path):
     async with world(tmp_path, {"zoo": [tool("feed")]}, {"gate": {"call_tools": "split"}}) as w, w.client() as client:
-        assert await client.names() == ["tool_search", "tool_call", "tool_call_read"]
+        assert await client.names() == [*BUILTINS, "tool_call_read"]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -119,7 +118,7 @@ async def test_the_first_rule_that_speaks_decides_what_is_always_listed(tmp_path
     async with world(tmp_path, {"db": TOOLS}, config, listing="auto") as w:
         for era in ERAS:
             async with w.client(era) as client:
-                assert (await client.names())[2:] == [f"db__{name}" for name in listed]
+                assert (await client.names())[len(BUILTINS) :] == [f"db__{name}" for name in listed]
                 everything = await client.search(".", search_type="regex", include_always_loaded=True)
     modes = {hit["name"]: hit["loading_mode"] for hit in everything["tools"]}
     assert modes == {f"db__{name}": "always" if name in listed else "deferred" for name in ("read", "write", "drop")}
@@ -128,7 +127,7 @@ async def test_the_first_rule_that_speaks_decides_what_is_always_listed(tmp_path
 async def test_a_denied_tool_is_not_listed_even_where_a_pattern_always_lists_it(tmp_path):
     config = {"tool_search": {"always_loaded_patterns": ["db.*"]}, "policy": {"deny": ["drop"]}}
     async with world(tmp_path, {"db": TOOLS}, config) as w, w.client() as client:
-        assert (await client.names())[2:] == ["db__read", "db__write"]
+        assert (await client.names())[len(BUILTINS) :] == ["db__read", "db__write"]
 
 
 async def test_a_downstream_cannot_promote_its_own_tool(tmp_path):
@@ -196,8 +195,8 @@ async def test_one_bad_tool_never_breaks_the_list(tmp_path):
     config = {"tool_search": {"default_loading_mode": "always"}}
     async with world(tmp_path, {"db": [*bad, tool("read"), tool("twice"), tool("twice")]}, config) as w:
         async with w.client() as client:
-            assert (await client.names())[2:] == ["db__no_type", "db__read"]
-            assert (await client.list_tools()).tools[2].input_schema["type"] == "object"
+            assert (await client.names())[len(BUILTINS) :] == ["db__no_type", "db__read"]
+            assert (await client.list_tools()).tools[len(BUILTINS)].input_schema["type"] == "object"
 
 
 # -- examples (R85 to R94) -----------------------------------------------------------------------
@@ -305,7 +304,7 @@ async def test_without_tool_search_it_is_a_plain_proxy(tmp_path, era):
     ]
 
 
-@pytest.mark.parametrize("name", ["tool_search", "tool_call"])
+@pytest.mark.parametrize("name", BUILTINS)
 async def test_a_plain_proxy_has_none_of_our_tools(tmp_path, name):
     async with world(tmp_path, {"db": TOOLS}, {"tool_search": {"enabled": False}}) as w, w.client() as client:
         with pytest.raises(MCPError, match=f"Unknown tool: {name}"):
@@ -317,24 +316,24 @@ async def test_a_plain_proxy_has_none_of_our_tools(tmp_path, name):
 async def test_so_few_tools_are_all_listed(tmp_path, era, below, listed):
     config = {"gate": {"pass_through_below": below}}
     async with world(tmp_path, {"db": TOOLS}, config, listing="auto") as w, w.client(era) as client:
-        assert len((await client.names())[2:]) == listed
+        assert len((await client.names())[len(BUILTINS) :]) == listed
 
 
 async def test_what_is_denied_does_not_count_towards_so_few(tmp_path):
     config = {"gate": {"pass_through_below": 3}, "policy": {"deny": ["drop"]}}
     async with world(tmp_path, {"db": TOOLS}, config) as w, w.client() as client:
-        assert (await client.names())[2:] == ["db__read", "db__write"]
+        assert (await client.names())[len(BUILTINS) :] == ["db__read", "db__write"]
 
 
 async def test_a_session_that_passes_everything_through_keeps_doing_so(tmp_path):
     config = {"gate": {"pass_through_below": 4}}
     async with world(tmp_path, {"db": TOOLS}, config) as w, w.client() as client:
-        assert len((await client.names())[2:]) == 3
+        assert len((await client.names())[len(BUILTINS) :]) == 3
         await client.call("db__read")
         assert client.list_changes == 0
         await w.change("db", *TOOLS, tool("more"), tool("most"))
         assert client.list_changes == 1
-        assert len((await client.names())[2:]) == 5
+        assert len((await client.names())[len(BUILTINS) :]) == 5
         async with w.client() as later:
             assert await later.names() == BUILTINS
 

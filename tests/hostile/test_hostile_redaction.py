@@ -67,7 +67,7 @@ def mentions() -> Callable[[str], object]:
     deny = [f"*thing_{number}" for number in range(25)] + [f"server-{number}.do_*_9*" for number in range(25)]
     view = Policy(deny=deny).view(Caller())
     servers = sorted({server for server, _ in tools})
-    return lambda text: ToolMentions(view, catalog, servers).clean(text)
+    return lambda text: ToolMentions(view, catalog, servers, own=()).clean(text)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ import pytest
 
 from fakes.menu import tool
 from online import MODERN, Online, online
-from worlds import ERAS
+from worlds import BUILTINS, ERAS
 
 pytestmark = pytest.mark.anyio
 
-BUILTINS = ["tool_search", "tool_call"]
 SERVERS = {"zoo": [tool("feed"), tool("hide")], "ark": [tool("sail")]}
 TOKENS = [
     {"token": "token-ann", "subject": "ann", "tenant_id": "acme", "profile": "keeper"},

@@ -10,11 +10,10 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from online import ENVELOPE, META, MODERN, modern_headers, online, request
-from worlds import ERAS, until
+from worlds import BUILTINS, ERAS, until
 
 pytestmark = pytest.mark.anyio
 
-BUILTINS = ["tool_search", "tool_call"]
 HANDSHAKE = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 GATE_LISTED = {"tool_search": {"always_loaded_patterns": ["zoo.gate"]}}
 

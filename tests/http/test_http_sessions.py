@@ -5,11 +5,10 @@ import pytest
 
 from fakes.menu import tool
 from online import MODERN, online
-from worlds import until
+from worlds import BUILTINS, until
 
 pytestmark = pytest.mark.anyio
 
-BUILTINS = ["tool_search", "tool_call"]
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ALWAYS_GATE = {"tool_search": {"always_loaded_patterns": ["zoo.gate"]}}
 

@@ -26,10 +26,9 @@ from serve.served import (
     started,
     write_config,
 )
+from worlds import OWN_TOOLS
 
 pytestmark = pytest.mark.anyio
-
-SKILL_TOOLS = ("skill_search", "skill_get", "skill_list")
 
 
 @pytest.mark.parametrize("listing", ["dynamic", "stable"])
@@ -42,7 +41,7 @@ async def test_it_answers_in_both_listing_modes(tmp_path: Path, listing: str):
         assert (await crib.tool("tool_call", name="fake__echo", arguments={"a": 1}))["structuredContent"] == {"a": 1}
         assert (await crib.tool("fake__echo", a=2))["structuredContent"] == {"a": 2}
         names = [entry["name"] for entry in (await crib.request("tools/list"))["tools"]]
-        assert names == ["tool_search", "tool_call", *SKILL_TOOLS, *(["fake__echo"] if listing == "dynamic" else [])]
+        assert names == [*OWN_TOOLS, *(["fake__echo"] if listing == "dynamic" else [])]
         crib.close_stdin()
         assert await crib.ended() == 0
         assert crib.said == ""

@@ -20,10 +20,10 @@ from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sources.roots import find_roots
 from toolcrib.skills.sources.scanning import scan
 from toolcrib.store.store import Store
+from worlds import OWN_TOOLS
 
 CORE = Path(__file__).resolve().parents[2] / "packs" / "core"
 FILES = sorted(path for path in CORE.rglob("*.skill.*"))
-OWN_TOOLS = {"tool_search", "tool_call", "skill_search", "skill_get"}
 IDENTIFIER = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 
@@ -77,7 +77,7 @@ def test_a_core_skill_is_short(skill: SkillText):
 @each_skill
 def test_a_core_skill_names_no_tool_that_may_not_exist(skill: SkillText):
     written = " ".join((skill.trigger, *skill.steps, *skill.preconditions, *skill.failure_modes))
-    assert set(IDENTIFIER.findall(written)) <= OWN_TOOLS | {"search_type"}
+    assert set(IDENTIFIER.findall(written)) <= {*OWN_TOOLS, "search_type"}
     assert not skill.tools
 
 

@@ -15,6 +15,7 @@ from toolcrib.base.names import public_name, qualified_spellings
 from toolcrib.model import Caller, LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import NOT_AVAILABLE, ToolMentions, by_code_marks, hint
+from toolcrib.wire.builtin import registry
 from worlds import world
 
 SERVERS = ("db", "gh", "my-server")
@@ -31,7 +32,7 @@ def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> ToolMenti
         mode = LoadingMode.ALWAYS if name in ALWAYS else LoadingMode.DEFERRED
         if policy.permits_anyone(server, name, public_name(server, name)):
             indexed.append(Tool(row, server, name, public_name(server, name), mode, None, False, "f"))
-    return ToolMentions(policy.view(Caller()), Catalog(indexed), SERVERS)
+    return ToolMentions(policy.view(Caller()), Catalog(indexed), SERVERS, registry.NAMES)
 
 
 def denied(*globs: str) -> Policy:

@@ -8,7 +8,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from fakes.menu import tool
 from toolcrib import __version__
-from worlds import ERAS, text, world
+from worlds import BUILTINS, ERAS, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ async def test_a_client_in_auto_mode_falls_back_to_the_handshake_by_itself(tmp_p
     async with world(tmp_path, SERVERS) as w, w.client("auto") as client:
         assert client.protocol_version == "2025-11-25"
         await client.call("db__get")
-        assert await client.names() == ["tool_search", "tool_call", "db__get"]
+        assert await client.names() == [*BUILTINS, "db__get"]
 
 
 async def test_the_dynamic_gate_refuses_an_envelope_on_a_connection_that_has_shaken_hands(tmp_path):
@@ -46,7 +46,7 @@ async def test_the_dynamic_gate_refuses_an_envelope_on_a_connection_that_has_sha
         with pytest.raises(MCPError) as caught:
             await client.ask("tools/list", {"_meta": ENVELOPE})
         assert caught.value.code == -32022
-        assert await client.names() == ["tool_search", "tool_call"]
+        assert await client.names() == BUILTINS
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ async def test_the_dynamic_gate_refuses_the_newer_era_in_whatever_way_it_is_serv
 async def test_both_eras_are_served_otherwise(tmp_path, listing, era, version):
     async with world(tmp_path, SERVERS, listing=listing) as w, w.client(era) as client:
         assert client.protocol_version == version
-        assert await client.names() == ["tool_search", "tool_call"]
+        assert await client.names() == BUILTINS
         assert (await client.call_tool("db__get")).content[0].text == "ran get {}"
 
 

@@ -18,7 +18,8 @@ from toolcrib.events.log import EventLog
 from toolcrib.tools import answers, gate, indexing, listing, search, use_cases
 from toolcrib.tools.arguments import schema_check
 from toolcrib.tools.index import catalog, tool_index
-from toolcrib.wire import builtin, server, sessions
+from toolcrib.wire import server, sessions
+from toolcrib.wire.builtin import registry, tool_call, tool_search
 from worlds import ERAS, Client, MemoryServer, World, text, world
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,10 @@ CLASSES = [
     search.Searcher,
     schema_check.SchemaChecker,
     sessions.Sessions,
-    builtin.Builtins,
+    registry.Builtins,
+    tool_call.CallReadOnly,
+    tool_call.CallTool,
+    tool_search.SearchTools,
     tool_index.ToolIndex,
     EventLog,
 ]
@@ -50,7 +54,10 @@ MODULES = {
         "short_description",
         "long_description",
     ],
-    server: ["list_result", "call_result", "search_result", "meta_for_next_hop", "_tool_call"],
+    server: ["list_result", "call_result", "meta_for_next_hop", "_tool_call"],
+    registry: ["_checked"],
+    tool_call: ["_named"],
+    tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
     listing: ["render"],
     sessions: ["RunActivations", "NoActivations", "local_caller"],

@@ -10,7 +10,7 @@ import pytest
 from shelving import found, instructions, listed, put, repo, skills, user
 
 from fakes.menu import tool
-from worlds import ERAS, JsonObject, world
+from worlds import BUILTINS, ERAS, JsonObject, world
 
 pytestmark = pytest.mark.anyio
 
@@ -422,7 +422,7 @@ async def test_without_skills_everything_is_as_if_there_were_none(tmp_path, era)
     servers = {"db": [tool("read_row", "Read a row.")]}
     config = {"skills": {"enabled": False}}
     async with world(tmp_path, servers, config, listing="auto") as w, w.client(era) as client:
-        assert await client.names() == ["tool_search", "tool_call"]
+        assert await client.names() == BUILTINS
         assert "skill" not in await instructions(client)
         for method in ("resources/list", "prompts/list", "skills/list"):
             with pytest.raises(Exception, match="Method not found"):
@@ -445,4 +445,4 @@ async def test_skills_add_their_tools_to_the_list_and_change_nothing_else_of_it(
                 lists.append(await client.tools())
     without, with_skills = lists
     assert [entry for entry in with_skills if not entry["name"].startswith("skill_")] == without
-    assert [entry["name"] for entry in without] == ["tool_search", "tool_call", "db__read_row"]
+    assert [entry["name"] for entry in without] == [*BUILTINS, "db__read_row"]

@@ -7,12 +7,11 @@ import pytest
 from shelving import found, put, refused, repo, skills, user
 
 from fakes.menu import tool
-from worlds import ERAS, world
+from worlds import ERAS, OWN_TOOLS, world
 
 pytestmark = pytest.mark.anyio
 
 SERVERS = {"github": [tool("create_issue", "Create an issue.")]}
-BUILT_INS = ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list"]
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ async def hits(client, query, **arguments):
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_five_tools_are_listed_first_and_in_order(tmp_path, era):
     async with world(tmp_path, SERVERS, {"skills": {}}, listing="auto") as w, w.client(era) as client:
-        assert (await client.names())[:5] == BUILT_INS
+        assert (await client.names())[: len(OWN_TOOLS)] == OWN_TOOLS
 
 
 async def test_the_skill_tools_say_that_they_only_read_and_are_never_deferred(tmp_path):
@@ -55,8 +54,8 @@ async def test_the_skill_tools_say_that_they_only_read_and_are_never_deferred(tm
 
 async def test_what_a_model_reads_of_the_five_tools_is_small(tmp_path):
     async with world(tmp_path, SERVERS, {"skills": {}}) as w, w.client() as client:
-        five = (await client.tools())[:5]
-    read = [{key: entry[key] for key in ("name", "description", "inputSchema")} for entry in five]
+        own = (await client.tools())[: len(OWN_TOOLS)]
+    read = [{key: entry[key] for key in ("name", "description", "inputSchema")} for entry in own]
     # Measured: such JSON has 4.18 characters a token of cl100k, and 950 tokens are allowed.
     assert sum(len(json.dumps(entry, separators=(",", ":"))) for entry in read) < 3970
 

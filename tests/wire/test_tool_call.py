@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from worlds import ERAS, MemoryServer, text, world
+from worlds import BUILTINS, ERAS, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -84,7 +84,7 @@ async def test_without_full_text_search_an_unknown_name_is_still_an_unknown_name
 
 async def test_the_built_in_tools_are_not_called_through_tool_call(tmp_path):
     async with world(tmp_path, {"github": [CREATE]}) as w, w.client() as client:
-        for name in ("tool_search", "tool_call"):
+        for name in BUILTINS:
             assert (await refused(client, name, {"query": "x"})).startswith(f"Unknown tool: {name}")
 
 

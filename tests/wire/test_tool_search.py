@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakes.generated import tools as generated
 from fakes.menu import tool
-from worlds import ERAS, MemoryServer, until, world
+from worlds import BUILTINS, ERAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -420,10 +420,10 @@ async def test_a_search_can_be_limited_to_one_server(tmp_path):
 
 async def test_the_built_in_tools_are_never_found(tmp_path):
     async with world(tmp_path, BOTH) as w, w.client() as client:
-        for name in ("tool_search", "tool_call", "toolcrib"):
+        for name in (*BUILTINS, "toolcrib"):
             for kind in ("fts", "regex", "exact"):
                 found = await client.found(name, search_type=kind, include_always_loaded=True)
-                assert not {"tool_search", "tool_call"} & set(found)
+                assert not set(BUILTINS) & set(found)
 
 
 async def test_without_any_server_the_answer_is_empty_and_says_so(tmp_path):

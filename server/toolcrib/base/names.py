@@ -1,20 +1,10 @@
 """(server, tool) to public name: total, injective and stable; and the other spellings that people use.
 
-Knows the naming rule and the reserved names; never knows which tools exist.
+Knows the naming rule; never knows which tools exist.
 """
 
 import re
 from hashlib import sha256
-
-BUILTIN_NAMES = (
-    "tool_search",
-    "tool_call",
-    "tool_call_read",
-    "skill_search",
-    "skill_get",
-    "skill_list",
-)
-"""Names of our own tools, in the order they are listed. No downstream tool can have one: public names hold ``__``."""
 
 SEPARATOR = re.compile(r"(__|[./:])")
 """What may stand between a server and a tool in a spelling."""

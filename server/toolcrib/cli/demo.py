@@ -22,7 +22,6 @@ from toolcrib.base.text import estimate_tokens
 from toolcrib.errors import innermost
 
 _SERVERS = {"time": "mcp_server_time", "git": "mcp_server_git"}
-_OWN_TOOLS = ["tool_search", "tool_call", "skill_search", "skill_get", "skill_list"]
 _HIDDEN = "git__git_log"
 _SKILL = "pack.core.undo-git-mistakes"
 _DEADLINE_S = 90
@@ -58,7 +57,7 @@ async def _walk_through(folder: Path) -> None:
         async with _client("serve", "--config", str(config)) as client:
             print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it.\n")
             before = await _show_list(client, "1. What an agent is shown at first:")
-            _expect(before == _OWN_TOOLS, f"only our own tools should be listed, not {before}")
+            _expect(not any("__" in name for name in before), f"only our own tools should be listed, not {before}")
             await _search(client)
             await _call(client, repository)
             after = await _show_list(client, "\n4. What it is shown now, because it has used it:")

@@ -4,7 +4,7 @@ Knows sessions, loading modes and activation; never knows protocols, connections
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from weakref import WeakValueDictionary
 
 from toolcrib.access.activations import StoredActivations
@@ -21,11 +21,18 @@ _KEPT_READY = 1000
 
 
 class Gate:
-    """Decides, for a session, over the catalog; the only one who does."""
+    """Decides, for a session, over the catalog; the only one who does. Policies are not about ``own_tools``."""
 
-    def __init__(self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        policy: Policy,
+        index: ToolIndex,
+        now: Callable[[], float],
+        own_tools: Collection[str],
+    ) -> None:
         self._policy, self._index, self._now = policy, index, now
-        self._servers = tuple(settings.servers)
+        self._servers, self._own_tools = tuple(settings.servers), frozenset(own_tools)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._stored: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
@@ -87,7 +94,7 @@ class Gate:
         view = self.view(session)
         mentions = self._mentions.get(view.key)
         if mentions is None or mentions.catalog is not catalog:
-            mentions = self._mentions[view.key] = ToolMentions(view, catalog, self._servers)
+            mentions = self._mentions[view.key] = ToolMentions(view, catalog, self._servers, self._own_tools)
         return mentions
 
 

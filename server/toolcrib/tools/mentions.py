@@ -4,12 +4,12 @@ Knows how names of tools are spelled and where they stand in Markdown; never kno
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from toolcrib.access.policy import View
-from toolcrib.base.names import BUILTIN_NAMES, SEPARATOR, bare_name, qualified_spellings
+from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
 from toolcrib.model import LoadingMode
 from toolcrib.tools.index.catalog import Catalog
 
@@ -102,10 +102,13 @@ class _Reading:
 
 
 class ToolMentions:
-    """Reads documents for callers with one view of one catalog; what it found out about a word it remembers."""
+    """Reads documents for callers with one view of one catalog; what it found out about a word it remembers.
 
-    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str]) -> None:
-        self.catalog = catalog
+    ``own`` are the names of our own tools, which no policy is about.
+    """
+
+    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str], own: Collection[str]) -> None:
+        self.catalog, self._own = catalog, own
         self._permitted = catalog.permitted(view)
         self.denied = DeniedNames(view, catalog, servers)
         self.hides_nothing = view.unrestricted
@@ -210,7 +213,7 @@ class ToolMentions:
         return names[name]
 
     def _look_anew(self, name: str, *, in_code: bool) -> _Reading | None:
-        if not name or name in BUILTIN_NAMES or not (in_code or _COMPOUND.search(name)):
+        if not name or name in self._own or not (in_code or _COMPOUND.search(name)):
             return None
         if not self.hides_nothing and self.denied.hides(name):
             return _Reading(NOT_AVAILABLE)

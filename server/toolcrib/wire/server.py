@@ -32,17 +32,16 @@ from toolcrib.model import JsonObject
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.results import failure, meta_for_next_hop
 from toolcrib.tools.use_cases import Crib, ToolCall
-from toolcrib.wire.builtin import TOOL_CALL_READ, TOOL_SEARCH, Builtins, search_result
+from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.envelope import call_result, list_result
+from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.sessions import Context, Sessions, is_modern
-from toolcrib.wire.skill_wire import SkillWire
+from toolcrib.wire.skill_methods import SkillMethods
 
 _log = logging.getLogger(__name__)
 _ANNOUNCE_S = 1.0
 _PASSED_ON = ("inputResponses", "requestState")
 _GREETINGS = ("initialize", "server/discover")
-_INSTRUCTIONS_BYTES = 2048
-"""Hosts cut longer instructions."""
 
 
 class _Server(Server[Any]):
@@ -73,19 +72,18 @@ class WireParts:
 
     crib: Crib
     builtins: Builtins
+    instructions: Instructions
     sessions: Sessions
     listing: Listing
-    skills: SkillWire | None = None
+    skills: SkillMethods | None = None
 
 
 class Wire:
     """Answers requests with a :class:`Crib` and its skills. Make one with :func:`open_wire`."""
 
     def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
-        self._crib, self._builtins, self._sessions, self._skills = (
-            parts.crib, parts.builtins, parts.sessions, parts.skills,
-        )  # fmt: skip
-        self._tasks = tasks
+        self._parts, self._tasks = parts, tasks
+        self._crib, self._builtins, self._sessions = parts.crib, parts.builtins, parts.sessions
         self._refuses_modern = parts.listing == "dynamic"
         self._listeners: dict[tuple[int, ...], _Listeners] = {}
         self.server = _Server(
@@ -98,8 +96,8 @@ class Wire:
             on_subscriptions_listen=self._listen,
         )
         self.server.middleware = [self._answer]
-        if self._skills:
-            self._skills.register(self.server)
+        if parts.skills:
+            parts.skills.register(self.server)
 
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer tool requests here, past the SDK's shaping of results; leave the rest to the SDK."""
@@ -126,20 +124,16 @@ class Wire:
 
     async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
         """Return the result of a greeting with what a model is told first, which depends on who is asking."""
-        parts = [self._builtins.guidance] if self._builtins.guidance else []
-        if self._skills:
-            room = _INSTRUCTIONS_BYTES - sum(len(part.encode()) + 1 for part in parts)
-            parts.append(await self._skills.guidance(self._sessions.of(context), room))
-            for kind in ("resources", "prompts"):
+        for kind in ("resources", "prompts"):
+            if kind in result["capabilities"]:
                 result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
-        return {**result, "instructions": "\n".join(parts)} if parts else result
+        told = await self._parts.instructions.told_to(partial(self._sessions.of, context))
+        return {**result, "instructions": told} if told else result
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = self._sessions.of(context)
         downstream_tools = await self._crib.list_tools(session)
-        skill_tools = self._skills.definitions if self._skills else []
-        own = [*self._builtins.definitions, *skill_tools]
-        return list_result([*own, *downstream_tools], self._server_info(context))
+        return list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}
@@ -149,25 +143,13 @@ class Wire:
                 code=types.INVALID_PARAMS,
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
-        session = self._sessions.of(context)
+        session, call = self._sessions.of(context), _tool_call(context, name, as_object(arguments))
         try:
-            result = await self._run(context, session, name, as_object(arguments))
+            run = self._builtins.run if name in self._builtins else self._crib.call_listed
+            result = await run(session, call)
         except (BadRequest, UnknownSkill) as error:
             result = failure(str(error))
         return call_result(result, self._server_info(context))
-
-    async def _run(self, context: Context, session: Session, name: str, arguments: JsonObject) -> JsonObject:
-        if self._skills and name in self._skills.names:
-            return await self._skills.call(session, name, arguments)
-        if name not in self._builtins.names:
-            return await self._crib.call_listed(session, _tool_call(context, name, arguments))
-        if name == TOOL_SEARCH:
-            request, detail = self._builtins.search_request(arguments)
-            answer = await self._crib.search_tools(session, request, detail)
-            return search_result(answer)
-        given = self._builtins.call_arguments(arguments)
-        call = _tool_call(context, given.name, given.arguments)
-        return await self._crib.call_any(session, call, read_only=name == TOOL_CALL_READ)
 
     def _listed_schema(self, name: str) -> JsonObject | None:
         """Return the schema by which the SDK compares ``Mcp-Param-*`` headers with arguments (2026-07-28 HTTP).

@@ -1,0 +1,84 @@
+"""The built-in tools that there are, in order; those that a config offers, and which of them a call is for.
+
+Knows only what every built-in has; never knows what one of them does.
+"""
+
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from toolcrib.access.sessions import Session
+from toolcrib.base.json_values import as_object
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject
+from toolcrib.tools.use_cases import ToolCall
+from toolcrib.wire.builtin.skill_get import GetSkills
+from toolcrib.wire.builtin.skill_list import ListSkills
+from toolcrib.wire.builtin.skill_search import SearchSkills
+from toolcrib.wire.builtin.tool import Answer, Arguments, BuiltinParts, BuiltinTool, Invocation
+from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
+from toolcrib.wire.builtin.tool_search import SearchTools
+
+BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
+    SearchTools,
+    CallTool,
+    CallReadOnly,
+    SearchSkills,
+    GetSkills,
+    ListSkills,
+)
+"""All of them, in the order in which they are listed; a new one needs its own file and a line here."""
+
+NAMES = tuple(tool.name for tool in BUILTINS)
+"""Their names, which no downstream tool can have: public names hold ``__``."""
+
+_ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
+
+
+class Builtins:
+    """The built-in tools of one configuration."""
+
+    def __init__(self, parts: BuiltinParts) -> None:
+        offered = (tool.offered_by(parts) for tool in BUILTINS)
+        self._tools = {tool.name: tool for tool in offered if tool is not None}
+        self.definitions = [tool.definition for tool in self._tools.values()]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    async def run(self, session: Session, call: ToolCall) -> JsonObject:
+        """Answer a call of one of these tools with a result of ``tools/call``.
+
+        Raises:
+            BadRequest: the arguments do not fit, or cannot be served.
+            UnknownSkill: an argument names a file that a skill does not have.
+
+        """
+        tool = self._tools[call.name]
+        arguments = _checked(tool.arguments, as_object(call.arguments))
+        answer = await tool.run(Invocation(session, arguments, call))
+        if not isinstance(answer, Answer):
+            return answer
+        # Hosts show a model one or the other.
+        return {
+            "content": [{"type": "text", "text": answer.text}],
+            "structuredContent": answer.structured,
+            "isError": False,
+        }
+
+
+def _checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
+    """Return the arguments as ``model`` reads them.
+
+    Raises:
+        BadRequest: they do not fit; the text names each field, and the parameters there are.
+
+    """
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
+        )
+        known = ", ".join(model.model_fields)
+        raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None

@@ -1,0 +1,128 @@
+"""``skill_get``: what a model reads of it, its arguments, and its answer.
+
+Knows the words that a model reads; never knows how a skill is read or shortened.
+"""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, Strict
+
+from toolcrib.model import JsonObject
+from toolcrib.skills.answers import get_json
+from toolcrib.skills.requests import GetRequest
+from toolcrib.skills.use_cases import Library
+from toolcrib.wire.builtin.schemas import TASK_TYPE, TEXT, TEXTS, described, list_of, object_of
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool, Invocation
+
+_TOKENS_MIN, _TOKENS_MAX = 200, 6000
+_TOKENS = 1500
+_NAMES_MAX = 10
+
+
+class GetArguments(Arguments):
+    """The arguments of ``skill_get``."""
+
+    names: Annotated[tuple[Annotated[str, Strict()], ...], Field(min_length=1, max_length=_NAMES_MAX)]
+    format: Literal["raw", "injection"] = "injection"
+    max_tokens: Annotated[int, Strict(), Field(ge=_TOKENS_MIN, le=_TOKENS_MAX)] = _TOKENS
+    file: Annotated[str, Strict(), Field(min_length=1, max_length=1024)] | None = None
+    force: Annotated[bool, Strict()] = False
+
+
+class GetSkills(BuiltinTool[GetArguments]):
+    """Gives skills by their names, within a budget."""
+
+    name: ClassVar[str] = "skill_get"
+    arguments = GetArguments
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self.definition = _definition(self.name)
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool where there are skills."""
+        return cls(parts.library) if parts.library else None
+
+    async def run(self, asked: Invocation[GetArguments]) -> Answer:
+        """Give the skills; the text is the same in both forms of the answer.
+
+        Raises:
+            BadRequest: ``file`` with several skills, or one that cannot be shown as text.
+            UnknownSkill: ``file`` is no file of the skill.
+
+        """
+        given = asked.arguments
+        request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
+        answer = await self._library.get(asked.session, request)
+        return Answer(answer.formatted, get_json(answer, request))
+
+
+def _definition(name: str) -> JsonObject:
+    return {
+        "name": name,
+        "title": "Read skills",
+        "description": (
+            "Load skills by name within a token budget; what was sent before is not sent again.\n"
+            "Examples:\n"
+            '- args: {"names":["pdf-forms"],"max_tokens":3000}'
+        ),
+        "inputSchema": object_of(
+            {
+                "names": {
+                    **TEXTS,
+                    "minItems": 1,
+                    "maxItems": _NAMES_MAX,
+                    "description": "Names, source/name, ids or skill:// URIs",
+                },
+                "format": {
+                    "type": "string",
+                    "enum": ["raw", "injection"],
+                    "default": "injection",
+                    "description": "raw: whole text, all fields",
+                },
+                "max_tokens": {
+                    **described("integer", "Budget for all"),
+                    "minimum": _TOKENS_MIN,
+                    "maximum": _TOKENS_MAX,
+                    "default": _TOKENS,
+                },
+                "file": described("string", "A file of the one skill instead"),
+                "force": {**described("boolean", "Send again"), "default": False},
+            },
+            ["names"],
+        ),
+        "outputSchema": _OUTPUT,
+        **READ_ONLY,
+    }
+
+
+_OUTPUT = object_of(
+    {
+        "skills": list_of(
+            object_of(
+                {
+                    "name": TEXT,
+                    "trigger": TEXT,
+                    "steps": TEXTS,
+                    "id": TEXT,
+                    "title": TEXT,
+                    "task_type": TASK_TYPE,
+                    "preconditions": TEXTS,
+                    "failure_modes": TEXTS,
+                    "uri": TEXT,
+                    "digest": TEXT,
+                    "base": TEXT,
+                    "files": TEXTS,
+                    "tools": list_of(object_of({"tool": TEXT, "note": TEXT}, ["tool"])),
+                    "extra": {"type": "object"},
+                },
+                ["name", "trigger", "steps"],
+            )
+        ),
+        "formatted_context": TEXT,
+        "not_found": TEXTS,
+        "ambiguous": {"type": "object", "additionalProperties": TEXTS},
+    },
+    ["skills", "formatted_context"],
+)

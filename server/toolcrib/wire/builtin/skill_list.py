@@ -1,0 +1,119 @@
+"""``skill_list``: what a model reads of it, its arguments, and its answer.
+
+Knows the words that a model reads; never knows where skills come from.
+"""
+
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, Strict
+
+from toolcrib.model import JsonObject, ScopeMode, SkillOrigin, TaskType
+from toolcrib.skills.answers import list_json
+from toolcrib.skills.requests import ListAnswer, ListRequest
+from toolcrib.skills.use_cases import Library
+from toolcrib.wire.builtin.schemas import COUNT, FLAG, ORIGIN, SCOPE, TASK_TYPE, TEXT, described, list_of, object_of
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool, Invocation
+
+_PAGE, _PAGE_MAX = 50, 200
+
+
+class ListArguments(Arguments):
+    """The arguments of ``skill_list``."""
+
+    task_type: TaskType | None = None
+    origin: SkillOrigin | None = None
+    scope: ScopeMode | None = None
+    source: Annotated[str, Strict()] | None = None
+    cursor: Annotated[str, Strict()] | None = None
+    page_size: Annotated[int, Strict(), Field(ge=1, le=_PAGE_MAX)] = _PAGE
+
+
+class ListSkills(BuiltinTool[ListArguments]):
+    """Lists skills page by page."""
+
+    name: ClassVar[str] = "skill_list"
+    arguments = ListArguments
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self.definition = _definition(self.name)
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool where there are skills."""
+        return cls(parts.library) if parts.library else None
+
+    async def run(self, asked: Invocation[ListArguments]) -> Answer:
+        """List one page.
+
+        Raises:
+            BadRequest: the cursor is none of ours.
+
+        """
+        given = asked.arguments
+        request = ListRequest(given.task_type, given.origin, given.scope, given.source, given.cursor, given.page_size)
+        answer = await self._library.list_skills(asked.session, request)
+        return Answer(_text(answer), list_json(answer))
+
+
+def _text(answer: ListAnswer) -> str:
+    """Return the page as lines, and which files are missing from it."""
+    lines = [f"{len(answer.skills)} of {answer.total} skills"]
+    lines += [f"- {shown.name} ({shown.skill.source}): {shown.trigger}" for shown in answer.skills]
+    if answer.next_cursor:
+        lines.append(f"More with cursor {answer.next_cursor}")
+    if answer.errors:
+        lines.append(f"{answer.errors_count} files could not be loaded:")
+        lines += [f"- {error.place}: {error.message}" for error in answer.errors]
+    return "\n".join(lines)
+
+
+def _definition(name: str) -> JsonObject:
+    return {
+        "name": name,
+        "title": "List skills",
+        "description": 'List skills page by page.\nExamples:\n- args: {"origin":"dir","page_size":20}',
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
+                "origin": {**described("string", "Only of this origin"), **ORIGIN},
+                "scope": {**described("string", "Only of this scope"), **SCOPE},
+                "source": described("string", "Only of this source"),
+                "cursor": described("string", "From next_cursor"),
+                "page_size": {
+                    **described("integer", "Skills a page"),
+                    "minimum": 1,
+                    "maximum": _PAGE_MAX,
+                    "default": _PAGE,
+                },
+            },
+        },
+        "outputSchema": _OUTPUT,
+        **READ_ONLY,
+    }
+
+
+_OUTPUT = object_of(
+    {
+        "skills": list_of(
+            object_of(
+                {
+                    "name": TEXT,
+                    "trigger": TEXT,
+                    "task_type": TASK_TYPE,
+                    "origin": ORIGIN,
+                    "scope": SCOPE,
+                    "source": TEXT,
+                },
+                ["name", "trigger", "task_type", "origin", "scope", "source"],
+            )
+        ),
+        "total": COUNT,
+        "next_cursor": TEXT,
+        "truncated": FLAG,
+        "errors_count": COUNT,
+        "errors": list_of(object_of({"path": TEXT, "source": TEXT, "message": TEXT}, ["path", "message"])),
+    },
+    ["skills", "total"],
+)

@@ -1,0 +1,155 @@
+"""``skill_search``: what a model reads of it, its arguments, and its answer.
+
+Knows the words that a model reads; never knows how skills are found.
+"""
+
+import json
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, Strict
+
+from toolcrib.config.skills_schema import SkillsSearchSection
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject, TaskType
+from toolcrib.skills.answers import search_json
+from toolcrib.skills.requests import SearchAnswer
+from toolcrib.skills.search import SkillQuery
+from toolcrib.skills.use_cases import Library
+from toolcrib.wire.builtin.schemas import (
+    CONFIDENCE,
+    COUNT,
+    FLAG,
+    SCOPE,
+    SCORE,
+    SEARCH_TYPE,
+    TASK_TYPE,
+    TEXT,
+    described,
+    list_of,
+    object_of,
+)
+from toolcrib.wire.builtin.tool import (
+    READ_ONLY,
+    SEARCH_TYPES,
+    Answer,
+    Arguments,
+    BuiltinParts,
+    BuiltinTool,
+    Invocation,
+    SearchTypeName,
+)
+
+
+class SearchArguments(Arguments):
+    """The arguments of ``skill_search``."""
+
+    query: Annotated[str, Strict()]
+    search_type: SearchTypeName = "fts"
+    limit: Annotated[int, Strict(), Field(ge=1)] | None = None
+    task_type: TaskType | None = None
+
+
+class SearchSkills(BuiltinTool[SearchArguments]):
+    """Finds skills. ``section`` says how many hits there may be, and are by default."""
+
+    name: ClassVar[str] = "skill_search"
+    arguments = SearchArguments
+
+    def __init__(self, library: Library, section: SkillsSearchSection) -> None:
+        self._library, self._limit = library, section.default_limit
+        self._limit_max = max(section.max_limit, section.default_limit)
+        self.definition = _definition(self.name, self._limit, self._limit_max)
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool where there are skills."""
+        return cls(parts.library, parts.settings.toolcrib.skills.search) if parts.library else None
+
+    async def run(self, asked: Invocation[SearchArguments]) -> Answer:
+        """Search, and tell what was found.
+
+        Raises:
+            BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
+
+        """
+        given = asked.arguments
+        limit = self._limit if given.limit is None else given.limit
+        if limit > self._limit_max:
+            raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
+        query = SkillQuery(given.query.strip(), SEARCH_TYPES[given.search_type], limit, given.task_type)
+        answer = await self._library.search(asked.session, query)
+        return Answer(_text(answer), search_json(answer))
+
+
+def _text(answer: SearchAnswer) -> str:
+    """Return the answer as lines: what was found, what to do with it, and why there is not more."""
+    head = (
+        f"{len(answer.hits)} of {answer.count} skills for {json.dumps(answer.query, ensure_ascii=False)} "
+        f"({answer.effective.value}, confidence {answer.confidence})"
+    )
+    found = [f"- {hit.name} ({hit.skill.source}) [{hit.score:.2f} {hit.reason}] {hit.trigger}" for hit in answer.hits]
+    next_step = "Load one with skill_get." if answer.hits else ""
+    return "\n".join(filter(None, [head, *found, next_step, answer.note]))
+
+
+def _definition(name: str, limit: int, limit_max: int) -> JsonObject:
+    return {
+        "name": name,
+        "title": "Find skills",
+        "description": (
+            "Search skills: tested instructions for tasks. If nothing fits, try other words.\n"
+            "Examples:\n"
+            '- args: {"query":"fill a pdf form"}\n'
+            '- args: {"query":"git.*","search_type":"regex"}\n'
+            '- args: {"query":"log into a site","task_type":"browser"}'
+        ),
+        "inputSchema": object_of(
+            {
+                "query": described("string", "What to do, in a few words; or a regex or name"),
+                "search_type": {
+                    **SEARCH_TYPE,
+                    "default": "fts",
+                    "description": "fts: words; regex: RE2; exact: a name",
+                },
+                "limit": {
+                    **described("integer", "Most results"),
+                    "minimum": 1,
+                    "maximum": limit_max,
+                    "default": limit,
+                },
+                "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
+            },
+            ["query"],
+        ),
+        "outputSchema": _OUTPUT,
+        **READ_ONLY,
+    }
+
+
+_OUTPUT = object_of(
+    {
+        "skills": list_of(
+            object_of(
+                {
+                    "name": TEXT,
+                    "trigger": TEXT,
+                    "score": SCORE,
+                    "id": TEXT,
+                    "title": TEXT,
+                    "task_type": TASK_TYPE,
+                    "scope": SCOPE,
+                    "source": TEXT,
+                    "reason": {"type": "string", "enum": ["exact_path", "exact_name", "prefix", "text"]},
+                },
+                ["name", "trigger", "score"],
+            )
+        ),
+        "query": TEXT,
+        "search_type": SEARCH_TYPE,
+        "count": COUNT,
+        "truncated": FLAG,
+        "confidence": CONFIDENCE,
+        "note": TEXT,
+    },
+    ["skills", "query", "search_type"],
+)

@@ -1,0 +1,90 @@
+"""What a built-in tool is: a name, the model of its arguments, a definition, and what a call of it does.
+
+Knows the shape that the registry works with, and what several definitions share; never knows which tools there are.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from toolcrib.access.sessions import Session
+from toolcrib.config.settings import Settings
+from toolcrib.model import JsonObject, SearchType
+from toolcrib.skills.use_cases import Library
+from toolcrib.tools.use_cases import Crib, ToolCall
+
+SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
+"""What the argument ``search_type`` may be."""
+
+SEARCH_TYPES: Mapping[SearchTypeName, SearchType] = {
+    "fts": SearchType.FTS,
+    "regex": SearchType.REGEX,
+    "exact": SearchType.EXACT,
+    "bm25": SearchType.FTS,
+}
+"""How a query is to be read; ``bm25`` is an older word for ``fts`` (R48)."""
+
+ALWAYS_LOAD: JsonObject = {"_meta": {"anthropic/alwaysLoad": True}}
+"""Some hosts hide tools behind a search of their own; the few that we have would be hidden too."""
+
+READ_ONLY: JsonObject = {"annotations": {"readOnlyHint": True, "openWorldHint": False}, **ALWAYS_LOAD}
+
+
+class Arguments(BaseModel):
+    """The arguments of a built-in: exactly its fields, each of its type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+_ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinParts:
+    """What the built-ins work with. ``library`` is None where skills are switched off."""
+
+    settings: Settings
+    crib: Crib
+    library: Library | None
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation(Generic[_ArgumentsT]):
+    """One call of a built-in: who asks, the arguments as its model reads them, and the call as it came in."""
+
+    session: Session
+    arguments: _ArgumentsT
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a built-in answers: a text that needs nothing else to be understood, and the same for programs."""
+
+    text: str
+    structured: JsonObject
+
+
+class BuiltinTool(ABC, Generic[_ArgumentsT]):
+    """One of our own tools. ``definition`` is what ``tools/list`` shows of it, as this config has it."""
+
+    name: ClassVar[str]
+    arguments: type[_ArgumentsT]
+    definition: JsonObject
+
+    @classmethod
+    @abstractmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool where the config offers it."""
+
+    @abstractmethod
+    async def run(self, asked: Invocation[_ArgumentsT]) -> Answer | JsonObject:
+        """Return an answer of ours, or the result of a downstream's tool as it is.
+
+        Raises:
+            BadRequest: the arguments cannot be served; the text says what to change.
+
+        """

@@ -1,0 +1,96 @@
+"""``tool_call`` and ``tool_call_read``: what a model reads of them, and their arguments.
+
+Knows the words that a model reads; never knows how a tool is called, and passes its result on as it is.
+"""
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Strict
+
+from toolcrib.model import JsonObject
+from toolcrib.tools.use_cases import Crib, ToolCall
+from toolcrib.wire.builtin.schemas import described
+from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, Invocation
+
+_EXAMPLE = 'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
+
+
+class CallArguments(Arguments):
+    """The arguments of ``tool_call`` and ``tool_call_read``; ``arguments`` is forgiven its shape later on."""
+
+    name: Annotated[str, Strict()]
+    arguments: Any = None
+
+
+class CallTool(BuiltinTool[CallArguments]):
+    """Calls any permitted tool."""
+
+    name: ClassVar[str] = "tool_call"
+    arguments = CallArguments
+
+    def __init__(self, crib: Crib) -> None:
+        self._crib = crib
+        self.definition = {
+            "name": self.name,
+            "title": "Call a tool",
+            "description": (
+                f"Call a tool by name, listed or not; find names and signatures with tool_search.\n{_EXAMPLE}"
+            ),
+            "inputSchema": _input_schema(),
+            "annotations": {"destructiveHint": True, "openWorldHint": True},
+            **ALWAYS_LOAD,
+        }
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool unless all tools are listed."""
+        return cls(parts.crib) if parts.settings.toolcrib.tool_search.enabled else None
+
+    async def run(self, asked: Invocation[CallArguments]) -> JsonObject:
+        """Call the tool that the arguments name."""
+        return await self._crib.call_any(asked.session, _named(asked))
+
+
+class CallReadOnly(BuiltinTool[CallArguments]):
+    """Calls permitted tools that their servers declare read-only."""
+
+    name: ClassVar[str] = "tool_call_read"
+    arguments = CallArguments
+
+    def __init__(self, crib: Crib) -> None:
+        self._crib = crib
+        self.definition = {
+            "name": self.name,
+            "title": "Call a read-only tool",
+            "description": f"Call a tool that its server declares read-only; refuses others.\n{_EXAMPLE}",
+            "inputSchema": _input_schema(),
+            "annotations": {"readOnlyHint": True, "openWorldHint": True},
+            **ALWAYS_LOAD,
+        }
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool where calls that only read are kept apart."""
+        section = parts.settings.toolcrib
+        return cls(parts.crib) if section.tool_search.enabled and section.gate.call_tools == "split" else None
+
+    async def run(self, asked: Invocation[CallArguments]) -> JsonObject:
+        """Call the tool that the arguments name, if it only reads."""
+        return await self._crib.call_any(asked.session, _named(asked), read_only=True)
+
+
+def _named(asked: Invocation[CallArguments]) -> ToolCall:
+    """Return the call of the tool that the arguments name, with all that came beside them."""
+    return replace(asked.call, name=asked.arguments.name, arguments=asked.arguments.arguments)
+
+
+def _input_schema() -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {
+            "name": described("string", "Name from tool_search"),
+            "arguments": {**described("object", "The tool's arguments"), "default": {}},
+        },
+        "required": ["name"],
+    }

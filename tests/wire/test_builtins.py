@@ -1,0 +1,56 @@
+"""Our own tools: which there are, in which order, and that each says of its arguments what it takes."""
+
+from pathlib import Path
+
+import pytest
+from shelving import skills
+
+from toolcrib.wire.builtin.registry import BUILTINS, NAMES
+from worlds import ERAS, OWN_TOOLS, world
+
+pytestmark = pytest.mark.anyio
+
+README = Path(__file__).parents[2] / "README.md"
+EVERYTHING = {**skills(), "gate": {"call_tools": "split"}}
+
+
+def test_the_names_and_their_order_are_the_contracts():
+    assert NAMES == ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+
+
+def test_no_tool_of_a_downstream_can_have_one_of_the_names():
+    assert not [name for name in NAMES if "__" in name]
+
+
+def test_the_readme_names_every_tool_that_is_offered_by_default():
+    text = README.read_text(encoding="utf-8")
+    assert [name for name in OWN_TOOLS if name not in text] == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_config_that_offers_everything_lists_every_one_in_order(tmp_path, era):
+    async with world(tmp_path, {}, EVERYTHING, listing="auto") as w, w.client(era) as client:
+        assert tuple(await client.names()) == NAMES
+
+
+@pytest.mark.parametrize("tool", BUILTINS, ids=NAMES)
+async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp_path, tool):
+    async with world(tmp_path, {}, EVERYTHING) as w, w.client() as client:
+        [schema] = [entry["inputSchema"] for entry in await client.tools() if entry["name"] == tool.name]
+    fields = tool.arguments.model_fields
+    assert list(schema["properties"]) == list(fields)
+    assert schema.get("required", []) == [name for name, field in fields.items() if field.is_required()]
+    told = {name: entry["default"] for name, entry in schema["properties"].items() if "default" in entry}
+    assert [name for name in told if fields[name].default not in (told[name], None)] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_arguments_that_do_not_fit_are_named_with_the_parameters_there_are(tmp_path, name):
+    async with world(tmp_path, {}, EVERYTHING) as w, w.client() as client:
+        result = await client.call(name, {"no_such": 1})
+        properties = next(tool["inputSchema"]["properties"] for tool in await client.tools() if tool["name"] == name)
+    assert result["isError"]
+    [block] = result["content"]
+    assert block["text"].startswith("The arguments do not fit: ")
+    assert block["text"].endswith(f" Parameters: {', '.join(properties)}.")
+    assert "no_such: " in block["text"]
