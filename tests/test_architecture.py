@@ -45,7 +45,7 @@ LAYERS = {
         process
         failures transport
         connection
-        progress
+        live_list progress
         lifecycle
         fleet
     """,

@@ -65,8 +65,10 @@ class Watched:
     async def call(
         self, key: str, name: str, arguments: JsonObject | None = None, on_progress: Progress | None = None
     ) -> JsonObject:
-        """Call a tool and return the raw result."""
-        return await self.fleet[key].call(Call(name, arguments or {}, {}, {}), on_progress)
+        """Call a tool, as the server lists it now, and return the raw result."""
+        await self.fleet[key].connection()
+        fingerprint = self.fleet[key].live.get(name, "")
+        return await self.fleet[key].call(Call(name, fingerprint, arguments or {}, {}, {}), on_progress)
 
     async def text(self, key: str, name: str, arguments: JsonObject | None = None) -> str:
         """Call a tool and return the text of its result."""

@@ -42,8 +42,10 @@ async def test_results_pass_as_they_are(tmp_path: Path, era: Any):
 @BOTH
 async def test_arguments_meta_and_further_params_pass_as_they_are(tmp_path: Path, era: Any):
     fake = FakeServer(tmp_path)
-    call = Call("echo", {"a": "\udcff", "b": [None]}, {"vendor/key": 1}, {"requestState": "s"})
     async with fleet_of(settings_of(fake, protocol=era)) as it:
+        await it.fleet["fake"].connection()
+        fingerprint = it.fleet["fake"].live["echo"]
+        call = Call("echo", fingerprint, {"a": "\udcff", "b": [None]}, {"vendor/key": 1}, {"requestState": "s"})
         await it.fleet["fake"].call(call, None)
     [params] = fake.calls("echo")
     assert (params["arguments"], params["requestState"]) == (call.arguments, "s")

@@ -12,6 +12,7 @@ import pytest
 from downstream.fleets import DEADLINE_S, Stopwatch, fleet_of, http_settings, until
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
+from toolcrib.downstream.connection import Call
 from toolcrib.downstream.lifecycle import State
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, StartFailed
 
@@ -94,8 +95,9 @@ async def test_tools_are_listed_and_called_with_progress_errors_and_the_headers_
             assert it.lists == [("web", ["echo", "sleep", "progress"], era)]
             await it.call("web", "progress", {"steps": 3}, on_progress)
             assert seen == ([] if served.get("json_response") else [1, 2, 3])
+            connection = await it.fleet["web"].connection()
             with pytest.raises(DownstreamError, match="Unknown tool: nothing"):
-                await it.call("web", "nothing")
+                await connection.call_tool(Call("nothing", "", {}, {}, {}), None)
         requests = server.running[0].headers
         assert len(requests) >= 5
         assert {(each["authorization"], each["x-team"]) for each in requests} == {("Bearer s3cr3t", "blue")}

@@ -10,6 +10,7 @@ import pytest
 
 from downstream.fleets import DEADLINE_S, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer, tool
+from toolcrib.downstream.connection import Call, Outdated
 from toolcrib.downstream.lifecycle import State
 from toolcrib.errors import StartFailed, StoreError
 
@@ -104,8 +105,36 @@ async def test_a_list_that_cannot_be_taken_in_again_is_told_and_the_server_stays
         it.listing_error = None
         await it.call("fake", "grow")
         await until(lambda: it.reason() == "")
-        assert len(it.lists) == 2
+        await until(lambda: it.lists[1:] == [("fake", ["grow", "new"], "modern")] * 2)  # before the call, and after it
     assert len(fake.starts()) == 1
+
+
+@BOTH
+async def test_a_call_waits_for_the_list_that_its_server_has_announced(tmp_path: Path, era: Any):
+    fake = FakeServer(
+        tmp_path, tools=["grow", "old"], list_changed_after="grow", more_tools=["new"], fewer_tools=["old"]
+    )
+    async with fleet_of(settings_of(fake, protocol=era)) as it:
+        connection = await it.fleet["fake"].connection()
+        fingerprint = it.fleet["fake"].live["old"]
+        await it.call("fake", "grow")
+        await until(lambda: connection.changes > 0)
+        with pytest.raises(Outdated):
+            await it.fleet["fake"].call(Call("old", fingerprint, {}, {}, {}), None)
+        assert set(it.fleet["fake"].live) == {"grow", "new"}
+    assert fake.calls("old") == []
+
+
+async def test_a_tool_is_not_called_while_the_announced_list_cannot_be_read(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["grow"], list_changed_after="grow", more_tools=["new"])
+    async with fleet_of(settings_of(fake)) as it:
+        connection = await it.fleet["fake"].connection()
+        it.listing_error = ValueError("it is no list")
+        await it.call("fake", "grow")
+        await until(lambda: connection.changes > 0)
+        with pytest.raises(StartFailed, match=r"it is no list\. It has announced that they changed, so nothing ran"):
+            await it.call("fake", "grow")
+    assert len(fake.calls("grow")) == 1
 
 
 async def test_a_list_that_hangs_when_asked_again_ends_at_the_deadline(tmp_path: Path):

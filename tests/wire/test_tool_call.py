@@ -213,6 +213,33 @@ async def test_tool_call_read_runs_what_its_server_declares_read_only_and_nothin
         assert [call["name"] for call in w["db"].calls()] == ["get"]
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_tool_call_read_does_not_run_what_has_just_been_declared_otherwise(tmp_path, era):
+    reads, writes = (tool("get", annotations={"readOnlyHint": hint}) for hint in (True, False))
+    server = MemoryServer([reads], eras=(era,))
+    async with world(tmp_path, {"db": server}, SPLIT) as w, w.client() as client:
+        for _ in range(20):
+            await w["db"].change(reads)
+            await client.tool_call("db__get")  # which waits for the new list
+            assert "isError" not in await client.call("tool_call_read", {"name": "db__get"})
+            await w["db"].change(writes)
+            ran = len(w["db"].calls())
+            assert "not declared read-only" in await refused(client, "db__get", {}, "tool_call_read")
+            assert len(w["db"].calls()) == ran
+
+
+async def test_what_is_announced_and_cannot_be_read_is_not_called_by_any_door(tmp_path):
+    config = {"servers": {"db": {"connect_timeout_s": 1}}}
+    async with world(tmp_path, {"db": [tool("get")]}, config) as w, w.client() as client:
+        await client.tool_call("db__get")
+        w["db"].hangs_at = "tools/list"
+        await w["db"].change(tool("get", "Get more."))
+        for answer in (await client.tool_call("db__get"), await client.call("db__get")):
+            assert answer["isError"]
+            assert "nothing ran" in answer["content"][0]["text"]
+        assert len(w["db"].calls()) == 1
+
+
 async def test_tool_call_read_does_not_run_what_is_read_only_no_longer(tmp_path):
     server = MemoryServer(list(MIXED))
     async with world(tmp_path, {"db": server}, SPLIT) as w, w.client() as client:

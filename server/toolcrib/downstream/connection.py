@@ -55,10 +55,12 @@ class Progress(Protocol):
 class Call:
     """One ``tools/call``: the downstream's own tool name, its arguments, and what travels beside them.
 
+    ``fingerprint`` is that of the definition by which the call was decided: only a tool that is listed so is called.
     ``extra`` are further members of ``params``: the answers of a caller to an ``input_required`` result.
     """
 
     name: str
+    fingerprint: str
     arguments: JsonObject
     meta: JsonObject
     extra: JsonObject
@@ -66,6 +68,10 @@ class Call:
 
 class DiedOnProbe(Exception):
     """The server went away when it was asked in the modern way."""
+
+
+class Outdated(Exception):
+    """The server lists the tool no more as it was when the call was decided; nothing was sent."""
 
 
 class Undelivered(Exception):
@@ -90,6 +96,8 @@ class Connection:
     """A connected, negotiated server. Make one with :func:`connect`.
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
+    ``changes`` counts how often the server said that its list has changed, ``list_changed`` is set when it does;
+    ``changes_listed`` is how many of these the list knows of that was last taken in.
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup) -> None:
@@ -103,11 +111,17 @@ class Connection:
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self.closed, self.retired = self._dispatcher.ended, anyio.Event()
         self.list_changed = anyio.Event()
+        self.changes, self.changes_listed = 0, -1
 
     @property
     def is_over(self) -> bool:
         """Whether it takes no more calls."""
         return self.closed.is_set() or self.retired.is_set()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the list that was last taken in is the one that the server last announced."""
+        return self.changes == self.changes_listed
 
     @property
     def era(self) -> Era:
@@ -217,6 +231,7 @@ class Connection:
             self._note_change()
 
     def _note_change(self) -> None:
+        self.changes += 1
         self.list_changed.set()
 
     async def listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:

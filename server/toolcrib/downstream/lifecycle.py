@@ -5,25 +5,32 @@ One task owns a connection from its first byte to its last; everybody else only 
 """
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 import anyio
 import anyio.abc
-from mcp import MCPError
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.connection import Call, Connection, DiedOnProbe, Era, Progress, Undelivered, connect
+from toolcrib.downstream.connection import (
+    Call,
+    Connection,
+    DiedOnProbe,
+    Era,
+    Outdated,
+    Progress,
+    Undelivered,
+    connect,
+)
 from toolcrib.downstream.failures import reason_of
+from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.transport import Connector, Streams
-from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed, StoreError
+from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed
 from toolcrib.model import JsonObject
 from toolcrib.redaction.secrets import Redactor
-from toolcrib.streams.json_steps import collector_paused
 
 _DEBOUNCE_S = 0.05
 _REST = 4
@@ -52,10 +59,6 @@ class Status:
     reason: str = ""
 
 
-LiveTools = Mapping[str, str]
-"""The tools of a live connection's own list: name to fingerprint of the record made of it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a downstream needs from the program around it.
@@ -66,7 +69,7 @@ class Surroundings:
 
     limits: LimitsSection
     connector: Connector
-    listed: Callable[[ServerSettings, list[Any], Era], Awaitable[LiveTools]]
+    listed: TakeIn
     state_changed: Callable[[str, Status], None]
     jitter: Callable[[], float]
 
@@ -97,18 +100,22 @@ class Downstream:
     ) -> None:
         self.settings = settings
         self.status = Status(State.SLEEPING)
-        self.live: LiveTools = {}
         self.was_never_listed = False
-        self._era = era
+        self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
         self._around, self._tasks = surroundings, tasks
         self._clean = Redactor(settings.secrets).clean
-        self._owner, self._listing = anyio.Lock(), anyio.Lock()
+        self._owner = anyio.Lock()
         self._start: _Start | None = None
         self._failures = 0
         self._next_start = -math.inf
         self._in_flight = 0
         self._last_use = -math.inf
         self._capacity = anyio.Semaphore(surroundings.limits.calls_in_flight, fast_acquire=True)
+
+    @property
+    def live(self) -> LiveTools:
+        """The tools of the last list of a live connection."""
+        return self._list.tools
 
     async def connection(self, *, wanted: bool = True) -> Connection:
         """Return the live connection; start the server first if it is not up.
@@ -158,20 +165,19 @@ class Downstream:
             CallTimeout: no answer in time; the call may have run and is never repeated.
             ConnectionLost: the server went away; the call may have run.
             DownstreamError: the server's own error.
+            Outdated: the server lists the tool otherwise by now; nothing ran.
 
         """
-        connection = await self.connection()
-        definition = self.live.get(call.name)
         try:
-            return await self._answer(connection, call, on_progress)
+            return await self._answer(await self.connection(), call, on_progress)
         except Undelivered:
             connection = await self.connection()
-        if self.live.get(call.name) != definition:
-            raise self._not_run(call, "it has started anew, and the tool has changed")
         try:
             return await self._answer(connection, call, on_progress)
         except Undelivered as error:
             raise self._not_run(call, str(error)) from None
+        except Outdated:
+            raise self._not_run(call, "it has started anew, and the tool has changed") from None
 
     async def _answer(self, connection: Connection, call: Call, on_progress: Progress | None) -> JsonObject:
         """Send the call and wait for its result, no longer than the deadline allows."""
@@ -181,6 +187,9 @@ class Downstream:
             with anyio.move_on_after(call_max_s), anyio.move_on_after(options.call_timeout_s) as patience:
                 relay = Relay(patience, options.call_timeout_s, on_progress) if on_progress is not None else None
                 async with self._capacity:
+                    await self._list.settle(connection)
+                    if self.live.get(call.name) != call.fingerprint:
+                        raise Outdated
                     result = await connection.call_tool(call, relay)
                 if relay:
                     await relay.settle()
@@ -231,7 +240,7 @@ class Downstream:
         """Return the eras to try: the configured one, or both, beginning with the one that was spoken last."""
         if self.settings.options.protocol != "auto":
             return (self.settings.options.protocol,)
-        return ("legacy", "modern") if self._era == "legacy" else ("modern", "legacy")
+        return ("legacy", "modern") if self._list.era == "legacy" else ("modern", "legacy")
 
     async def _live(self, start: _Start, eras: Sequence[Era]) -> None:
         """Connect, list, serve, and let go again; every wait but that for the end of the connection has a deadline."""
@@ -242,7 +251,8 @@ class Downstream:
             async with self._around.connector(self.settings, self._around.limits) as streams:
                 try:
                     async with connect(streams, eras) as connection:
-                        await self._list(connection)
+                        await self._list.read(connection)
+                        self.was_never_listed = False
                         bounded.deadline = math.inf
                         await self._serve(start, connection)
                         bounded.deadline = anyio.current_time() + self._around.limits.close_timeout_s
@@ -277,28 +287,7 @@ class Downstream:
             StartFailed: it went away, or its list cannot be read.
 
         """
-        await self._list_again(await self.connection())
-
-    async def _list_again(self, connection: Connection) -> None:
-        key, timeout_s = self.settings.key, self.settings.options.connect_timeout_s
-        try:
-            with anyio.fail_after(timeout_s):
-                await self._list(connection)
-        except TimeoutError:
-            raise StartFailed(key, f"The tools of {key!r} cannot be read: no answer within {timeout_s:g} s") from None
-        except (MCPError, StoreError, ValueError) as error:
-            reason = self._clean(reason_of(error))
-            raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
-
-    async def _list(self, connection: Connection) -> None:
-        pages = self._around.limits.list_pages
-        async with self._listing:
-            with collector_paused():
-                # The list gets no name here: it should be gone when the pause ends.
-                self.live = await self._around.listed(
-                    self.settings, await connection.list_tools(pages=pages), connection.era
-                )
-        self._era, self.was_never_listed = connection.era, False
+        await self._list.read_again(await self.connection())
 
     async def _serve(self, start: _Start, connection: Connection) -> None:
         """Let callers use the connection until it ends or nobody wants it."""
@@ -326,7 +315,8 @@ class Downstream:
             connection.list_changed = anyio.Event()
             began = anyio.current_time()
             try:
-                await self._list_again(connection)
+                if not connection.is_listed:  # else a call could not wait, and had the list read
+                    await self._list.read_again(connection)
                 self._set(State.READY)
             except StartFailed as error:
                 self._set(State.READY, str(error))

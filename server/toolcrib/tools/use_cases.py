@@ -5,6 +5,7 @@ Knows the order in which the other parts have their say; never knows JSON-RPC, H
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -17,7 +18,7 @@ from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import QUERY_MAX
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.connection import Call, Progress
+from toolcrib.downstream.connection import Call, Outdated, Progress
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
@@ -39,6 +40,7 @@ from toolcrib.tools.search import Scored, Searcher, SearchRequest, SearchResult
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
+_DECISIONS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +244,21 @@ class Crib:
             DownstreamError: the downstream's own JSON-RPC error.
 
         """
-        tool = await self._resolve(session, call.name, forgiving=False)
-        try:
+
+        async def attempt() -> JsonObject:
+            tool = await self._resolve(session, call.name, forgiving=False)
             return await self._execute(session, tool, call, as_object(call.arguments), source="direct")
+
+        try:
+            return await self._by_the_current_list(call.name, attempt)
         except Unavailable as error:
             return failure(str(error))
 
     async def call_any(self, session: Session, call: ToolCall, *, read_only: bool = False) -> JsonObject:
         """Answer ``tool_call``: any permitted tool, in any spelling, with arguments that are checked first."""
-        try:
+
+        async def attempt() -> JsonObject:
             tool = await self._resolve(session, call.name, forgiving=True)
-            if read_only and tool.read_only:
-                tool = await self._live(session, tool)  # what the index says may be out of date
             if read_only and not tool.read_only:
                 return failure(
                     f"{tool.public_name} is not declared read-only by its server, so tool_call_read does not run it. "
@@ -261,12 +266,27 @@ class Crib:
                 )
             arguments = await self._fitting(session, tool, call.arguments)
             return await self._execute(session, tool, call, arguments, source="tool_call")
+
+        try:
+            return await self._by_the_current_list(call.name, attempt)
         except UnknownTool as error:
             return failure(str(error) + await self._near_names(session, call.name))
         except DownstreamError as error:
             return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
             return failure(str(error))
+
+    async def _by_the_current_list(self, name: str, attempt: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
+        """Decide about a call and run it; where its server lists the tool otherwise by then, decide anew.
+
+        Raises:
+            Unavailable: the tool changes faster than anybody can decide about it.
+
+        """
+        for _ in range(_DECISIONS_MAX):
+            with suppress(Outdated):
+                return await attempt()
+        raise Unavailable("", f"The tool {name} is changed by its server again and again. Nothing ran; try later.")
 
     async def _resolve(self, session: Session, name: str, *, forgiving: bool) -> Tool:
         """Return the permitted tool that ``name`` means; wait for a server that is being listed for the first time."""
@@ -293,9 +313,15 @@ class Crib:
     async def _execute(
         self, session: Session, tool: Tool, call: ToolCall, arguments: JsonObject, *, source: str
     ) -> JsonObject:
-        """Run the tool, once, on a live connection whose own list has it; activate it first."""
+        """Run the tool, once, on a live connection whose own list has it just so; activate it first.
+
+        Raises:
+            Outdated: the list has another definition of it than the one that was decided about; nothing ran.
+
+        """
         began = time.perf_counter()
-        tool = await self._live(session, tool)
+        if (await self._live(session, tool)).fingerprint != tool.fingerprint:
+            raise Outdated
         downstream = self._parts.fleet[tool.server]
         if await session.activations.add(tool.public_name):
             self._parts.events.emit(
@@ -309,7 +335,8 @@ class Crib:
                 await call.announce()
         size, ok = 0, False
         try:
-            raw = await downstream.call(Call(tool.name, arguments, call.meta, call.extra), call.on_progress)
+            sent = Call(tool.name, tool.fingerprint, arguments, call.meta, call.extra)
+            raw = await downstream.call(sent, call.on_progress)
             result, size = bounded(raw, self._limits.result_max_bytes)
             ok = not raw.get("isError")
             return result
