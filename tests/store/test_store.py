@@ -228,6 +228,22 @@ def test_a_bad_file_that_another_process_has_replaced_is_not_moved(path: Path, m
         assert texts(store) == ["by another"]
 
 
+def test_an_error_of_the_disk_that_passes_costs_nothing(path: Path, monkeypatch: pytest.MonkeyPatch):
+    passing = sqlite3.OperationalError("disk I/O error")
+    passing.sqlite_errorcode = sqlite3.SQLITE_IOERR_DELETE_NOENT
+
+    def once(_connection: object) -> None:
+        monkeypatch.undo()
+        raise passing
+
+    with Store(path, SCHEMA) as store:
+        add(store, "kept")
+    monkeypatch.setattr(opening, "_use_wal", once)
+    with Store(path, SCHEMA) as store:
+        assert store.rebuilt is None
+        assert texts(store) == ["kept"]
+
+
 def test_the_log_does_not_grow_without_end(path: Path):
     with Store(path, SCHEMA) as store:
         for _ in range(30):

@@ -5,9 +5,10 @@ Knows files, versions and SQLite's settings; never knows what a connection is us
 
 import os
 import sqlite3
+import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -81,7 +82,7 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
     reason = None
     try:
         private_directory(path.parent)
-        for _ in range(_OPEN_ATTEMPTS):
+        for attempt in range(1, _OPEN_ATTEMPTS + 1):
             identity = _create(path)
             checked_at = last_check(path, now)
             try:
@@ -95,6 +96,10 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
             except _UnusableFileError as fault:
                 aside = _set_aside(path, identity, now)
                 reason = f"{fault}; moved to {aside.name}"
+            except sqlite3.OperationalError as error:
+                # Whoever still has a file open that was moved aside takes the new one's journal for its own.
+                if _primary_code(error) != sqlite3.SQLITE_IOERR or attempt == _OPEN_ATTEMPTS:
+                    raise
     except (OSError, sqlite3.Error) as error:
         reason = f"{path.name} cannot be used: {error}"
     return Opened(_connect_memory(schema), None, f"{reason}; the index is kept in memory for now", now)
@@ -102,8 +107,12 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
 
 def _create(path: Path) -> tuple[int, int] | None:
     """Make the file where there is none, readable by its owner only, and return its identity."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    path.chmod(0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        # By descriptor: another process may be moving the name aside at this moment.
+        os.chmod(descriptor if os.chmod in os.supports_fd else path, 0o600)  # noqa: PTH101 - a descriptor
+    finally:
+        os.close(descriptor)
     return identity_of(path)
 
 
@@ -133,9 +142,12 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
 
 
 def _connect_memory(schema: Schema) -> sqlite3.Connection:
-    connection = _plain_connection(":memory:")
-    connection.execute("PRAGMA trusted_schema = ON")
-    _migrate(connection, schema)
+    with ExitStack() as stack:
+        connection = _plain_connection(":memory:")
+        stack.callback(connection.close)
+        connection.execute("PRAGMA trusted_schema = ON")
+        _migrate(connection, schema)
+        stack.pop_all()
     return connection
 
 
@@ -218,15 +230,33 @@ def _user_version(connection: sqlite3.Connection) -> int:
 def _set_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path:
     """Rename the file and its companions, unless another process has replaced it already.
 
-    The file itself goes last: once it is gone, another process makes a new one, with companions of its own.
+    The file itself goes last: once it is gone, another process makes a new one, with companions of its own. Processes
+    take turns: between a look at the file and its renaming it could be replaced, and the new one be moved.
     """
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
-    for suffix in ("-wal", "-shm", "-checked", ""):
+    with _turn_in(path.parent):
         if identity_of(path) == identity:
-            with suppress(FileNotFoundError):
-                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+            for suffix in ("-wal", "-shm", "-checked", ""):
+                with suppress(FileNotFoundError):
+                    path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
     return aside
+
+
+@contextmanager
+def _turn_in(folder: Path) -> Generator[None]:
+    """Hold the folder's lock, which is the folder itself; Windows has none such, and no lock is taken there."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl  # noqa: PLC0415 - there is none on Windows
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
