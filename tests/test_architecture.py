@@ -24,6 +24,7 @@ LAYERS = {
         access downstream
         tools
         skills
+        status
         wire
         app
         cli __main__
@@ -129,13 +130,18 @@ LAYERS = {
     """,
     "wire": """
         builtin envelope sessions stdio
-        instructions skill_methods
+        instructions methods
         server
         http
     """,
     "wire.builtin": """
         schemas tool
         skill_get skill_list skill_search tool_call tool_search
+        registry
+    """,
+    "wire.methods": """
+        prompts resources skills_extension
+        skills
         registry
     """,
     "cli": """

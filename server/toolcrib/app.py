@@ -33,6 +33,7 @@ from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.use_cases import Library, LibraryParts
+from toolcrib.status import StatusParts
 from toolcrib.store.store import Store
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import SchemaChecker
@@ -46,9 +47,9 @@ from toolcrib.tools.use_cases import Crib, Parts
 from toolcrib.wire.builtin.registry import NAMES, Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
 from toolcrib.wire.instructions import Instructions
+from toolcrib.wire.methods.registry import methods_offered
 from toolcrib.wire.server import Wire, WireParts, open_wire
 from toolcrib.wire.sessions import Sessions
-from toolcrib.wire.skill_methods import SkillMethods
 
 _log = logging.getLogger(__name__)
 
@@ -90,13 +91,14 @@ def refuse_without_session(settings: Settings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of tools without any server being up, and where events go."""
+    """What is known of tools without any server being up, and where events go. ``stores`` are the open index files."""
 
     index: ToolIndex
     indexer: Indexer
     gate: Gate
     events: EventLog
     semantic: Semantic | None
+    stores: dict[str, Store]
 
 
 @contextmanager
@@ -115,7 +117,7 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
         gate = Gate(settings, policy, index, outside.wall_clock, NAMES)
-        yield _Known(index, indexer, gate, events, _semantic(settings, VectorCache(store)))
+        yield _Known(index, indexer, gate, events, _semantic(settings, VectorCache(store)), {TOOL_CACHE: store})
 
 
 def _semantic(settings: Settings, cache: VectorCache) -> Semantic | None:
@@ -167,6 +169,7 @@ async def _open_library(settings: Settings, known: _Known, outside: Outside) -> 
     with Store(settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock) as store:
         if store.rebuilt:
             known.events.emit(IndexRebuilt(file=SKILL_CACHE, reason=store.rebuilt))
+        known.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
         parts = LibraryParts(
             settings=settings,
@@ -215,13 +218,30 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
         known = stack.enter_context(_open_catalog(settings, outside))
         crib = await stack.enter_async_context(_open_crib(settings, known, outside))
         sessions = Sessions(settings, known.gate, listing)
-        library = skills = None
+        library = None
         if settings.toolcrib.skills.enabled:
             library = await stack.enter_async_context(_open_library(settings, known, outside))
-            skills = SkillMethods(library, sessions, serves_files=settings.toolcrib.skills.serve_resources)
         builtins = Builtins(BuiltinParts(settings, crib, library))
-        instructions = Instructions(settings, builtins, library)
-        parts = WireParts(crib, builtins, instructions, sessions, listing, skills)
+        status = StatusParts(
+            settings=settings,
+            listing=listing,
+            gate=known.gate,
+            catalog=known.indexer.current,
+            rows=known.index.server_rows,
+            stores=known.stores,
+            fleet=crib.fleet,
+            library=library,
+            semantic=known.semantic,
+            now=outside.wall_clock,
+        )
+        parts = WireParts(
+            crib=crib,
+            builtins=builtins,
+            instructions=Instructions(settings, builtins, library),
+            sessions=sessions,
+            listing=listing,
+            methods=methods_offered(sessions, status, library),
+        )
         yield await stack.enter_async_context(open_wire(parts))
 
 

@@ -7,7 +7,8 @@ Knows every way toolcrib says no; never knows where an error is shown or how it 
     ├── StartRefused        the config is right, but serving it would not be safe
     ├── BadRequest          arguments the caller can correct
     ├── UnknownTool         denied, hidden and nonexistent are this one error
-    ├── UnknownSkill        the same for skills and their files
+    ├── UnknownResource     the same for resources
+    │   └── UnknownSkill    the same for skills and their files
     ├── StoreError          an index file cannot be used
     ├── ModelUnavailable    there is no model for semantic search, or it does not work
     ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
@@ -69,12 +70,16 @@ class UnknownTool(ToolcribError):
         self.name = name
 
 
-class UnknownSkill(ToolcribError):
-    """No such skill, or no such file of one, for this caller. Says nothing about whether others have it."""
+class UnknownResource(ToolcribError):
+    """No such resource for this caller. Says nothing about whether others have it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"Not found: {name}")
         self.name = name
+
+
+class UnknownSkill(UnknownResource):
+    """No such skill, or no such file of one, for this caller."""
 
 
 class StoreError(ToolcribError):

@@ -424,7 +424,8 @@ async def test_without_skills_everything_is_as_if_there_were_none(tmp_path, era)
     async with world(tmp_path, servers, config, listing="auto") as w, w.client(era) as client:
         assert await client.names() == BUILTINS
         assert "skill" not in await instructions(client)
-        for method in ("resources/list", "prompts/list", "skills/list"):
+        assert [each["uri"] for each in (await client.ask("resources/list"))["resources"]] == ["toolcrib://status"]
+        for method in ("prompts/list", "skills/list"):
             with pytest.raises(Exception, match="Method not found"):
                 await client.ask(method)
         for name in ("skill_search", "skill_get", "skill_list"):

@@ -284,12 +284,16 @@ async def test_without_resources_the_files_are_not_served_and_the_tools_are(tmp_
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_without_skills_there_are_no_resources_and_no_prompts(tmp_path, era):
+async def test_without_skills_there_is_the_status_and_nothing_else(tmp_path, era):
     config = {"skills": {"enabled": False}}
     async with world(tmp_path, {"db": [tool("get")]}, config, listing="auto") as w, w.client(era) as client:
         capabilities = client.server_capabilities
-        assert (capabilities.resources, capabilities.prompts, capabilities.extensions) == (None, None, None)
-        for method in ("resources/list", READ, "prompts/list", "skills/list"):
+        assert capabilities.resources is not None
+        assert (capabilities.prompts, capabilities.extensions) == (None, None)
+        assert [each["uri"] for each in await everything(client, "resources/list", "resources")] == OWN[:1]
+        for uri in (PDF, *OWN[1:]):
+            assert (await refusal(client, READ, uri))["code"] == -32602
+        for method in ("prompts/list", "skills/list", GET, DIRECTORY):
             with pytest.raises(MCPError) as caught:
                 await client.ask(method, {"uri": PDF})
             assert caught.value.code == -32601

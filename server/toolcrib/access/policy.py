@@ -6,7 +6,7 @@ Knows globs and callers; never knows connections, sessions or what is listed.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.base.names import SEPARATOR, qualified_spellings
+from toolcrib.base.names import SEPARATOR, public_name, qualified_spellings
 from toolcrib.base.text import glob_matcher
 from toolcrib.config.schema import PolicySection
 from toolcrib.model import Caller
@@ -16,6 +16,9 @@ CONTEXT_KEYS = ("tenant_id", "project_id", "profile")
 
 _ANYTHING = "*?_./:"
 """Characters of a glob that by themselves leave every name open."""
+
+_ANY_TOOL = "tool"
+"""A name that no policy is about, unless it is about every tool of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,10 @@ class View:
         if self._denied(tool) or any(map(self._denied, spellings)):
             return False
         return any(map(self._allowed, spellings))
+
+    def permits_some_of(self, server: str) -> bool:
+        """Return whether the policy leaves this kind of caller a tool of the server, whatever it may be called."""
+        return self.permits(server, _ANY_TOOL, public_name(server, _ANY_TOOL))
 
     def denies_name(self, name: str) -> bool:
         """Return whether a denied tool may be called ``name``, with or without its server: no name for an event."""

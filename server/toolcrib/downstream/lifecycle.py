@@ -53,10 +53,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A server's state, and why, for people; ``reason`` holds no secret."""
+    """A server's state, and why, for people; ``reason`` holds no secret. ``since`` is on anyio's clock."""
 
     state: State
     reason: str = ""
+    since: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Downstream:
         tasks: anyio.abc.TaskGroup,
     ) -> None:
         self.settings = settings
-        self.status = Status(State.SLEEPING)
+        self.status = Status(State.SLEEPING, since=anyio.current_time())
         self.was_never_listed = False
         self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
         self._around, self._tasks = surroundings, tasks
@@ -366,7 +367,7 @@ class Downstream:
         )
 
     def _set(self, state: State, reason: str = "") -> None:
-        status = Status(state, reason)
+        status = Status(state, reason, anyio.current_time())
         if status != self.status:
             self.status = status
             self._around.state_changed(self.settings.key, status)

@@ -6,17 +6,14 @@ Knows what each of them tells of a skill; never knows how one is found or given.
 from functools import partial
 from typing import Literal
 
-from toolcrib import __version__
 from toolcrib.access.sessions import Session
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
 from toolcrib.errors import Problem
 from toolcrib.events.kinds import SkillDirectoryRendered
-from toolcrib.model import JsonObject
-from toolcrib.search.semantic import state_of
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.naming import name_for
-from toolcrib.skills.requests import LoadError, Overview
+from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
 from toolcrib.skills.use_cases import ERRORS_MAX, Library
 
 
@@ -73,36 +70,25 @@ class Overviews:
 
         return await self._library.worked_out(rendered)
 
-    async def status(self, session: Session) -> JsonObject:
-        """Return counts, errors and what this session has loaded (R187, R246)."""
+    async def status(self, session: Session) -> SkillsStatus:
+        """Return how many skills there are, which this session was given, and which files could not be loaded."""
 
-        def skills() -> JsonObject:
+        def status() -> SkillsStatus:
             shelf, cleaner = self._library.view(session)
             errors = self._library.errors(session, cleaner)
             loaded = {skill_id: digest for skill_id, digest, _ in session.sent_skills}
-            return {
-                "count": len(shelf.skills),
-                "loaded": [
-                    {"name": name_for(shelf, skill, cleaner.text), "digest": loaded[skill.id]}
+            return SkillsStatus(
+                count=len(shelf.skills),
+                loaded=tuple(
+                    (name_for(shelf, skill, cleaner.text), loaded[skill.id])
                     for skill in shelf.skills
                     if skill.id in loaded
-                ],
-                "errors_count": len(errors),
-                "errors": [error.as_json for error in errors[:ERRORS_MAX]],
-            }
+                ),
+                errors_count=len(errors),
+                errors=tuple(errors[:ERRORS_MAX]),
+            )
 
-        permitted = self._parts.gate.permitted(session, self._parts.indexer.current())
-        return {
-            "version": __version__,
-            "session": session.label,
-            "tools": {
-                "allowed": len(permitted.tools),
-                "deferred": permitted.deferred_count,
-                "activated": sorted(session.activations.names),
-            },
-            "skills": await self._library.worked_out(skills),
-            "semantic": (await self._library.worked_out(partial(state_of, self._parts.semantic))).json(),
-        }
+        return await self._library.worked_out(status)
 
     async def overview(self, session: Session) -> Overview:
         """Return all skills in the caller's scope, and why some of them are not shown to anybody."""

@@ -147,6 +147,29 @@ class RelevantAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class SkillsStatus:
+    """What is going on with skills. ``loaded`` are those that a session was given: name, and content hash in hex.
+
+    ``errors`` are at most 20 of ``errors_count``.
+    """
+
+    count: int
+    loaded: tuple[tuple[str, str], ...]
+    errors_count: int
+    errors: tuple[LoadError, ...]
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "count": self.count,
+            "loaded": [{"name": name, "digest": digest} for name, digest in self.loaded],
+            "errors_count": self.errors_count,
+            "errors": [error.as_json for error in self.errors],
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """All skills, for the person at the terminal: those agents can get, those hidden with the reason, and errors.
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.paging import cursor_of, page_of, place_of
+from toolcrib.base.paging import page_of
 from toolcrib.skills.use_cases import Library
 
 if TYPE_CHECKING:
@@ -22,19 +22,13 @@ class SkillResources:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    async def published(self, session: Session, cursor: str | None) -> "tuple[list[Published], str | None]":
-        """Return one page of the published skills by URI, and the cursor of the next.
+    async def published(self, session: Session, after: str) -> "tuple[list[Published], bool]":
+        """Return the next published skills by URI, those after the URI ``after``, and whether there are more."""
 
-        Raises:
-            BadRequest: the cursor is none of ours.
-
-        """
-        after = "" if cursor is None else place_of(cursor, 1)[0]
-
-        def page() -> "tuple[list[Published], str | None]":
+        def page() -> "tuple[list[Published], bool]":
             found = self._library.publisher.skills(*self._library.view(session), after)
             skills = list(islice(found, _PAGE + 1))
-            return skills[:_PAGE], cursor_of((skills[_PAGE - 1].uri,)) if len(skills) > _PAGE else None
+            return skills[:_PAGE], len(skills) > _PAGE
 
         return await self._library.worked_out(page)
 

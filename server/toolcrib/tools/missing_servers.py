@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from toolcrib.access.policy import View
-from toolcrib.base.names import public_name
 from toolcrib.base.text import query_terms, words
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.lifecycle import State, Status
@@ -15,7 +14,6 @@ from toolcrib.search.stemming import stem
 
 _SHOWN_MAX = 3
 _ANY_SERVER = frozenset({"mcp", "server", "tool", "api"})
-_ANY_TOOL = "tool"
 _STATES = {State.FAILED: "has failed to start", State.STARTING: "is still starting"}
 _IN_CONFIG = "mcpServers."
 
@@ -50,7 +48,7 @@ class MissingServers:
         meant = [
             f"{each.key} {each.reason}"
             for each in (*self._not_up(statuses), *self._left_out)
-            if each.key not in found and (any_of_them or asked & each.stems) and _may_use(view, each.key)
+            if each.key not in found and (any_of_them or asked & each.stems) and view.permits_some_of(each.key)
         ]
         return f"Not searched: server {'; server '.join(meant[:_SHOWN_MAX])}." if meant else ""
 
@@ -64,8 +62,3 @@ def _stems(settings: Settings, key: str) -> frozenset[str]:
     options = settings.toolcrib.servers.get(key)
     text = f"{key} {options.description if options else ''}"
     return frozenset(map(stem, query_terms(" ".join(words(text))))) - _ANY_SERVER
-
-
-def _may_use(view: View, key: str) -> bool:
-    """Return whether the policy leaves the caller a tool of this server, whatever it may be called."""
-    return view.permits(key, _ANY_TOOL, public_name(key, _ANY_TOOL))

@@ -80,6 +80,7 @@ class Crib:
         self._missing = MissingServers(parts.settings)
         self.gate = parts.gate
         self.indexer = parts.indexer
+        self.fleet = parts.fleet
 
     # -- list ------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Knows the protocol's methods, eras and errors; never knows SQL, processes or how
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,7 @@ from toolcrib import __version__
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
 from toolcrib.config.schema import Listing
-from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownSkill, UnknownTool
+from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownResource, UnknownSkill, UnknownTool
 from toolcrib.model import JsonObject
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.results import failure, meta_for_next_hop
@@ -35,8 +35,8 @@ from toolcrib.tools.use_cases import Crib, ToolCall
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.envelope import call_result, list_result
 from toolcrib.wire.instructions import Instructions
+from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.sessions import Context, Sessions, is_modern
-from toolcrib.wire.skill_methods import SkillMethods
 
 _log = logging.getLogger(__name__)
 _ANNOUNCE_S = 1.0
@@ -68,14 +68,14 @@ class _Listeners:
 
 @dataclass(frozen=True, slots=True)
 class WireParts:
-    """What requests are answered with. ``skills`` is None where they are switched off."""
+    """What requests are answered with. ``methods`` are those beside tools."""
 
     crib: Crib
     builtins: Builtins
     instructions: Instructions
     sessions: Sessions
     listing: Listing
-    skills: SkillMethods | None = None
+    methods: Sequence[Methods]
 
 
 class Wire:
@@ -96,8 +96,8 @@ class Wire:
             on_subscriptions_listen=self._listen,
         )
         self.server.middleware = [self._answer]
-        if parts.skills:
-            parts.skills.register(self.server)
+        for methods in parts.methods:
+            methods.register(self.server)
 
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer tool requests here, past the SDK's shaping of results; leave the rest to the SDK."""
@@ -115,7 +115,7 @@ class Wire:
             return await call_next(ctx)
         except (MCPError, ValidationError):
             raise
-        except (UnknownTool, UnknownSkill, BadRequest) as error:
+        except (UnknownTool, UnknownResource, BadRequest) as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
             raise MCPError(code=error.code, message=str(error), data=error.data) from None

@@ -1,0 +1,181 @@
+"""What is going on, over all: servers, tools, skills, search by meaning and index files, as one value for one caller.
+
+Knows what is gathered, and what of it must be kept from a caller; never knows where it is shown.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from toolcrib import __version__
+from toolcrib.access.policy import View
+from toolcrib.access.sessions import Session
+from toolcrib.base.names import public_name
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.fleet import Fleet
+from toolcrib.model import JsonObject, Refused
+from toolcrib.search.semantic import Semantic, SemanticState, state_of
+from toolcrib.skills.overviews import Overviews
+from toolcrib.skills.requests import SkillsStatus
+from toolcrib.skills.use_cases import Library
+from toolcrib.store.store import Store
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.index.rows import rows_fingerprint
+from toolcrib.tools.index.tool_index import ServerRow
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a server is doing in this process, and since when, in seconds since the epoch; ``reason`` is for people."""
+
+    state: str
+    reason: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The last listing of a server: when, in seconds since the epoch, in which era, and which tools were refused."""
+
+    at: float
+    protocol: str | None
+    refused: tuple[Refused, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server. ``tools`` are those that the caller may use.
+
+    ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config.
+    """
+
+    key: str
+    tools: int
+    running: Running | None
+    listed: Listed | None
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        running, listed = self.running, self.listed
+        doing = {"state": running.state, "reason": running.reason, "since": _time(running.since)} if running else {}
+        return {
+            "server": self.key,
+            **doing,
+            "tools": self.tools,
+            "listed_at": _time(listed.at) if listed else None,
+            "protocol": listed.protocol if listed else None,
+            "refused": [{"name": each.name, "reason": each.reason} for each in listed.refused] if listed else [],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All of it, for one session.
+
+    ``listing`` is the gate's mode. ``allowed`` and ``deferred`` count tools that the caller may use, ``activated`` are
+    those of them that the session has used. ``skills`` is None where they are switched off. ``rebuilt`` tells of index
+    files that could not be used as they were, by name, why.
+    """
+
+    session: str
+    listing: str
+    allowed: int
+    deferred: int
+    activated: tuple[str, ...]
+    servers: tuple[ServerStatus, ...]
+    skills: SkillsStatus | None
+    semantic: SemanticState
+    rebuilt: Mapping[str, str]
+    version: str = __version__
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "version": self.version,
+            "session": self.session,
+            "listing": self.listing,
+            "tools": {"allowed": self.allowed, "deferred": self.deferred, "activated": list(self.activated)},
+            "servers": [server.as_json for server in self.servers],
+            "skills": self.skills and self.skills.as_json,
+            "semantic": self.semantic.json(),
+            "rebuilt": dict(self.rebuilt),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StatusParts:
+    """Where it is gathered from. ``catalog`` never blocks, ``rows`` may; ``now`` gives seconds since the epoch.
+
+    ``fleet`` is None in a process that runs no servers, ``library`` where there are no skills.
+    """
+
+    settings: Settings
+    listing: str
+    gate: Gate
+    catalog: Callable[[], Catalog]
+    rows: Callable[[], Mapping[str, ServerRow]]
+    stores: Mapping[str, Store]
+    fleet: Fleet | None
+    library: Library | None
+    semantic: Semantic | None
+    now: Callable[[], float]
+
+
+async def status_of(parts: StatusParts, session: Session) -> Status:
+    """Return what the session's caller may know of what is going on (R187, R204)."""
+    catalog = parts.catalog()
+    permitted = parts.gate.permitted(session, catalog)
+    usable = {tool.public_name for tool in permitted.tools}
+    rows = await anyio.to_thread.run_sync(parts.rows)
+    semantic = await anyio.to_thread.run_sync(state_of, parts.semantic)
+    return Status(
+        session=session.label,
+        listing=parts.listing,
+        allowed=len(permitted.tools),
+        deferred=permitted.deferred_count,
+        activated=tuple(sorted(usable.intersection(session.activations.names))),
+        servers=tuple(_servers(parts, session, catalog, rows)),
+        skills=await Overviews(parts.library).status(session) if parts.library else None,
+        semantic=semantic,
+        rebuilt={name: store.rebuilt for name, store in parts.stores.items() if store.rebuilt},
+    )
+
+
+def _servers(
+    parts: StatusParts, session: Session, catalog: Catalog, rows: Mapping[str, ServerRow]
+) -> Iterable[ServerStatus]:
+    """Yield the servers of which the caller may use something, or could."""
+    view = parts.gate.view(session)
+    tools = [tool.server for tool in parts.gate.permitted(session, catalog).tools]
+    told = partial(parts.gate.without_denied_names, session, catalog=catalog)
+    for key, server in parts.settings.servers.items():
+        count = tools.count(key)
+        if count or view.permits_some_of(key):
+            yield ServerStatus(key, count, _running(parts, key, told), _listed(server, rows.get(key), view))
+
+
+def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
+    if parts.fleet is None:
+        return None
+    status = parts.fleet[key].status
+    ago = anyio.current_time() - status.since
+    return Running(status.state.value, told(status.reason), parts.now() - ago)
+
+
+def _listed(server: ServerSettings, row: ServerRow | None, view: View) -> Listed | None:
+    """Return what is known of a server's last listing; of one under another config, nothing."""
+    if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
+        return None
+    shown = [each for each in row.refused if view.permits(server.key, each.name, public_name(server.key, each.name))]
+    return Listed(row.listed_at, row.era, tuple(shown))
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,149 @@
+"""What skills contribute to resources and prompts: their files, their catalog, and prompts that bring them.
+
+Knows the names and shapes that clients see; never knows what is published or found, which the library decides.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import mcp_types as types
+
+from toolcrib.access.sessions import Session
+from toolcrib.errors import BadRequest
+from toolcrib.skills.overviews import Overviews
+from toolcrib.skills.requests import RelevantRequest
+from toolcrib.skills.resources import SkillResources
+from toolcrib.skills.use_cases import Library
+from toolcrib.wire.methods.resources import Contents, FixedResource
+
+if TYPE_CHECKING:
+    from toolcrib.skills.publishing import Published
+
+_FOR_TASK = types.Prompt(
+    name="skills_for_task",
+    title="Skills for a task",
+    description="The skills that fit a task best, ready to be followed.",
+    arguments=[
+        types.PromptArgument(name="task", description="What is to be done", required=True),
+        types.PromptArgument(name="top_k", description="Most skills"),
+        types.PromptArgument(name="frame", description="Only skills with this tag"),
+        types.PromptArgument(name="max_tokens", description="Budget for all of them, in tokens"),
+    ],
+)
+_WHOLE = types.Prompt(
+    name="skill",
+    title="A skill",
+    description="One skill, whole.",
+    arguments=[types.PromptArgument(name="name", description="Its name, source/name or URI", required=True)],
+)
+
+
+def catalog_resources(library: Library) -> list[FixedResource]:
+    """Return the catalog of all skills, in both of its forms (R173, R174)."""
+    full_catalog = Overviews(library).full_catalog
+    return [
+        FixedResource(
+            uri="toolcrib://skills",
+            name="skills",
+            description="All skills with their descriptions, as far as the bounds allow",
+            mime_type="application/json",
+            read=partial(full_catalog, form="json"),
+        ),
+        FixedResource(
+            uri="toolcrib://skills.xml",
+            name="skills.xml",
+            description="The same as a block for a system prompt",
+            mime_type="application/xml",
+            read=partial(full_catalog, form="xml"),
+        ),
+    ]
+
+
+class SkillFiles:
+    """The files of published skills, as a :class:`ResourceProvider`."""
+
+    prefix = "skill://"
+
+    def __init__(self, library: Library) -> None:
+        self._resources = SkillResources(library)
+
+    async def page(self, session: Session, after: str) -> tuple[list[types.Resource], bool]:
+        """Return the SKILL.md of the next skills by URI, and whether there are more."""
+        page, has_more = await self._resources.published(session, after)
+        return list(map(_listed, page)), has_more
+
+    async def read(self, session: Session, uri: str) -> Contents:
+        """Return a file of a published skill.
+
+        Raises:
+            UnknownSkill: there is none for this caller.
+
+        """
+        content = await self._resources.read(session, uri)
+        if content.text is None:
+            blob = b64encode(content.data).decode()
+            return types.BlobResourceContents(uri=uri, mime_type=content.mime_type, blob=blob)
+        return types.TextResourceContents(uri=uri, mime_type=content.mime_type, text=content.text)
+
+
+class SkillPrompts:
+    """The prompts that bring skills, as a :class:`PromptProvider` (R141, R193)."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    async def prompts(self, _session: Session) -> Sequence[types.Prompt]:
+        """Return both prompts."""
+        return (_FOR_TASK, _WHOLE)
+
+    async def get(self, session: Session, name: str, given: Mapping[str, str]) -> types.GetPromptResult | None:
+        """Return the skills for a task, or one skill.
+
+        Raises:
+            BadRequest: an argument is missing or wrong, or names no one skill.
+
+        """
+        if name == _FOR_TASK.name:
+            text = await self._for_task(session, given)
+        elif name == _WHOLE.name:
+            text = await self._library.whole(session, _required(given, "name"))
+        else:
+            return None
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(messages=[message])
+
+    async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
+        top_k, max_tokens = _number(given, "top_k", 1, 10), _number(given, "max_tokens", 200, 6000)
+        request = RelevantRequest(_required(given, "task"), top_k, max_tokens, given.get("frame"))
+        answer = await self._library.relevant(session, request)
+        return answer.formatted or "No skill fits this task; go on without one."
+
+
+def _listed(published: "Published") -> types.Resource:
+    frontmatter = published.frontmatter
+    size = next((file.size for file in published.files or () if file.path == "SKILL.md"), None)
+    return types.Resource(
+        uri=published.uri,
+        name=str(frontmatter.get("name") or published.skill.name),
+        description=str(frontmatter.get("description", "")),
+        mime_type="text/markdown",
+        size=size,
+    )
+
+
+def _required(given: Mapping[str, str], name: str) -> str:
+    value = given.get(name, "").strip()
+    if not value:
+        raise BadRequest(f"The prompt needs the argument '{name}'.")
+    return value
+
+
+def _number(given: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:9]) <= most:
+        raise BadRequest(f"'{name}' must be a number from {least} to {most}.")
+    return int(text)

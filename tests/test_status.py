@@ -1,0 +1,164 @@
+"""``toolcrib://status``: what is going on, whatever is switched off, and never more than its reader may know."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import pytest
+from shelving import put, repo, skills
+
+from fakes.menu import tool
+from toolcrib.model import Caller
+from worlds import Client, MemoryServer, world
+
+pytestmark = pytest.mark.anyio
+
+ERAS = ("legacy", "auto")
+STATUS = "toolcrib://status"
+OFF = {"skills": {"enabled": False}}
+TOOLS = [tool("feed"), tool("hide")]
+
+
+async def status_of(client: Client) -> dict[str, Any]:
+    """Return what the resource holds."""
+    [found] = (await client.ask("resources/read", {"uri": STATUS}))["contents"]
+    assert (found["uri"], found["mimeType"]) == (STATUS, "application/json")
+    return json.loads(found["text"])
+
+
+async def server_of(client: Client, key: str = "zoo") -> dict[str, Any]:
+    """Return what it tells of one server."""
+    [found] = [server for server in (await status_of(client))["servers"] if server["server"] == key]
+    return found
+
+
+# -- always there --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("config", [OFF, {**OFF, "tool_search": {"enabled": False}}, skills()], ids=json.dumps)
+async def test_it_is_listed_and_read_whatever_is_switched_off(tmp_path, era, config):
+    async with world(tmp_path, {"zoo": TOOLS}, config, listing="auto") as w, w.client(era) as client:
+        assert client.server_capabilities.resources is not None
+        listed = (await client.ask("resources/list"))["resources"]
+        assert listed[0]["uri"] == STATUS
+        status = await status_of(client)
+    assert (status["skills"] is None) is ("enabled" in config["skills"])
+    assert [server["server"] for server in status["servers"]] == ["zoo"]
+
+
+async def test_it_tells_version_session_listing_counts_and_what_was_used(tmp_path):
+    config = {**OFF, "servers": {"zoo": {"always_loaded_tools": ["hide"]}}}
+    async with world(tmp_path, {"zoo": TOOLS}, config) as w, w.client() as client:
+        await client.call("zoo__feed")
+        status = await status_of(client)
+        [called] = w.happened("tool_call")
+    assert status["version"]
+    assert status["session"] == called["session"]
+    assert status["listing"] == "dynamic"
+    assert status["tools"] == {"allowed": 2, "deferred": 1, "activated": ["zoo__feed"]}
+    assert status["semantic"]["state"] == "off"
+    assert status["rebuilt"] == {}
+
+
+# -- servers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_failed_server_is_told_with_the_reason_and_since_when(tmp_path, era):
+    dead = MemoryServer(TOOLS, start_error=OSError("no such program"))
+    async with (
+        world(tmp_path, {"zoo": dead, "ark": [tool("board")]}, OFF, listing="auto") as w,
+        w.client(era) as client,
+    ):
+        failed, other = await server_of(client), await server_of(client, "ark")
+    assert failed["state"] == "failed"
+    assert "no such program" in failed["reason"]
+    assert abs(datetime.fromisoformat(failed["since"]).timestamp() - w.clock.now) < 60
+    assert (failed["tools"], failed["listed_at"]) == (0, None)
+    assert (other["state"], other["reason"], other["tools"]) == ("sleeping", "", 1)
+
+
+async def test_a_server_is_followed_through_its_life(tmp_path):
+    hanging = MemoryServer(TOOLS, hangs_at="tools/list")
+    async with world(tmp_path, {"zoo": hanging, "ark": [tool("board")]}, OFF, wait=False) as w, w.client() as client:
+        assert (await server_of(client))["state"] == "starting"
+        await client.call("ark__board")
+        ready = await server_of(client, "ark")
+        assert ready["state"] == "ready"
+        w.clock.now += 3600
+        with anyio.fail_after(5):
+            await w["ark"].hang_up()
+            while (await server_of(client, "ark"))["state"] == "ready":
+                await anyio.sleep(0.01)
+
+
+async def test_when_a_server_was_listed_in_which_era_and_which_tools_were_refused(tmp_path):
+    broken = {"name": "broken", "inputSchema": 1}
+    async with world(tmp_path, {"zoo": [*TOOLS, broken]}, OFF) as w, w.client() as client:
+        server = await server_of(client)
+    assert datetime.fromisoformat(server["listed_at"]) == datetime.fromtimestamp(w.clock.now, UTC)
+    assert server["protocol"] in ("legacy", "modern")
+    assert [refused["name"] for refused in server["refused"]] == ["broken"]
+    assert server["refused"][0]["reason"]
+
+
+# -- who may know what ---------------------------------------------------------------------------
+
+BROKEN = {"name": "secret_broken", "inputSchema": 1}
+GUESTS = {"visibility": [{"when": {"profile": "guest"}, "deny": ["secret*", "vault.*"]}]}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_caller_learns_of_a_server_or_tool_that_is_kept_from_them(tmp_path, era):
+    servers = {
+        "zoo": MemoryServer([*TOOLS, tool("secret_drop"), BROKEN]),
+        "vault": [tool("open")],
+    }
+    async with world(tmp_path, servers, {**OFF, "policy": GUESTS}, listing="auto") as w:
+        async with w.client(era, caller=Caller("ann")) as client:
+            owners = await status_of(client)
+        servers["zoo"].start_error = OSError("secret_drop cannot be opened")
+        await w["zoo"].hang_up()
+        async with w.client(era, caller=Caller("bo", profile="guest")) as client:
+            await client.tried("zoo__feed")
+            guests = await status_of(client)
+    assert {server["server"]: server["tools"] for server in owners["servers"]} == {"zoo": 3, "vault": 1}
+    assert [refused["name"] for refused in owners["servers"][0]["refused"]] == ["secret_broken"]
+    assert {server["server"]: server["tools"] for server in guests["servers"]} == {"zoo": 2}
+    assert "[denied] cannot be opened" in guests["servers"][0]["reason"]
+    assert guests["tools"]["allowed"] == 2
+    assert not [word for word in ("secret", "vault") if word in json.dumps(guests)]
+
+
+async def test_a_server_of_which_a_few_tools_are_allowed_is_told_once_they_are_known(tmp_path):
+    config = {**OFF, "policy": {"allow": ["zoo.feed"]}}
+    async with world(tmp_path, {"zoo": TOOLS, "ark": TOOLS}, config) as w, w.client() as client:
+        assert [server["server"] for server in (await status_of(client))["servers"]] == ["zoo"]
+
+
+async def test_tools_used_before_they_were_denied_are_not_told(tmp_path):
+    kept = {**OFF, "tool_search": {"activation_scope": "session"}, "context": {"session_id": "s"}}
+    async with world(tmp_path, {"zoo": TOOLS}, kept) as w, w.client() as client:
+        await client.call("zoo__feed")
+        await client.call("zoo__hide")
+    async with world(tmp_path, {"zoo": TOOLS}, {**kept, "policy": {"deny": ["hide"]}}) as w, w.client() as client:
+        assert (await status_of(client))["tools"]["activated"] == ["zoo__feed"]
+
+
+# -- index files ---------------------------------------------------------------------------------
+
+
+async def test_an_index_that_had_to_be_made_anew_is_told_with_the_reason(tmp_path):
+    put(repo(tmp_path), "pdf-forms")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for name in ("tool_cache.db", "skills.db"):
+        (cache / name).write_bytes(b"no database at all" * 100)
+    async with world(tmp_path, {"zoo": TOOLS}, skills()) as w, w.client() as client:
+        rebuilt = (await status_of(client))["rebuilt"]
+        told = {event["file"]: event["reason"] for event in w.happened("index_rebuilt")}
+    assert set(rebuilt) == {"tool_cache.db", "skills.db"}
+    assert rebuilt == told
+    assert str(tmp_path) not in json.dumps(rebuilt)
