@@ -278,12 +278,7 @@ class Crib:
             return failure(str(error))
 
     async def _by_the_current_list(self, name: str, attempt: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
-        """Decide about a call and run it; where its server lists the tool otherwise by then, decide anew.
-
-        Raises:
-            Unavailable: the tool changes faster than anybody can decide about it.
-
-        """
+        """Decide about a call and run it; where its server lists the tool otherwise by then, decide anew."""
         for _ in range(_DECISIONS_MAX):
             with suppress(Outdated):
                 return await attempt()
