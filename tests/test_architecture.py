@@ -63,16 +63,15 @@ LAYERS = {
         documents
     """,
     "search": """
-        bm25 lexicon pattern_search static_model stemming synonyms
+        bm25 documents encoding lexicon pattern_search static_model stemming synonyms
         relevance
-        scoring
-        semantic
+        scoring semantic
     """,
     "store": """
         soundness values
         opening
         store
-        full_text
+        full_text vectors
     """,
     "streams": """
         json_steps
@@ -95,7 +94,7 @@ LAYERS = {
         ingest
     """,
     "tools.index": """
-        catalog tables vector_cache
+        catalog tables
         rows
         tool_index
     """,
@@ -169,7 +168,7 @@ DOORS = {
     "re2": ("base.patterns",),
     **dict.fromkeys(
         ("numpy", "model2vec", "tokenizers", "huggingface_hub", "importlib.import_module"),
-        ("search.semantic", "search.static_model"),
+        ("search.encoding", "search.semantic", "search.static_model"),
     ),
     "asyncio": (),
     "print": ("cli",),

@@ -26,6 +26,7 @@ from toolcrib.errors import StartRefused
 from toolcrib.events.kinds import DownstreamState, IndexRebuilt
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.redaction.secrets import Redactor, redact_text
+from toolcrib.search.encoding import SharedModel
 from toolcrib.search.semantic import Semantic
 from toolcrib.search.static_model import load_model
 from toolcrib.skills.catalog import SkillCatalog
@@ -35,12 +36,12 @@ from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.use_cases import Library, LibraryParts
 from toolcrib.status import StatusParts
 from toolcrib.store.store import Store
+from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.index.vector_cache import VectorCache
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.search import Searcher
 from toolcrib.tools.use_cases import Crib, Parts
@@ -97,7 +98,8 @@ class _Known:
     indexer: Indexer
     gate: Gate
     events: EventLog
-    semantic: Semantic | None
+    model: SharedModel | None
+    vectors: VectorCache
     stores: dict[str, Store]
 
 
@@ -117,14 +119,21 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
         gate = Gate(settings, policy, index, outside.wall_clock, NAMES)
-        yield _Known(index, indexer, gate, events, _semantic(settings, VectorCache(store)), {TOOL_CACHE: store})
+        yield _Known(
+            index, indexer, gate, events, _model(settings), VectorCache(store, TOOL_TEXTS), {TOOL_CACHE: store}
+        )
 
 
-def _semantic(settings: Settings, cache: VectorCache) -> Semantic | None:
+def _model(settings: Settings) -> SharedModel | None:
     section = settings.toolcrib.tool_search.semantic
     if not section.enabled or section.path is None:
         return None
-    return Semantic(partial(load_model, Path(section.path)), cache, section.alpha)
+    return SharedModel(partial(load_model, Path(section.path)))
+
+
+def _semantic(settings: Settings, known: _Known) -> Semantic | None:
+    alpha = settings.toolcrib.tool_search.semantic.alpha
+    return None if known.model is None else Semantic(known.model, known.vectors, alpha)
 
 
 @asynccontextmanager
@@ -147,7 +156,7 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
                 fallback=section.tool_search.fts_fallback_to_regex,
                 regex_ms=section.limits.regex_ms,
                 clock=outside.clock,
-                semantic=known.semantic,
+                semantic=_semantic(settings, known),
             ),
             fleet=fleet,
             gate=known.gate,
@@ -184,7 +193,6 @@ async def _open_library(settings: Settings, known: _Known, outside: Outside) -> 
             indexer=known.indexer,
             events=known.events,
             deadline=anyio.current_time() + section.limits.first_index_wait_s,
-            semantic=known.semantic,
         )
         library = Library(parts)
         async with anyio.create_task_group() as tasks:
@@ -231,7 +239,7 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
             stores=known.stores,
             fleet=crib.fleet,
             library=library,
-            semantic=known.semantic,
+            model=known.model,
             now=outside.wall_clock,
         )
         parts = WireParts(

@@ -18,7 +18,7 @@ from toolcrib.base.names import public_name
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.model import JsonObject, Refused
-from toolcrib.search.semantic import Semantic, SemanticState, state_of
+from toolcrib.search.encoding import SemanticState, SharedModel, state_of
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.requests import SkillsStatus
 from toolcrib.skills.use_cases import Library
@@ -124,7 +124,7 @@ class StatusParts:
     stores: Mapping[str, Store]
     fleet: Fleet | None
     library: Library | None
-    semantic: Semantic | None
+    model: SharedModel | None
     now: Callable[[], float]
 
 
@@ -134,7 +134,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     permitted = parts.gate.permitted(session, catalog)
     usable = {tool.public_name for tool in permitted.tools}
     rows = await anyio.to_thread.run_sync(parts.rows)
-    semantic = await anyio.to_thread.run_sync(state_of, parts.semantic)
+    semantic = await anyio.to_thread.run_sync(state_of, parts.model)
     return Status(
         session=session.label,
         listing=parts.listing,

@@ -18,12 +18,13 @@ from models import make_model
 from toolcrib.access.policy import Policy
 from toolcrib.errors import ModelUnavailable
 from toolcrib.model import Caller, SearchType
-from toolcrib.search.semantic import OFF, Semantic, fuse, state_of
+from toolcrib.search.encoding import OFF, SharedModel, state_of
+from toolcrib.search.semantic import Semantic, fuse
 from toolcrib.search.static_model import StaticModel, download_model, load_model
 from toolcrib.store.store import Store
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.store.vectors import VectorCache
+from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.index.vector_cache import VectorCache
 from toolcrib.tools.search import Searcher, SearchRequest, SearchResult
 
 QUERIES = ("bug", "open a ticket", "issue", "unite branches", "merge_pull_request", "zzz", "the", "code in lunch")
@@ -53,12 +54,15 @@ class Counting:
 
 
 @contextmanager
-def opened(path: Path, load: Callable[[], Any] | None, alpha: float = 0.6) -> Iterator[tuple[World, Semantic | None]]:
+def opened(
+    path: Path, load: Callable[[], Any] | None, alpha: float = 0.6
+) -> Iterator[tuple[World, SharedModel | None]]:
     """Open an index whose searches use the encoder that ``load`` gives; None: words alone."""
     with Store(path, TOOLS_SCHEMA) as store:
         index = ToolIndex(store)
-        semantic = None if load is None else Semantic(load, VectorCache(store), alpha)
-        yield World(store, index, Searcher(index, semantic=semantic)), semantic
+        shared = None if load is None else SharedModel(load)
+        semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha)
+        yield World(store, index, Searcher(index, semantic=semantic)), shared
 
 
 def all_results(world: World, *, policy: Policy | None = None) -> list[SearchResult]:
@@ -75,9 +79,9 @@ def test_a_tool_is_found_by_another_word_for_the_same_thing(path: Path, model: P
     with opened(path, None) as (world, _):
         world.listed(ISSUES)
         assert "github__create_issue" not in world.names("bug")
-    with opened(path, lambda: load_model(model)) as (world, semantic):
+    with opened(path, lambda: load_model(model)) as (world, shared):
         assert set(world.names("bug")[:2]) == {"github__create_issue", "github__list_issues"}
-        assert state_of(semantic).state == "ready"
+        assert state_of(shared).state == "ready"
         found = world.search("bug")
         assert found.effective is SearchType.FTS
         assert found.confidence == "low", "no word speaks for it"
@@ -167,10 +171,10 @@ def test_only_a_changed_text_is_encoded_again_and_its_old_vector_goes(path: Path
 def test_vectors_of_another_model_are_not_used(path: Path, model: Path, tmp_path: Path):
     other = make_model(tmp_path / "other", {"ticket": ("bug", "code"), "more": ("issue",)})
     for folder, first in ((model, "github__create_issue"), (other, "github__search_code")):
-        with opened(path, lambda folder=folder: load_model(folder)) as (world, semantic):
+        with opened(path, lambda folder=folder: load_model(folder)) as (world, shared):
             world.listed(ISSUES)
             assert first in world.names("bug")[:2]
-            assert state_of(semantic).state == "ready"
+            assert state_of(shared).state == "ready"
 
 
 def test_a_damaged_vector_is_made_anew(path: Path, model: Path):
@@ -225,10 +229,10 @@ def test_without_vectors_results_are_exactly_those_by_words(
     with opened(path, None) as (world, _):
         world.listed(ISSUES, numbered("many", 120, "A code of one program, issue and lunch."))
         by_words = all_results(world)
-    with opened(path, load) as (world, semantic), caplog.at_level(logging.WARNING):
+    with opened(path, load) as (world, shared), caplog.at_level(logging.WARNING):
         assert all_results(world) == by_words
         assert all_results(world) == by_words
-        state = state_of(semantic)
+        state = state_of(shared)
         assert state.state == "unavailable"
         assert state.reason is not None
         assert state.reason.startswith("The model")
@@ -236,7 +240,7 @@ def test_without_vectors_results_are_exactly_those_by_words(
 
 
 def test_an_index_that_cannot_be_written_costs_no_search(path: Path, model: Path):
-    with opened(path, lambda: load_model(model)) as (world, semantic):
+    with opened(path, lambda: load_model(model)) as (world, shared):
         world.listed(ISSUES)
         with world.store.write() as connection:
             connection.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(FAIL, 'full'); END")
@@ -244,7 +248,7 @@ def test_an_index_that_cannot_be_written_costs_no_search(path: Path, model: Path
         with world.store.write() as connection:
             connection.execute("DROP TABLE vectors")
         assert "github__create_issue" not in world.names("bug"), "by words alone"
-        assert state_of(semantic).state == "ready"
+        assert state_of(shared).state == "ready"
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])

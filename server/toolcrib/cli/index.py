@@ -17,7 +17,7 @@ from toolcrib.config.paths import user_model_dir
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.errors import ModelUnavailable
 from toolcrib.model import JsonObject
-from toolcrib.search.semantic import OFF, SemanticState
+from toolcrib.search.encoding import OFF, SemanticState
 from toolcrib.search.static_model import download_model, load_model
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA

@@ -15,9 +15,6 @@ from toolcrib.search.relevance import Evidence
 CANDIDATES = 50
 """How many matches of a full-text search are scored against each other, whatever the limit is (C5b)."""
 
-RANKERS_MAX = 4
-"""How many rankers are kept, one for each set of rows that somebody may see."""
-
 _UNIT = 10.0
 """A relevance that is squeezed to one half: about that of one rare word, so that scores spread well."""
 

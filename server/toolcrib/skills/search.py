@@ -12,11 +12,11 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import QUERY_MAX, joined, query_terms
 from toolcrib.model import SearchType, Skill, TaskType
 from toolcrib.search.bm25 import Field
+from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.pattern_search import PatternSearch, short_enough
 from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Relevance
 from toolcrib.search.scoring import (
     CANDIDATES,
-    RANKERS_MAX,
     Confidence,
     confidence_in,
     note,
@@ -115,7 +115,7 @@ class SkillSearcher:
         self._fallback = fallback
         self._patterns = PatternSearch[Skill](_names, regex_ms, clock)
         self._stem = Stemmer()
-        self._rankers = Recent[Shelf, Relevance](RANKERS_MAX)
+        self._rankers = Recent[Shelf, Relevance](KEPT_MAX)
         self._texts = Recent[Shelf, Mapping[int, Sequence[str]]](1)
 
     def search(self, query: SkillQuery, shelf: Shelf) -> SkillFound:

@@ -22,7 +22,6 @@ from toolcrib.errors import BadRequest, ToolcribError
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
-from toolcrib.search.semantic import Semantic
 from toolcrib.skills.catalog import RootLoad, SkillCatalog
 from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.naming import find, name_for, resolve
@@ -67,7 +66,6 @@ class LibraryParts:
     indexer: Indexer
     events: EventLog
     deadline: float
-    semantic: Semantic | None = None
 
 
 class Library:

@@ -12,11 +12,11 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import QUERY_MAX, query_terms
 from toolcrib.model import SIDE_EFFECTS_ORDER, SearchType, Tool
 from toolcrib.search.bm25 import Field
+from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.pattern_search import PatternSearch, short_enough
 from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Relevance
 from toolcrib.search.scoring import (
     CANDIDATES,
-    RANKERS_MAX,
     Confidence,
     common,
     confidence_in,
@@ -134,7 +134,7 @@ class Searcher:
         self._patterns = PatternSearch[Tool](_names, regex_ms, clock)
         self._texts = Recent[int, Mapping[int, Sequence[str]]](1)
         self._stem = Stemmer()
-        self._rankers = Recent[Permitted, Relevance](RANKERS_MAX)
+        self._rankers = Recent[Permitted, Relevance](KEPT_MAX)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
         """Return the best hits among what ``permitted`` holds, which is part of ``catalog``.

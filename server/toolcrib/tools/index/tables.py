@@ -7,6 +7,7 @@ import sqlite3
 
 from toolcrib.store.full_text import FullText
 from toolcrib.store.opening import Schema
+from toolcrib.store.vectors import Texts, create_vectors
 
 APPLICATION_ID = int.from_bytes(b"tcTL")
 """Marks the file as an index of tools (``PRAGMA application_id``)."""
@@ -87,14 +88,7 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
 
 
-def _vectors(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        "CREATE TABLE vectors "
-        "(model TEXT NOT NULL, text_hash TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (model, text_hash))"
-    )
-
-
-TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _vectors))
+TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, create_vectors))
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 
 _VIEW = (
@@ -107,3 +101,8 @@ TOOLS_FULL_TEXT = FullText(
     table="tools", key="id", columns=_FTS_COLUMNS, meta="tool_index_meta", content="tools_words", view=_VIEW
 )
 """``tools_fts`` and its triggers (R37, R38)."""
+
+TOOL_TEXTS = Texts(
+    "tools", "id", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"
+)
+"""What a tool means, the most telling first."""
