@@ -19,8 +19,10 @@ from pathlib import Path
 from measuring import Finding, Target, any_of, interleaved, median, options, percentile, say, show
 from toolcrib.base.text import query_terms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
+from toolcrib.search.engine import SearchSettings
 from toolcrib.search.relevance import Relevance
 from toolcrib.search.stemming import Stemmer
+from toolcrib.search.synonyms import read_synonyms
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
 from toolcrib.skills.index.rows import SHORT_FIELDS
@@ -100,9 +102,10 @@ def measure_speed(given: Namespace, path: Path, texts: Sequence[SkillText], quer
     size = len(texts)
     with indexed(path, texts) as (index, shelf), closing(sqlite3.connect(path)) as connection:
         firsts = [
-            milliseconds(lambda: SkillSearcher(index).search(SkillQuery("warm"), shelf)) for _ in range(given.repeat)
+            milliseconds(lambda: SkillSearcher(index, SearchSettings()).search(SkillQuery("warm"), shelf))
+            for _ in range(given.repeat)
         ]
-        searcher = SkillSearcher(index)
+        searcher = SkillSearcher(index, SearchSettings())
         cases = {
             "words": each_query(queries, lambda query: searcher.search(SkillQuery(query), shelf)),
             "pattern": each_query(PATTERNS, lambda query: searcher.search(SkillQuery(query, SearchType.REGEX), shelf)),
@@ -130,14 +133,15 @@ def plain(connection: sqlite3.Connection, query: str) -> list[int]:
 
 def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tuple[str, set[str]]]) -> list[Finding]:
     with indexed(path, texts) as (index, shelf), closing(sqlite3.connect(path)) as connection:
-        searcher = SkillSearcher(index)
+        searcher = SkillSearcher(index, SearchSettings())
         names = {skill.row: skill.name for skill in shelf.everything}
         stems = index.stems(names)
         short = [stems[skill.row][:SHORT_FIELDS] for skill in shelf.skills]
-        bodiless = Relevance(short, Stemmer(), FIELDS[:SHORT_FIELDS])
+        stem = Stemmer()
+        bodiless = Relevance(short, FIELDS[:SHORT_FIELDS], stem, read_synonyms(stem))
 
         def with_body(query: str) -> list[str]:
-            return [hit.skill.name for hit in searcher.search(SkillQuery(query, limit=FOUND_MAX), shelf).hits]
+            return [match.document.name for match in searcher.search(SkillQuery(query, limit=FOUND_MAX), shelf).matches]
 
         def without_body(query: str) -> list[str]:
             ranked = bodiless.rank(query, None, FOUND_MAX)

@@ -33,6 +33,10 @@ LAYERS = {
         activations policy skill_rules
         sessions
     """,
+    "base": """
+        json_values names paging patterns recent text
+        spellings
+    """,
     "config": """
         findings nesting paths values
         child_environment documents expansion skills_schema
@@ -63,9 +67,12 @@ LAYERS = {
         documents
     """,
     "search": """
-        bm25 documents encoding lexicon pattern_search static_model stemming synonyms
+        bm25 encoding lexicon pattern_search static_model stemming synonyms
         relevance
-        scoring semantic
+        matches
+        documents
+        semantic
+        engine
     """,
     "store": """
         soundness values
@@ -214,7 +221,6 @@ FUNCTION_LINES = 60
 FUNCTION_LINES_P95 = 40
 PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
-    "tools.search:__init__": "one for each setting of the search",
     "cli.catalog:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
 }

@@ -27,11 +27,12 @@ from toolcrib.events.kinds import DownstreamState, IndexRebuilt
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.redaction.secrets import Redactor, redact_text
 from toolcrib.search.encoding import SharedModel
-from toolcrib.search.semantic import Semantic
+from toolcrib.search.engine import SearchSettings
+from toolcrib.search.semantic import Semantic, VectorStore
 from toolcrib.search.static_model import load_model
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.use_cases import Library, LibraryParts
 from toolcrib.status import StatusParts
@@ -57,11 +58,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the program takes from the world: ways to reach servers, two clocks, chance, and a mirror for events."""
+    """What the program takes from the world: ways to reach servers, three clocks, chance, and a mirror for events.
+
+    ``thread_clock`` is the time that the running thread has worked, for bounds on a pattern's own work.
+    """
 
     connector: Connector = open_streams
     wall_clock: Callable[[], float] = time.time
     clock: Callable[[], float] = time.monotonic
+    thread_clock: Callable[[], float] = time.thread_time
     jitter: Callable[[], float] = random.random
     mirror: Callable[[str], None] | None = None
 
@@ -99,7 +104,7 @@ class _Known:
     gate: Gate
     events: EventLog
     model: SharedModel | None
-    vectors: VectorCache
+    search: SearchSettings
     stores: dict[str, Store]
 
 
@@ -119,9 +124,9 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
         gate = Gate(settings, policy, index, outside.wall_clock, NAMES)
-        yield _Known(
-            index, indexer, gate, events, _model(settings), VectorCache(store, TOOL_TEXTS), {TOOL_CACHE: store}
-        )
+        model = _model(settings)
+        search = _search_settings(settings, outside, model, VectorCache(store, TOOL_TEXTS))
+        yield _Known(index, indexer, gate, events, model, search, {TOOL_CACHE: store})
 
 
 def _model(settings: Settings) -> SharedModel | None:
@@ -131,9 +136,13 @@ def _model(settings: Settings) -> SharedModel | None:
     return SharedModel(partial(load_model, Path(section.path)))
 
 
-def _semantic(settings: Settings, known: _Known) -> Semantic | None:
+def _search_settings(
+    settings: Settings, outside: Outside, model: SharedModel | None, vectors: VectorStore
+) -> SearchSettings:
+    """Return the settings of one search; those for tools and for skills share the model, each has its own vectors."""
     alpha = settings.toolcrib.tool_search.semantic.alpha
-    return None if known.model is None else Semantic(known.model, known.vectors, alpha)
+    semantic = None if model is None else Semantic(model, vectors, alpha)
+    return SearchSettings(settings.toolcrib.limits.regex_ms, outside.thread_clock, semantic)
 
 
 @asynccontextmanager
@@ -150,14 +159,7 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
             settings=settings,
             index=known.index,
             indexer=known.indexer,
-            searcher=Searcher(
-                known.index,
-                preferred_namespaces=section.tool_search.preferred_namespaces,
-                fallback=section.tool_search.fts_fallback_to_regex,
-                regex_ms=section.limits.regex_ms,
-                clock=outside.clock,
-                semantic=_semantic(settings, known),
-            ),
+            searcher=Searcher(known.index, known.search, section.tool_search.preferred_namespaces),
             fleet=fleet,
             gate=known.gate,
             checks=ArgumentChecks(
@@ -180,15 +182,11 @@ async def _open_library(settings: Settings, known: _Known, outside: Outside) -> 
             known.events.emit(IndexRebuilt(file=SKILL_CACHE, reason=store.rebuilt))
         known.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
+        search = _search_settings(settings, outside, known.model, VectorCache(store, SKILL_TEXTS))
         parts = LibraryParts(
             settings=settings,
             catalog=SkillCatalog(settings, index, outside.wall_clock),
-            searcher=SkillSearcher(
-                index,
-                fallback=section.skills.fts_fallback_to_regex,
-                regex_ms=section.limits.regex_ms,
-                clock=outside.clock,
-            ),
+            searcher=SkillSearcher(index, search),
             gate=known.gate,
             indexer=known.indexer,
             events=known.events,

@@ -67,7 +67,7 @@ def test_no_query_raises_or_takes_long(world):
         began = time.thread_time()
         result = world.searcher.search(request, catalog, everything)
         times.append(time.thread_time() - began)
-        assert all(0 <= hit.score <= 1 for hit in result.hits)
+        assert all(0 <= match.score <= 1 for match in result.matches)
     assert sorted(times)[int(len(times) * 0.99)] < 0.02
 
 

@@ -19,10 +19,12 @@ from toolcrib.model import (
     SkillText,
     TaskType,
 )
+from toolcrib.search.engine import SearchSettings
+from toolcrib.search.matches import Found
 from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
-from toolcrib.skills.search import SkillFound, SkillQuery, SkillSearcher
+from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.store.store import Store
 
 EVERYBODY = SkillScope("global")
@@ -105,7 +107,7 @@ class Skills:
     def names(self, tenant: str | None = None, project: str | None = None) -> list[str]:
         return [skill.name for skill in self.all(tenant, project)]
 
-    def search(self, query: str, kind: str = "fts", **options: object) -> SkillFound:
+    def search(self, query: str, kind: str = "fts", **options: object) -> Found[Skill]:
         return self.searcher.search(SkillQuery(query, SearchType(kind), **options), Shelf(self.all()))
 
 
@@ -113,7 +115,7 @@ class Skills:
 def opened(path: Path, *, fts: str = "auto", **options: object) -> Iterator[Skills]:
     with Store(path, SKILLS_SCHEMA, fts=fts) as store:
         index = SkillIndex(store)
-        yield Skills(store, index, SkillSearcher(index, **options))
+        yield Skills(store, index, SkillSearcher(index, SearchSettings(**options)))
 
 
 def outside(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:

@@ -9,6 +9,7 @@ import pytest
 from toolcrib.base.text import estimate_tokens
 from toolcrib.config.loading import load
 from toolcrib.model import SkillProblem, SkillText, TaskType
+from toolcrib.search.engine import SearchSettings
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.pack import pack_format, read_pack_file
 from toolcrib.skills.formats.pack_markdown import skill_markdown
@@ -121,7 +122,10 @@ def test_the_core_pack_is_found_by_what_people_say(tmp_path: Path):
         index.apply(root.key, scan(root, {}, settings.toolcrib.limits).changed, (), now=0)
         shelf = Shelf(index.load({root.key: root.source}, None, None))
         found = {
-            request: [hit.skill.folder for hit in SkillSearcher(index).search(SkillQuery(request, limit=3), shelf).hits]
+            request: [
+                match.document.folder
+                for match in SkillSearcher(index, SearchSettings()).search(SkillQuery(request, limit=3), shelf).matches
+            ]
             for request in REQUESTS
         }
     assert {request: folders for request, folders in found.items() if REQUESTS[request] not in folders} == {}

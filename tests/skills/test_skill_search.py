@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from skill_builders import NOW, Skills, file, opened, record, text
 
 from toolcrib.errors import BadRequest
-from toolcrib.model import SearchType, TaskType
+from toolcrib.model import SearchType, Skill, TaskType
+from toolcrib.search.matches import Found
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.index.shelf import Shelf
-from toolcrib.skills.search import SkillFound, SkillQuery
+from toolcrib.skills.search import SkillQuery
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev"
 
@@ -39,20 +40,20 @@ def skills(path: Path):
         yield each
 
 
-def names(found: SkillFound) -> list[str]:
-    return [hit.skill.name for hit in found.hits]
+def names(found: Found[Skill]) -> list[str]:
+    return [match.document.name for match in found.matches]
 
 
-def reasons(found: SkillFound) -> list[str]:
-    return [hit.reason for hit in found.hits]
+def reasons(found: Found[Skill]) -> list[str]:
+    return [match.reason for match in found.matches]
 
 
 class TestFullText:
     def test_the_best_match_comes_first_with_the_highest_score(self, skills: Skills):
         found = skills.search("fill in the fields of a pdf")
         assert names(found) == ["pdf-forms", "pdf-merge"]
-        assert [hit.score for hit in found.hits] == [1.0, 0.0]
-        assert (found.confidence, found.note, found.effective) == ("high", None, SearchType.FTS)
+        assert [match.score for match in found.matches] == [1.0, 0.0]
+        assert (found.confidence, found.note) == ("high", None)
         assert set(reasons(found)) == {"text"}
 
     def test_every_field_is_searched_by_stems(self, skills: Skills):
@@ -74,9 +75,9 @@ class TestFullText:
         assert names(skills.search("late")) == []
 
     def test_one_hit_alone_and_equal_hits_score_one_half(self, skills: Skills):
-        assert [hit.score for hit in skills.search("walking").hits] == [0.5]
+        assert [match.score for match in skills.search("walking").matches] == [0.5]
         skills.have(*(text(f"t{letter}", "Paints walls.") for letter in "abc"))
-        assert [hit.score for hit in skills.search("paint").hits] == [0.5, 0.5, 0.5]
+        assert [match.score for match in skills.search("paint").matches] == [0.5, 0.5, 0.5]
 
     def test_ties_go_by_source_then_name(self, path: Path):
         with opened(path) as skills:
@@ -89,19 +90,19 @@ class TestFullText:
 
     def test_a_score_does_not_depend_on_the_limit(self, skills: Skills):
         whole = skills.search("review a pdf release", limit=20)
-        assert whole.count == len(whole.hits) == 4
+        assert whole.count == len(whole.matches) == 4
         assert not whole.truncated
         for limit in (1, 2, 3):
             found = skills.search("review a pdf release", limit=limit)
-            assert found.hits == whole.hits[:limit]
+            assert found.matches == whole.matches[:limit]
             assert (found.count, found.truncated) == (4, True)
 
     def test_fifty_are_scored_against_each_other(self, path: Path):
         with opened(path) as skills:
             skills.have(*(text(f"s{number:03}", "Paints " + "wall " * (number + 1)) for number in range(60)))
             found = skills.search("paint", limit=60)
-            assert found.count == len(found.hits) == 50
-            assert found.hits[-1].score == 0.0
+            assert found.count == len(found.matches) == 50
+            assert found.matches[-1].score == 0.0
 
     def test_only_skills_on_the_shelf_count(self, skills: Skills):
         alone = Shelf([skill for skill in skills.all() if skill.name != "pdf-merge"])
@@ -117,7 +118,7 @@ class TestFullText:
     def test_nothing_found_is_said(self, skills: Skills):
         for query in ("zebra", "!?", "🙂"):
             found = skills.search(query)
-            assert (found.hits, found.count, found.confidence) == ((), 0, "none")
+            assert (found.matches, found.count, found.confidence) == ((), 0, "none")
             assert "No skill has any of these words" in found.note
 
     def test_a_weak_match_is_said_to_be_weak(self, skills: Skills):
@@ -141,21 +142,21 @@ class TestNames:
     def test_a_name_comes_first(self, skills: Skills, query: str):
         found = skills.search(query)
         assert names(found) == ["pdf-forms", "pdf-merge"]
-        assert (reasons(found), found.hits[0].score) == (["exact_name", "text"], 1.0)
+        assert (reasons(found), found.matches[0].score) == (["exact_name", "text"], 1.0)
         assert found.confidence == "high"
 
     @pytest.mark.parametrize("where", ["repo/pdf-forms", "$repo/pdf-forms", "id"])
     def test_a_place_comes_first(self, skills: Skills, where: str):
         found = skills.search(skills.one("pdf-forms").id if where == "id" else where)
         assert (names(found)[0], reasons(found)[0]) == ("pdf-forms", "exact_path")
-        assert (found.hits[0].score, found.hits[0].match_type) == (1.0, SearchType.EXACT)
+        assert (found.matches[0].score, found.matches[0].match_type) == (1.0, SearchType.EXACT)
 
     def test_the_beginning_of_a_name_comes_before_words(self, skills: Skills):
         skills.have(text("pdfs", "Everything."), text("writer", "Writes pdf pdf pdf."))
         found = skills.search("pdf")
         assert names(found) == ["pdfs", "pdf-forms", "pdf-merge", "writer"]
         assert reasons(found) == ["prefix", "prefix", "prefix", "text"]
-        assert [hit.score for hit in found.hits] == [1.0, 1.0, 1.0, 0.5]
+        assert [match.score for match in found.matches] == [1.0, 1.0, 1.0, 0.0]
         assert "prefix" not in reasons(skills.search("pd"))
 
     def test_exact_search_finds_names_and_places_only(self, skills: Skills):
@@ -168,15 +169,29 @@ class TestNames:
         skills.roots = {"r": "repo", "other": "user"}
         skills.have(text("code-review", "Mine."), root="other")
         found = skills.search("code-review", "exact")
-        assert [hit.skill.source for hit in found.hits] == ["repo", "user"]
+        assert [match.document.source for match in found.matches] == ["repo", "user"]
 
     def test_copies_are_found_once_and_by_the_source_that_is_asked_for(self, skills: Skills):
         skills.roots = {"r": "repo", "other": "user"}
         skills.have(SKILLS[0], root="other")
         for query, kind in {"pdf-forms": "exact", "read fields": "fts", "forms$": "regex"}.items():
-            assert [hit.skill.source for hit in skills.search(query, kind).hits] == ["repo"], kind
-            assert [hit.skill.source for hit in skills.search(query, kind, source="user").hits] == ["user"], kind
-        assert [hit.skill.source for hit in skills.search("user/pdf-forms", "exact").hits] == ["repo"]
+            assert [match.document.source for match in skills.search(query, kind).matches] == ["repo"], kind
+            assert [match.document.source for match in skills.search(query, kind, source="user").matches] == ["user"], (
+                kind
+            )
+        assert [match.document.source for match in skills.search("user/pdf-forms", "exact").matches] == ["repo"]
+
+
+class TestSeveralQueries:
+    def test_each_line_is_a_query(self, skills: Skills):
+        found = skills.search("join pdf files\nwalk through pages", limit=2)
+        assert set(names(found)) == {"pdf-merge", "api-paging"}
+        assert (found.confidence, found.note, found.truncated) == ("high", None, True)
+
+    def test_a_name_among_them_comes_first_and_one_without_an_answer_is_named(self, skills: Skills):
+        found = skills.search("code review\nzebra")
+        assert (names(found)[0], reasons(found)[0]) == ("code-review", "exact_name")
+        assert (found.confidence, '"zebra"' in found.note) == ("low", True)
 
 
 class TestFilters:
@@ -188,7 +203,7 @@ class TestFilters:
 
     def test_nothing_of_that_kind_is_said(self, skills: Skills):
         assert "no skill of this kind" in skills.search("pdf", task_type=TaskType.BROWSER).note
-        assert skills.search("pdf", source="nowhere").hits == ()
+        assert skills.search("pdf", source="nowhere").matches == ()
 
 
 class TestRegex:
@@ -204,7 +219,7 @@ class TestRegex:
                 text("unrelated", body="paint", title="paint"),
             )
             found = skills.search("paint", "regex", limit=20)
-            assert {hit.skill.name: hit.score for hit in found.hits} == {
+            assert {match.document.name: match.score for match in found.matches} == {
                 "paint": 0.95,
                 "painter": 0.90,
                 "repaint": 0.85,
@@ -212,17 +227,17 @@ class TestRegex:
                 "triggered": 0.75,
                 "tagged": 0.75,
             }
-            assert {(hit.match_type, hit.reason) for hit in found.hits} == {(SearchType.REGEX, "text")}
+            assert {(match.match_type, match.reason) for match in found.matches} == {(SearchType.REGEX, "text")}
             assert found.confidence == "high"
 
     def test_the_qualified_name_counts_too(self, skills: Skills):
-        assert skills.search("REPO/pdf-.*", "regex").hits[0].score == 0.95
+        assert skills.search("REPO/pdf-.*", "regex").matches[0].score == 0.95
         assert skills.search("^Walk", "regex").confidence == "low"
 
     def test_texts_are_not_looked_at_beyond_1000_characters(self, skills: Skills):
         skills.have(text("x", "y" * 1000 + "needle"))
         found = skills.search("needle", "regex")
-        assert (found.hits, found.confidence) == ((), "none")
+        assert (found.matches, found.confidence) == ((), "none")
         assert "No name, description or tag" in found.note
 
     @pytest.mark.parametrize(("pattern", "reason"), [("(?=x)", "RE2"), ("x" * 257, "257 characters")])
@@ -232,35 +247,21 @@ class TestRegex:
 
     def test_a_slow_pattern_is_a_bad_request(self, path: Path):
         ticks = itertools.count()
-        with opened(path, regex_ms=50, clock=lambda: 0.0 if next(ticks) < 5 else 1.0) as skills:
+        with opened(path, regex_ms=50, clock=lambda: 0.0 if next(ticks) < 4 else 1.0) as skills:
             skills.have(*SKILLS)
             with pytest.raises(BadRequest, match="longer than 50 ms"):
                 skills.search("zebra", "regex")
 
 
-class TestWithoutFullText:
-    @pytest.fixture
-    def skills(self, path: Path):
-        with opened(path, fts="off") as each:
+def test_without_full_text_an_answer_is_the_same_as_with_it(tmp_path: Path):
+    queries = ("please merge it (now)", "code review", "pdf", "fil frms\nrelease", "*")
+    answers = []
+    for fts in ("auto", "off"):
+        with opened(tmp_path / f"{fts}.db", fts=fts) as each:
             each.have(*SKILLS)
-            yield each
-
-    def test_the_words_are_looked_for_as_a_pattern(self, skills: Skills):
-        found = skills.search("please merge it (now)")
-        assert (names(found), found.effective) == (["pdf-merge"], SearchType.REGEX)
-        assert "not available" in found.note
-
-    def test_a_name_still_comes_first(self, skills: Skills):
-        found = skills.search("code review")
-        assert (names(found)[0], reasons(found)[0], found.confidence) == ("code-review", "exact_name", "high")
-        assert len(set(names(found))) == len(found.hits)
-
-    def test_a_query_without_words_finds_nothing(self, skills: Skills):
-        assert skills.search("*").hits == ()
-
-    def test_it_can_be_refused_instead(self, path: Path):
-        with opened(path, fts="off", fallback=False) as skills, pytest.raises(BadRequest, match="not available"):
-            skills.search("merge")
+            answers.append([each.search(query) for query in queries])
+    assert answers[0] == answers[1]
+    assert names(answers[1][0])[0] == "pdf-merge"
 
 
 def test_a_row_that_went_meanwhile_does_no_harm(skills: Skills):
@@ -307,10 +308,10 @@ def test_any_query_has_an_answer(shared_skills: Skills, query: str, kind: Search
     except BadRequest:
         assert kind is SearchType.REGEX
         return
-    scores = [hit.score for hit in found.hits]
+    scores = [match.score for match in found.matches]
     assert all(0 <= score <= 1 and score == round(score, 2) for score in scores)
     assert scores == sorted(scores, reverse=True)
-    assert len({hit.skill.row for hit in found.hits}) == len(scores) <= limit
+    assert len({match.document.row for match in found.matches}) == len(scores) <= limit
     assert found.count >= len(scores)
     assert found.truncated == (found.count > len(scores))
     assert (found.confidence == "none") == (not scores)
@@ -330,7 +331,10 @@ def test_natural_requests_find_the_right_one_among_real_skills(path: Path):
         skills.index.apply("r", changed, (), now=NOW)
         shelf = Shelf(skills.all())
         found = [
-            any(hit.skill.name in line["gold"] for hit in skills.searcher.search(SkillQuery(line["query"]), shelf).hits)
+            any(
+                match.document.name in line["gold"]
+                for match in skills.searcher.search(SkillQuery(line["query"]), shelf).matches
+            )
             for line in lines
             if line["gold"]
         ]

@@ -98,7 +98,7 @@ def test_a_process_killed_while_it_writes_leaves_one_whole_list(tmp_path: Path):
             row = world.index.server_rows()["s"]
             tools = world.index.load({"s": row.config_fingerprint})
             assert (row.config_fingerprint, len(tools)) in {("c0", 100), ("c1", 200)}
-            texts = {text.description[:7] for text in world.index.texts().values()}
+            texts = {each[0][:7] for each in world.index.texts(tool.row for tool in tools).values()}
             assert texts == {f"Turn {row.config_fingerprint[1]}."}
 
 

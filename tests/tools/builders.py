@@ -20,13 +20,16 @@ from toolcrib.model import (
     Refused,
     SearchType,
     SideEffects,
+    Tool,
     ToolRecord,
 )
+from toolcrib.search.engine import SearchSettings
+from toolcrib.search.matches import Found
 from toolcrib.store.store import Store
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.search import Searcher, SearchRequest, SearchResult
+from toolcrib.tools.search import Searcher, SearchRequest
 
 GUEST = Caller(profile="guest")
 
@@ -112,13 +115,13 @@ class World:
         servers = {key: row.config_fingerprint for key, row in self.index.server_rows().items()}
         return Catalog(self.index.load(servers), self.generation)
 
-    def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: object) -> SearchResult:
+    def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: object) -> Found[Tool]:
         catalog = self.catalog()
         request = SearchRequest(query, SearchType(kind), **options)
         return self.searcher.search(request, catalog, permitted(catalog, policy))
 
     def names(self, query: str, kind: str = "fts", **options: object) -> list[str]:
-        return [hit.tool.public_name for hit in self.search(query, kind, **options).hits]
+        return [match.document.public_name for match in self.search(query, kind, **options).matches]
 
 
 def permitted(catalog: Catalog, policy: Policy | None = None) -> Permitted:
@@ -126,10 +129,12 @@ def permitted(catalog: Catalog, policy: Policy | None = None) -> Permitted:
 
 
 @contextmanager
-def opened(path: Path, *, fts: str = "auto", **options: object) -> Iterator[World]:
+def opened(
+    path: Path, *, fts: str = "auto", preferred_namespaces: Sequence[str] = (), **options: object
+) -> Iterator[World]:
     with Store(path, TOOLS_SCHEMA, fts=fts) as store:
         index = ToolIndex(store)
-        yield World(store, index, Searcher(index, **options))
+        yield World(store, index, Searcher(index, SearchSettings(**options), preferred_namespaces))
 
 
 def guests_without(*globs: str) -> Policy:
@@ -137,12 +142,12 @@ def guests_without(*globs: str) -> Policy:
     return Policy(rules=[VisibilityRule({"profile": ("guest",)}, deny=globs)])
 
 
-def names(result: SearchResult) -> list[str]:
-    return [hit.tool.public_name for hit in result.hits]
+def names(result: Found[Tool]) -> list[str]:
+    return [match.document.public_name for match in result.matches]
 
 
-def scores(result: SearchResult) -> list[float]:
-    return [hit.score for hit in result.hits]
+def scores(result: Found[Tool]) -> list[float]:
+    return [match.score for match in result.matches]
 
 
 @contextmanager

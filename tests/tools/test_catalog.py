@@ -137,23 +137,23 @@ def test_deferred_tools_are_counted_for_the_caller():
     assert Catalog(snapshot.tools).permitted(Policy(deny=["b.*"]).view(Caller())).deferred_count == 1
 
 
-def test_a_pool_holds_what_a_search_may_find():
+def test_a_part_has_the_numbers_of_what_a_search_may_find():
     snapshot = Catalog([tool(1, "a", "x"), tool(2, "a", "y", LoadingMode.ALWAYS), tool(3, "b", "z")])
     everything = snapshot.permitted(Policy().view(Caller()))
-    assert [each.name for each in everything.pool().tools] == ["x", "y", "z"]
-    assert [each.name for each in everything.pool(include_always=False).tools] == ["x", "z"]
-    assert [each.name for each in everything.pool(include_always=False, server="a").tools] == ["x"]
-    assert everything.pool(server="a") is everything.pool(server="a")
-    assert everything.pool(server="none").tools == ()
-    assert everything.pool().numbers is None
-    assert everything.pool(include_always=False).numbers == {0, 2}
+    assert [each.name for each in everything.tools] == ["x", "y", "z"]
+    assert everything.part() is None
+    assert everything.part(include_always=False) == {0, 2}
+    assert everything.part(include_always=False, server="a") == {0}
+    assert everything.part(server="a") is everything.part(server="a")
+    assert everything.part(server="none") == frozenset()
+    assert catalog(("a", "x")).permitted(Policy().view(Caller())).part(server="a") is None
 
 
 def test_servers_that_do_not_exist_fill_no_memory():
     everything = catalog(("a", "x")).permitted(Policy().view(Caller()))
     for number in range(100):
-        everything.pool(server=f"no such {number}")
-    assert len(everything._pools) == 0
+        everything.part(server=f"no such {number}")
+    assert len(everything._parts) == 0
 
 
 def test_an_empty_catalog_is_a_catalog():

@@ -17,8 +17,8 @@ from builders import (
 )
 
 from toolcrib.model import SearchType
+from toolcrib.search.matches import confidence_of, strength_of
 from toolcrib.search.relevance import Evidence
-from toolcrib.search.scoring import confidence_in
 from toolcrib.tools.search import SearchRequest
 
 IMPOSSIBLE = (
@@ -68,7 +68,7 @@ def test_a_request_in_a_tools_own_words_is_answered_with_confidence(real_world: 
 def test_a_weak_answer_is_labelled_and_not_cut(world: World, ask):
     world.listed(ISSUES)
     result = ask(world, "zebra giraffe elephant code")
-    assert [hit.tool.name for hit in result.hits] == ["search_code"]
+    assert [match.document.name for match in result.matches] == ["search_code"]
     assert result.confidence == "low"
     assert result.note
 
@@ -81,13 +81,15 @@ def test_confidence_does_not_depend_on_the_limit(world: World, ask):
 
 def test_more_evidence_never_makes_an_answer_less_sure(world: World, ask):
     world.listed(ISSUES)
-    hits = ask(world, "merge").hits
+    matches = ask(world, "merge").matches
     steps = [step / 4 for step in range(5)]
     order = ("low", "high")
     for level, coverage, gap in itertools.product(steps, repeat=3):
-        here = confidence_in(hits, SearchType.FTS, Evidence(level, coverage, gap))
-        more = confidence_in(hits, SearchType.FTS, Evidence(min(level + 0.25, 1), coverage, gap))
-        assert order.index(here) <= order.index(more)
+        less, more = (
+            confidence_of(matches, strength_of(matches, Evidence(each, coverage, gap)))
+            for each in (level, min(level + 0.25, 1))
+        )
+        assert order.index(less) <= order.index(more)
 
 
 class TestSeveralQueries:
@@ -96,21 +98,25 @@ class TestSeveralQueries:
     def test_each_line_gives_its_best_hit(self, world: World, ask):
         world.listed(ISSUES, listing("s", *(record("s", f"issue_{n}", "Issues, issues, issues.") for n in range(20))))
         result = ask(world, "issues\nmerge a pull request\nsearch code", limit=4)
-        found = [hit.tool.public_name for hit in result.hits]
+        found = [match.document.public_name for match in result.matches]
         assert {"github__merge_pull_request", "github__search_code"} <= set(found)
         assert len(found) == len(set(found)) == 4
 
     def test_they_are_ordered_by_score_and_found_once(self, world: World, ask):
         world.listed(ISSUES)
         result = ask(world, "create issue\nlist issues\n\n create issue ", limit=8)
-        assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
-        assert {hit.tool.name for hit in result.hits[:2]} == {"create_issue", "list_issues"}
-        assert len({hit.tool.name for hit in result.hits}) == len(result.hits)
+        assert [match.score for match in result.matches] == sorted(
+            (match.score for match in result.matches), reverse=True
+        )
+        assert {match.document.name for match in result.matches[:2]} == {"create_issue", "list_issues"}
+        assert len({match.document.name for match in result.matches}) == len(result.matches)
 
     def test_the_score_of_a_hit_does_not_depend_on_the_limit(self, world: World, ask):
         world.listed(ISSUES)
         query = "open a new issue\nmerges of a repository"
-        scores = [{hit.tool.name: hit.score for hit in ask(world, query, limit=n).hits} for n in (1, 2, 3, 8)]
+        scores = [
+            {match.document.name: match.score for match in ask(world, query, limit=n).matches} for n in (1, 2, 3, 8)
+        ]
         assert all(few.items() <= more.items() for few, more in itertools.pairwise(scores))
 
     def test_the_ones_without_a_likely_answer_are_named(self, world: World, ask):
@@ -128,8 +134,8 @@ class TestSeveralQueries:
 
     def test_a_pattern_or_a_name_is_never_split(self, world: World, ask):
         world.listed(ISSUES)
-        assert ask(world, "issue\ncode", "regex").hits == ()
-        assert [hit.tool.name for hit in ask(world, "list\nissues", "exact").hits] == ["list_issues"]
+        assert ask(world, "issue\ncode", "regex").matches == ()
+        assert [match.document.name for match in ask(world, "list\nissues", "exact").matches] == ["list_issues"]
 
 
 def test_a_thousand_denied_tools_change_no_byte_of_any_answer(tmp_path):
@@ -154,6 +160,9 @@ def test_a_thousand_denied_tools_change_no_byte_of_any_answer(tmp_path):
                 for query in queries
                 for kind in ("fts", "exact")
             ]
-            shown = [[(hit.tool.public_name, hit.score, hit.match_type) for hit in each.hits] for each in results]
+            shown = [
+                [(match.document.public_name, match.score, match.match_type) for match in each.matches]
+                for each in results
+            ]
             answers.append(repr((shown, [(each.confidence, each.note) for each in results])))
     assert answers[0] == answers[1]

@@ -40,9 +40,9 @@ def test_a_name_in_any_spelling_is_the_first_hit_with_the_score_1(tmp_path):
                 meant[spelling].add(tool.public_name)
         some = sorted(meant)[::37]
         for spelling in some:
-            first = world.searcher.search(SearchRequest(spelling, limit=1), catalog, everything).hits[0]
+            first = world.searcher.search(SearchRequest(spelling, limit=1), catalog, everything).matches[0]
             assert (first.score, first.match_type) == (1.0, "exact"), spelling
-            assert first.tool.public_name in meant[spelling], spelling
+            assert first.document.public_name in meant[spelling], spelling
         for spelling, names in meant.items():
             found = {tool.public_name for tool in catalog.exact(spelling)}
             assert found >= names, spelling

@@ -90,5 +90,5 @@ def test_a_name_in_any_writing_is_found_in_every_spelling(world: World, ask):
         "datei öffnen",
         "dateiOffnen",
     ):
-        first = ask(world, query).hits[0]
+        first = ask(world, query).matches[0]
         assert (first.score, first.match_type) == (1.0, "exact"), query

@@ -32,7 +32,9 @@ def look(tmp_path: Path) -> Look:
 
             def search(query: str) -> list[str]:
                 request = SearchRequest(query, limit=TOOLS_LOOKED_AT, include_always=True)
-                return [hit.tool.public_name for hit in world.searcher.search(request, catalog, permitted).hits]
+                return [
+                    match.document.public_name for match in world.searcher.search(request, catalog, permitted).matches
+                ]
 
             described = [
                 Described(

@@ -29,7 +29,7 @@ def test_one_look_at_all_names_loses_no_match(parts: list[tuple[str, str, str]],
 def test_the_first_look_changes_no_score(tmp_path: Path, expression: str, monkeypatch: pytest.MonkeyPatch):
     with opened(tmp_path / "tools.db") as world:
         world.listed(listing("server", *(record("server", name) for name in NAMES)))
-        found = world.search(expression, "regex", include_always=True).hits
+        found = world.search(expression, "regex", include_always=True).matches
         monkeypatch.setattr(pattern_search, "_over_lines", lambda _expression: None)
-        assert found == world.search(expression, "regex", include_always=True).hits
+        assert found == world.search(expression, "regex", include_always=True).matches
         assert found

@@ -2,6 +2,7 @@
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from builders import (
     GUEST,
@@ -31,9 +32,8 @@ class TestFullText:
         assert names(result)[0] == "github__create_issue"
         assert scores(result)[0] == 1.0 > scores(result)[1]
         assert scores(result)[-1] == 0.0
-        assert {hit.match_type for hit in result.hits} == {SearchType.FTS}
-        assert result.effective is SearchType.FTS
-        assert (result.confidence, result.note, result.truncated_query) == ("high", None, False)
+        assert {match.match_type for match in result.matches} == {SearchType.FTS}
+        assert (result.confidence, result.note) == ("high", None)
 
     def test_words_match_by_their_stem_and_inside_identifiers(self, world, ask):
         world.listed(ISSUES)
@@ -50,15 +50,15 @@ class TestFullText:
     def test_a_score_does_not_depend_on_the_limit(self, world, ask):
         world.listed(ISSUES)
         full = ask(world, "repository issue", limit=20)
-        assert len(full.hits) > 2
-        for limit in range(1, len(full.hits)):
-            assert ask(world, "repository issue", limit=limit).hits == full.hits[:limit]
+        assert len(full.matches) > 2
+        for limit in range(1, len(full.matches)):
+            assert ask(world, "repository issue", limit=limit).matches == full.matches[:limit]
 
     def test_only_the_fifty_best_are_scored_against_each_other(self, world, ask):
         tools = [record("s", f"t{number:03}", "Paints " + "wall " * (number + 1)) for number in range(60)]
         world.listed(listing("s", *tools))
         result = ask(world, "paint", limit=60)
-        assert len(result.hits) == 50
+        assert len(result.matches) == 50
         assert scores(result)[-1] == 0.0
 
     def test_scores_have_two_decimals(self, world, ask):
@@ -71,15 +71,15 @@ class TestFullText:
     def test_a_query_that_is_a_name_puts_that_tool_first(self, world, ask):
         world.listed(ISSUES, listing("other", record("other", "x", "Lists issues, lists issues: list issues!")))
         for query in ("list_issues", "listIssues", "List Issues", "github.list_issues", "GITHUB LIST ISSUES"):
-            first, *rest = ask(world, query).hits
-            assert (first.tool.public_name, first.score, first.match_type) == (
+            first, *rest = ask(world, query).matches
+            assert (first.document.public_name, first.score, first.match_type) == (
                 "github__list_issues",
                 1.0,
                 "exact",
             )
             assert rest
-            assert all(hit.match_type == "fts" for hit in rest)
-        without = [hit.score for hit in ask(world, "list issues", limit=20).hits[1:]]
+            assert all(match.match_type == "fts" for match in rest)
+        without = [match.score for match in ask(world, "list issues", limit=20).matches[1:]]
         assert (max(without), min(without)) == (1.0, 0.0)
 
     def test_stop_words_count_only_when_there_is_nothing_else(self, world, ask):
@@ -97,13 +97,13 @@ class TestFullText:
         world.listed(ISSUES)
         for query in ("zebra", "!?", "🙂", "\0"):
             result = ask(world, query)
-            assert (result.hits, result.confidence) == ((), "none")
+            assert (result.matches, result.confidence) == ((), "none")
             assert "No tool has any of these words" in result.note
 
     def test_a_weak_match_is_said_to_be_weak(self, world, ask):
         world.listed(ISSUES)
         result = ask(world, "zebra giraffe elephant repository")
-        assert result.hits
+        assert result.matches
         assert result.confidence == "low"
         assert "most of these words" in result.note
 
@@ -111,19 +111,19 @@ class TestFullText:
         world.listed(ISSUES)
         result = ask(world, "merge " + "x" * 600 + " issue")
         assert names(result) == ["github__merge_pull_request"]
-        assert result.truncated_query
         assert "512" in result.note
 
     def test_two_hundred_words_are_no_problem(self, world, ask):
         world.listed(ISSUES)
         many = " ".join(chr(0x4E00 + number) for number in range(250))
-        assert ask(world, many).hits == ()
+        assert ask(world, many).matches == ()
         assert names(ask(world, "merge " + many)) == ["github__merge_pull_request"]
 
     def test_an_answer_is_the_same_fifty_times_and_after_a_restart(self, path, ask):
         def answer(world: World) -> list[tuple]:
             return [
-                (hit.tool.public_name, hit.score, hit.match_type) for hit in ask(world, "list repository issue 3").hits
+                (match.document.public_name, match.score, match.match_type)
+                for match in ask(world, "list repository issue 3").matches
             ]
 
         with opened(path) as world:
@@ -149,9 +149,9 @@ class TestFilters:
         world.listed(listing("s", *always, record("s", "deferred", "Paints walls and does very many other things.")))
         for kind in ("fts", "regex"):
             assert names(ask(world, "paint", kind, limit=1)) == ["s__deferred"]
-            assert len(ask(world, "paint", kind, limit=50, include_always=True).hits) == 50
-        assert ask(world, "a1", "exact").hits == ()
-        assert ask(world, "a1", "exact", include_always=True).hits
+            assert len(ask(world, "paint", kind, limit=50, include_always=True).matches) == 50
+        assert ask(world, "a1", "exact").matches == ()
+        assert ask(world, "a1", "exact", include_always=True).matches
 
     def test_one_server_can_be_asked_for(self, world, ask):
         world.listed(
@@ -188,7 +188,7 @@ class TestFilters:
         world.index.clear()
         for policy, kind in itertools.product((Policy(), guests_without("none")), SearchType):
             request = SearchRequest("zebra", kind)
-            assert world.searcher.search(request, catalog, catalog.permitted(policy.view(GUEST))).hits == ()
+            assert world.searcher.search(request, catalog, catalog.permitted(policy.view(GUEST))).matches == ()
 
 
 class TestExact:
@@ -202,13 +202,13 @@ class TestExact:
     def test_no_such_name_is_said(self, world, ask):
         world.listed(ISSUES)
         result = ask(world, "issue", "exact")
-        assert (result.hits, result.confidence) == ((), "none")
+        assert (result.matches, result.confidence) == ((), "none")
         assert "search_type fts" in result.note
 
     def test_a_name_is_certain(self, world, ask):
         world.listed(ISSUES)
         result = ask(world, "github/list_issues", "exact")
-        assert (result.confidence, result.note, result.effective) == ("high", None, SearchType.EXACT)
+        assert (result.confidence, result.note) == ("high", None)
 
 
 class TestOrder:
@@ -228,7 +228,7 @@ class TestOrder:
         ]
         world.listed(listing("s", *tools))
         for kind in ("fts", "regex"):
-            assert [hit.tool.side_effects for hit in ask(world, "paint", kind).hits] == effects
+            assert [match.document.side_effects for match in ask(world, "paint", kind).matches] == effects
 
     def test_then_shorter_names(self, world, ask):
         world.listed(listing("s", *(record("s", f"paint_{letters}", "Paints.") for letters in ("aaa", "bb", "c"))))
@@ -248,9 +248,9 @@ class TestOrder:
             record("s", "paint", "Paint. Paint."),
         ]
         world.listed(listing("s", *fillers, *close))
-        first, second, third = ask(world, "paint now").hits
-        assert (first.tool.name, second.score) == ("paint", third.score)
-        assert second.tool.side_effects is SideEffects.PURE
+        first, second, third = ask(world, "paint now").matches
+        assert (first.document.name, second.score) == ("paint", third.score)
+        assert second.document.side_effects is SideEffects.PURE
 
 
 class TestOwnRows:
@@ -279,13 +279,34 @@ class TestOwnRows:
         snapshots = [world.catalog() for _ in range(10)]
         parts = [catalog.permitted(guests_without("list_issues").view(GUEST)) for catalog in snapshots]
         for catalog, some in zip(snapshots, parts, strict=True):
-            assert world.searcher.search(SearchRequest("repository"), catalog, some).hits
+            assert world.searcher.search(SearchRequest("repository"), catalog, some).matches
         kept = [some for some in parts if world.searcher.is_quick(SearchRequest("x"), some)]
         assert kept == parts[-len(kept) :]
         assert 0 < len(kept) < 10
 
-    def test_without_full_text_nothing_is_quick_but_names(self, path):
-        with opened(path, fts="off") as world:
-            everything = permitted(world.listed(ISSUES))
-            assert not world.searcher.is_quick(SearchRequest("x"), everything)
-            assert world.searcher.is_quick(SearchRequest("x", SearchType.EXACT), everything)
+
+class TestWithoutFullText:
+    """The ranking is made of postings in memory and needs no FTS5 (R33, R34)."""
+
+    def test_an_answer_is_the_same_as_with_it(self, tmp_path: Path):
+        answers = []
+        for fts in ("auto", "off"):
+            with opened(tmp_path / f"{fts}.db", fts=fts) as world:
+                everything = permitted(catalog := world.listed(ISSUES, numbered("s", 60, "Lists things.")))
+                requests = [
+                    SearchRequest(query, kind)
+                    for query in (
+                        "please merge it (now)",
+                        "create issue",
+                        "lst the isues",
+                        "tool_1",
+                        "search\nmerge",
+                        "*",
+                    )
+                    for kind in SearchType
+                    if (query, kind) != ("*", SearchType.REGEX)
+                ]
+                answers.append([world.searcher.search(request, catalog, everything) for request in requests])
+                assert world.searcher.is_quick(SearchRequest("merge"), everything)
+        assert answers[0] == answers[1]
+        assert names(answers[1][0]) == ["github__merge_pull_request"]

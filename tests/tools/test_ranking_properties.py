@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
 from toolcrib.errors import BadRequest
-from toolcrib.model import Ingest, LoadingMode, SearchType, SideEffects
-from toolcrib.tools.search import SearchRequest, SearchResult
+from toolcrib.model import Ingest, LoadingMode, SearchType, SideEffects, Tool
+from toolcrib.search.matches import Found
+from toolcrib.tools.search import SearchRequest
 
 NO_HIDDEN_ONES = guests_without("hidden*")
 
@@ -48,13 +49,13 @@ def test_any_query_has_an_answer(world: World, query: str, kind: SearchType, *, 
     except BadRequest:
         assert kind is SearchType.REGEX
         return
-    scores = [hit.score for hit in result.hits]
+    scores = [match.score for match in result.matches]
     assert all(0 <= score <= 1 for score in scores)
-    ranked = [hit.score for hit in result.hits if hit.match_type is not SearchType.EXACT]
+    ranked = [match.score for match in result.matches if match.match_type is not SearchType.EXACT]
     assert ranked == sorted(ranked, reverse=True)
-    assert len({hit.tool.public_name for hit in result.hits}) == len(scores) <= 20
+    assert len({match.document.public_name for match in result.matches}) == len(scores) <= 20
     assert (result.confidence == "none") == (not scores)
-    assert whole or all(hit.tool.server != "hidden" for hit in result.hits)
+    assert whole or all(match.document.server != "hidden" for match in result.matches)
 
 
 @st.composite
@@ -78,9 +79,9 @@ def listings(draw: st.DrawFn, *servers: str) -> list[Ingest]:
     ]
 
 
-def seen(result: SearchResult) -> tuple:
-    hits = [(hit.tool.public_name, hit.score, hit.match_type) for hit in result.hits]
-    return hits, result.effective, result.confidence, result.note, result.truncated_query
+def seen(result: Found[Tool]) -> tuple:
+    hits = [(match.document.public_name, match.score, match.match_type) for match in result.matches]
+    return hits, result.count, result.confidence, result.strength, result.note
 
 
 requests = st.builds(

@@ -17,15 +17,17 @@ from models import make_model
 
 from toolcrib.access.policy import Policy
 from toolcrib.errors import ModelUnavailable
-from toolcrib.model import Caller, SearchType
+from toolcrib.model import Caller, SearchType, Tool
 from toolcrib.search.encoding import OFF, SharedModel, state_of
+from toolcrib.search.engine import SearchSettings
+from toolcrib.search.matches import Found
 from toolcrib.search.semantic import Semantic, fuse
 from toolcrib.search.static_model import StaticModel, download_model, load_model
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.search import Searcher, SearchRequest, SearchResult
+from toolcrib.tools.search import Searcher, SearchRequest
 
 QUERIES = ("bug", "open a ticket", "issue", "unite branches", "merge_pull_request", "zzz", "the", "code in lunch")
 
@@ -62,10 +64,10 @@ def opened(
         index = ToolIndex(store)
         shared = None if load is None else SharedModel(load)
         semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha)
-        yield World(store, index, Searcher(index, semantic=semantic)), shared
+        yield World(store, index, Searcher(index, SearchSettings(semantic=semantic))), shared
 
 
-def all_results(world: World, *, policy: Policy | None = None) -> list[SearchResult]:
+def all_results(world: World, *, policy: Policy | None = None) -> list[Found[Tool]]:
     """Search for everything, in one catalog, as a caller under ``policy``."""
     catalog = world.catalog()
     may = permitted(catalog, policy)
@@ -83,16 +85,16 @@ def test_a_tool_is_found_by_another_word_for_the_same_thing(path: Path, model: P
         assert set(world.names("bug")[:2]) == {"github__create_issue", "github__list_issues"}
         assert state_of(shared).state == "ready"
         found = world.search("bug")
-        assert found.effective is SearchType.FTS
+        assert {match.match_type for match in found.matches} == {SearchType.FTS}
         assert found.confidence == "low", "no word speaks for it"
-        assert found.hits[0].score == max(scores(found))
+        assert found.matches[0].score == max(scores(found))
 
 
 def test_a_name_still_comes_first_whatever_is_near_in_meaning(path: Path, model: Path):
     with opened(path, lambda: load_model(model)) as (world, _):
         world.listed(ISSUES, listing("other", record("other", "bug", "An issue."), record("other", "meal", "Lunch.")))
         found = world.search("meal")
-        assert (names(found)[0], found.hits[0].match_type) == ("other__meal", SearchType.EXACT)
+        assert (names(found)[0], found.matches[0].match_type) == ("other__meal", SearchType.EXACT)
         assert found.confidence == "high"
 
 
@@ -126,15 +128,21 @@ def test_tools_that_a_caller_may_not_use_change_nothing(path: Path, model: Path,
     guests = guests_without("secret.*")
     with opened(path, lambda: load_model(model)) as (world, _):
         world.listed(ISSUES)
-        alone = [[(hit.tool.public_name, hit.score) for hit in each.hits] for each in guest_results(world, guests)]
+        alone = [
+            [(match.document.public_name, match.score) for match in each.matches]
+            for each in guest_results(world, guests)
+        ]
     with opened(tmp_path / "more.db", lambda: load_model(model)) as (world, _):
         world.listed(ISSUES, numbered("secret", 300, "A bug, an issue and lunch for all who join."))
-        among = [[(hit.tool.public_name, hit.score) for hit in each.hits] for each in guest_results(world, guests)]
+        among = [
+            [(match.document.public_name, match.score) for match in each.matches]
+            for each in guest_results(world, guests)
+        ]
         assert json.dumps(among) == json.dumps(alone)
         assert "secret" in str(names(all_results(world)[0])), "everybody else finds them"
 
 
-def guest_results(world: World, policy: Policy) -> list[SearchResult]:
+def guest_results(world: World, policy: Policy) -> list[Found[Tool]]:
     catalog = world.catalog()
     may = catalog.permitted(policy.view(Caller(profile="guest")))
     return [world.searcher.search(SearchRequest(query, limit=20), catalog, may) for query in QUERIES]

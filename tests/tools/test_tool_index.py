@@ -321,11 +321,8 @@ def test_texts_for_patterns_are_cut(path: Path):
             listing("s", record("s", "long", "x" * 5000, tags=["t"]), record("s", "short", "One. Two.")),
         )
         rows = {tool.name: tool.row for tool in world.index.load({"s": "c1"})}
-        texts = world.index.texts()
-        assert len(texts[rows["long"]].description) == 1000
-        assert texts[rows["long"]].tags == ("t",)
-        assert texts[rows["short"]].description == "One. Two."
-        assert world.index.texts([rows["short"]]) == {rows["short"]: texts[rows["short"]]}
+        assert world.index.texts(rows.values()) == {rows["long"]: ("x" * 1000, "t"), rows["short"]: ("One. Two.",)}
+        assert world.index.texts([rows["short"], 999]) == {rows["short"]: ("One. Two.",)}
 
 
 @pytest.mark.parametrize("column", ["tags", "examples", "extra", "args_schema"])

@@ -80,5 +80,5 @@ def test_two_words_are_found_written_as_one_and_one_as_two(world: World, ask):
 
 def test_a_slip_in_one_word_does_not_lessen_another(world: World, ask):
     world.listed(listing("s", record("s", "point", "Points at a wall."), record("s", "paint", "Paints a wall.")))
-    assert ask(world, "pxint paint").hits == ask(world, "paint pxint").hits
+    assert ask(world, "pxint paint").matches == ask(world, "paint pxint").matches
     assert names(ask(world, "pxint paint"))[0] == "s__paint"

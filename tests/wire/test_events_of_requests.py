@@ -28,7 +28,7 @@ def in_file(w) -> list[dict]:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_search_is_recorded(tmp_path, era):
-    async with world(tmp_path, {"db": TOOLS}, {"tool_search": {"fts": "off"}}, listing="auto") as w:
+    async with world(tmp_path, {"db": TOOLS}, listing="auto") as w:
         async with w.client(era) as client:
             await client.search("read", limit=1)
             [record] = w.happened("tool_search_query")
@@ -36,7 +36,7 @@ async def test_a_search_is_recorded(tmp_path, era):
     assert own(record) == {
         "query": "read",
         "requested_search_type": "fts",
-        "effective_search_type": "regex",
+        "effective_search_type": "fts",
         "results_count": 1,
     }
     assert record["session"].startswith("local-")

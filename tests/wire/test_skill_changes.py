@@ -338,8 +338,7 @@ async def test_each_event_has_exactly_its_keys(tmp_path, era):
     put(repo(tmp_path), "tea", "Makes tea.")
     put(repo(tmp_path), "letters", "Writes letters.")
     write_pack(tmp_path)
-    config = {**packed(), "tool_search": {"fts": "off"}}
-    async with world(tmp_path, {}, config, listing="auto") as w, w.client(era) as client:
+    async with world(tmp_path, {}, packed(), listing="auto") as w, w.client(era) as client:
         answer = await client.skill("get", names=["tea", "nobody"], max_tokens=700)
         await client.skill("search", query="letters", limit=1)
         await client.skill("list", task_type="unknown", source="repo", page_size=1)
@@ -362,7 +361,7 @@ async def test_each_event_has_exactly_its_keys(tmp_path, era):
             {
                 "query": "letters",
                 "requested_search_type": "fts",
-                "effective_search_type": "regex",
+                "effective_search_type": "fts",
                 "results_count": 1,
             }
         ]

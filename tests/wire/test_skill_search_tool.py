@@ -259,21 +259,18 @@ async def test_a_shelf_without_skills_is_searched_without_a_fault(tmp_path):
         assert answer["note"]
 
 
-async def test_without_full_text_search_words_are_looked_for_as_patterns(shelf):
-    async with world(shelf, SERVERS, {"tool_search": {"fts": "off"}, **skills()}) as w, w.client() as client:
-        answer = await client.skill("search", query="broke a test")
-        assert [hit["name"] for hit in answer["skills"]] == ["git-bisect"]
-        assert answer["search_type"] == "regex"
-        assert "not available" in answer["note"]
-        assert (await hits(client, "$pdf-forms"))[0] == ("pdf-forms", "exact_name", 1.0)
-        assert (await client.skill("search", query="pdf", search_type="exact"))["search_type"] == "exact"
-
-
-async def test_without_full_text_search_and_its_substitute_a_search_is_refused(shelf):
-    config = {"tool_search": {"fts": "off"}, **skills(fts_fallback_to_regex=False)}
-    async with world(shelf, SERVERS, config) as w, w.client() as client:
-        assert "regex or exact" in await refused(client, "search", {"query": "pdf"})
-        assert await found(client, "pdf-forms", search_type="exact") == ["pdf-forms"]
+@pytest.mark.parametrize("fallback", [True, False])
+async def test_without_full_text_search_an_answer_is_the_same_as_with_it(shelf, fallback):
+    """Nothing falls back, so the key for it has no effect (R106)."""
+    answers = []
+    for fts in ("auto", "off"):
+        config = {"tool_search": {"fts": fts}, **skills(fts_fallback_to_regex=fallback)}
+        async with world(shelf, SERVERS, config) as w, w.client() as client:
+            queries = ("who broke a test", "$pdf-forms", "pdf", "zeppelin")
+            answers.append([await client.skill("search", query=query) for query in queries])
+    assert answers[0] == answers[1]
+    assert answers[1][0]["skills"][0]["name"] == "git-bisect"
+    assert {answer["search_type"] for answer in answers[1]} == {"fts"}
 
 
 async def test_skills_of_one_name_are_told_apart_by_spellings_that_load_them(shelf):

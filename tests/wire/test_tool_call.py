@@ -76,12 +76,6 @@ async def test_at_most_three_near_names_are_suggested(tmp_path):
         assert await refused(client, "teleport") == "Unknown tool: teleport"
 
 
-async def test_without_full_text_search_an_unknown_name_is_still_an_unknown_name(tmp_path):
-    config = {"tool_search": {"fts": "off", "fts_fallback_to_regex": False}}
-    async with world(tmp_path, {"github": [CREATE]}, config) as w, w.client() as client:
-        assert (await refused(client, "create")).startswith("Unknown tool: create")
-
-
 async def test_the_built_in_tools_are_not_called_through_tool_call(tmp_path):
     async with world(tmp_path, {"github": [CREATE]}) as w, w.client() as client:
         for name in BUILTINS:

@@ -367,21 +367,19 @@ async def test_a_pattern_is_tried_on_every_form_of_the_name(tmp_path):
 # -- without FTS5 --------------------------------------------------------------------------------
 
 
-async def test_without_full_text_search_the_answer_says_that_it_used_patterns(tmp_path):
-    config = {"tool_search": {"fts": "off"}}
-    async with world(tmp_path, BOTH, config) as w, w.client() as client:
-        answer = await client.search("create issue")
-        assert answer["search_type"] == "regex"
-        assert {hit["match_type"] for hit in answer["tools"]} <= {"regex", "exact"}
-        assert answer["tools"][0]["name"] == "github__create_issue"
-        assert await client.found("read_file", search_type="exact") == ["files__read_file"]
-
-
-async def test_without_full_text_search_and_without_its_replacement_it_is_refused(tmp_path):
-    config = {"tool_search": {"fts": "off", "fts_fallback_to_regex": False}}
-    async with world(tmp_path, BOTH, config) as w, w.client() as client:
-        assert "use search_type regex or exact" in await failed(client, {"query": "create issue"})
-        assert await client.found("create_issue", search_type="exact") == ["github__create_issue"]
+@pytest.mark.parametrize("fallback", [True, False])
+async def test_without_full_text_search_an_answer_is_the_same_as_with_it(tmp_path, fallback):
+    """Nothing falls back, so the key for it has no effect (R33, R34, R70)."""
+    answers = []
+    for fts in ("auto", "off"):
+        config = {"tool_search": {"fts": fts, "fts_fallback_to_regex": fallback}}
+        (folder := tmp_path / fts).mkdir()
+        async with world(folder, BOTH, config) as w, w.client() as client:
+            answers.append([await client.search(query) for query in ("create an isue", "read", "zebra")])
+            assert await client.found("read_file", search_type="exact") == ["files__read_file"]
+    assert answers[0] == answers[1]
+    assert answers[1][0]["tools"][0]["name"] == "github__create_issue"
+    assert {answer["search_type"] for answer in answers[1]} == {"fts"}
 
 
 # -- which tools ---------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ async def _catalog(crib: "Crib", session: "Session") -> tuple[list[Described], S
 
     def search(query: str) -> list[str]:
         found = find(SearchRequest(query, limit=TOOLS_LOOKED_AT, include_always=True))
-        return [hit.tool.public_name for hit in found.hits]
+        return [match.document.public_name for match in found.matches]
 
     described = [
         Described(tool, definition, card.tags, tuple(each.description for each in card.examples))

@@ -53,7 +53,10 @@ class ContextSection(Section):
 
 
 class SemanticSection(Section):
-    """Search by meaning besides words: needs the extra `toolcrib[semantic]` and a model, never fetched unasked."""
+    """Search for tools and skills by meaning besides words.
+
+    Needs the extra `toolcrib[semantic]` and a model, which is never fetched unasked.
+    """
 
     enabled: Bool = False
     """Use it; where it cannot be had, search goes by words alone and `toolcrib status` says why."""
@@ -83,9 +86,9 @@ class ToolSearchSection(Section):
     preferred_namespaces: Strings = ()
     """Servers whose tools come first among equally good hits."""
     fts: Literal["auto", "off"] = "auto"
-    """Full-text search; `off` is for tests."""
+    """Keep FTS5 tables beside the rows, for programs that read the indexes; `off` is for tests."""
     fts_fallback_to_regex: Bool = True
-    """Search by pattern where SQLite has no FTS5; false: an error instead."""
+    """Without effect: full-text search needs no FTS5, so nothing falls back."""
     enable_incremental_index: Bool = True
     """Write only what has changed to the index."""
     rebuild_cache_on_init: Bool = False
@@ -95,7 +98,7 @@ class ToolSearchSection(Section):
     cache_dir: Str | None = None
     """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
     semantic: SemanticSection = SemanticSection()
-    """Search by meaning besides words."""
+    """Search by meaning besides words, for tools and skills."""
 
 
 class GateSection(Section):

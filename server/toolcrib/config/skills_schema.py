@@ -99,7 +99,7 @@ class SkillsSection(Section):
     scope_mode: ScopeMode = "project"
     """Who sees skills that name no scope."""
     fts_fallback_to_regex: Bool = True
-    """Search by pattern where SQLite has no FTS5."""
+    """Without effect: full-text search needs no FTS5, so nothing falls back."""
     estimator: Literal["chars", "bytes"] = "chars"
     """What tokens are estimated from: a quarter of the characters, or of the bytes."""
     skill_packs: tuple[SkillPackConfig, ...] = ()

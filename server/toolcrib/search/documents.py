@@ -1,10 +1,16 @@
-"""What a search needs to be told about the documents it is to search, as a protocol for whoever has them.
+"""What a search needs to be told about the documents it is to search, as protocols for whoever has them.
 
 Knows documents by their numbers only; never knows what one is, who may see it or where its texts are kept.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from toolcrib.search.bm25 import Field, Text
+from toolcrib.search.matches import Match, Reason
+
+T_co = TypeVar("T_co", covariant=True)
 
 KEPT_MAX = 4
 """For how many sets of documents what is made for them is kept."""
@@ -25,3 +31,61 @@ class Documents(Protocol):
     def __hash__(self) -> int:
         """Tell it from every other such set."""
         ...
+
+
+class Scope(Protocol[T_co]):
+    """The documents that one search may find, and how they are called."""
+
+    @property
+    def documents(self) -> Documents:
+        """All that the caller may see."""
+        ...
+
+    @property
+    def numbers(self) -> frozenset[int] | None:
+        """The numbers of those among them that this search may find; None: all of them."""
+        ...
+
+    @property
+    def emptiness(self) -> str:
+        """Why there is nothing to find, in a sentence for the caller; empty where there is something."""
+        ...
+
+    def document(self, number: int) -> T_co:
+        """Return the document with this number."""
+        ...
+
+    def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
+        """Return the documents that the query names, each with the reason; all of them may be found.
+
+        ``as_written``: where names are spelled exactly like this, only those count.
+        """
+        ...
+
+    def begun(self, query: str) -> Iterable[int]:
+        """Return the documents whose name begins with the query, in any order; all of them may be found."""
+        ...
+
+    def spellings(self, number: int) -> Sequence[str]:
+        """Return every form of a document's name that a pattern is tried on."""
+        ...
+
+    def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
+        """Return what orders matches, whose documents are numbers here, of one score and reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of documents. ``noun`` is what a note calls one of them.
+
+    ``words`` returns, by row, what each of ``fields`` has to search in, the name first; ``texts`` what a pattern is
+    tried on besides names. Rows that are gone are left out. ``plain_beginnings``: the beginning of a name comes
+    before what was found by words even where it may be nothing but a plain word.
+    """
+
+    noun: str
+    fields: Sequence[Field]
+    words: Callable[[Sequence[int]], Mapping[int, Sequence[Text]]]
+    texts: Callable[[Sequence[int]], Mapping[int, Sequence[str]]]
+    plain_beginnings: bool = False

@@ -4,7 +4,6 @@ Knows what a match is worth; never knows how matches are ordered or who may see 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
 
 from toolcrib.base.patterns import PATTERN_MAX, Pattern, PatternError, compile_pattern
 from toolcrib.errors import BadRequest
@@ -12,39 +11,34 @@ from toolcrib.errors import BadRequest
 FULL_NAME, PREFIX, PART_OF_NAME, OTHER_TEXT = 0.95, 0.90, 0.85, 0.75
 """The score of a match (R51), by where the pattern matched."""
 
+_TRIED_UNWATCHED = 8
+"""How many documents are tried between two looks at the clock: the clock of a thread is slower than most patterns."""
+
 _OF_WHOLE_TEXTS = ("(?", r"\A", r"\z")
 
 
-class _Indexed(Protocol):
-    @property
-    def row(self) -> int: ...
+class PatternSearch:
+    """Tries patterns on documents with names. Safe to use from several threads; may take tens of milliseconds.
 
-
-_Item = TypeVar("_Item", bound=_Indexed)
-
-
-class PatternSearch(Generic[_Item]):
-    """Tries patterns on items with names. Safe to use from several threads; may take tens of milliseconds.
-
-    ``names_of`` gives every spelling of an item's name. ``limit_ms`` bounds one search, by ``clock``.
+    ``limit_ms`` bounds one search, by ``clock``.
     """
 
-    def __init__(self, names_of: Callable[[_Item], Sequence[str]], limit_ms: float, clock: Callable[[], float]) -> None:
-        self._names_of = names_of
+    def __init__(self, limit_ms: float, clock: Callable[[], float]) -> None:
         self._limit_ms = limit_ms
         self._clock = clock
 
     def search(
         self,
         expression: str,
-        items: Iterable[_Item],
-        texts_by_row: Callable[[], Mapping[int, Sequence[str]]],
+        numbers: Iterable[int],
+        spellings: Callable[[int], Sequence[str]],
+        texts: Callable[[], Mapping[int, Sequence[str]]],
         *,
         enough: int,
-    ) -> list[tuple[_Item, float]]:
-        """Return the items that match, with their scores, in the order of ``items`` within names and within texts.
+    ) -> list[tuple[int, float]]:
+        """Return the documents that match, with their scores. ``spellings`` gives every form of a document's name.
 
-        Other texts are asked for, and looked at, only where fewer than ``enough`` names match: they score lower.
+        ``texts``, the others by document, are asked for only where fewer than ``enough`` names match: they score lower.
 
         Raises:
             BadRequest: the pattern is invalid or too large, or took too long.
@@ -56,29 +50,29 @@ class PatternSearch(Generic[_Item]):
         except PatternError as error:
             raise BadRequest(f"Not a usable RE2 pattern: {error}.") from None
         first_look = _over_lines(expression)
-        matches: list[tuple[_Item, float]] = []
-        others: list[_Item] = []
-        for item in items:
-            self._check(deadline)
-            names = self._names_of(item)
+        matches: list[tuple[int, float]] = []
+        others: list[int] = []
+        for place, number in enumerate(numbers):
+            self._check(deadline, place)
+            names = spellings(number)
             may_match = first_look is None or first_look.search("\n".join(names)) is not None
             score = _name_score(pattern, names) if may_match else 0
             if score:
-                matches.append((item, score))
+                matches.append((number, score))
             else:
-                others.append(item)
+                others.append(number)
         if len(matches) < enough:
             before = self._clock()
-            texts = texts_by_row()
+            by_number = texts()
             deadline += self._clock() - before  # reading them is not the pattern's fault
-            for item in others:
-                self._check(deadline)
-                if any(map(pattern.search, texts.get(item.row, ()))):
-                    matches.append((item, OTHER_TEXT))
+            for place, number in enumerate(others):
+                self._check(deadline, place)
+                if any(map(pattern.search, by_number.get(number, ()))):
+                    matches.append((number, OTHER_TEXT))
         return matches
 
-    def _check(self, deadline: float) -> None:
-        if self._clock() > deadline:
+    def _check(self, deadline: float, place: int) -> None:
+        if place % _TRIED_UNWATCHED == 0 and self._clock() > deadline:
             raise BadRequest(
                 f"The pattern took longer than {self._limit_ms:g} ms; make it simpler, or search by words."
             )

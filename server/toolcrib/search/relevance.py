@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 from toolcrib.base.text import STOP_WORDS, query_terms, words
 from toolcrib.search.bm25 import Field, FieldedBm25, Text
 from toolcrib.search.lexicon import Lexicon
-from toolcrib.search.synonyms import read_synonyms
+from toolcrib.search.synonyms import Synonyms
 
 _REPAIRED = 0.7
 """Weight of a word that is there in another spelling only: with a slip, in two words, or in one with the next."""
@@ -51,7 +51,7 @@ class Evidence:
     gap: float
 
 
-NO_EVIDENCE = Evidence(0, 0, 0)
+NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0), Evidence(1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,12 @@ class Relevance:
     def __init__(
         self,
         documents: Iterable[Sequence[Text]],
-        stem: Callable[[str], str],
         fields: Sequence[Field],
+        stem: Callable[[str], str],
+        synonyms: Synonyms,
     ) -> None:
         self._stem = stem
-        self._synonyms = read_synonyms(stem)
+        self._synonyms = synonyms
         self._bm25 = FieldedBm25(documents, stem, fields)
         pairs = {stem: (stem, self._bm25.rarity(stem)) for stem in set(chain.from_iterable(self._bm25.names))}
         self._names = [tuple(pairs[stem] for stem in name if _is_telling(stem)) for name in self._bm25.names]

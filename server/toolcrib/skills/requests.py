@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType
-from toolcrib.search.scoring import Confidence
-from toolcrib.skills.search import Reason
+from toolcrib.search.matches import Confidence, Reason
 
 Format = Literal["raw", "injection"]
 

@@ -154,7 +154,7 @@ class Library:
             SkillSearchQuery(
                 query=self._for_events(session, answer.query),
                 requested_search_type=query.search_type.value,
-                effective_search_type=answer.effective.value,
+                effective_search_type=query.search_type.value,
                 results_count=len(answer.hits),
             ),
             session=session.label,
@@ -168,10 +168,11 @@ class Library:
         found = self.parts.searcher.search(replace(query, query=named[0].id) if named else query, shelf)
         return SearchAnswer(
             hits=tuple(
-                replace(self.shown(cleaner, shelf, hit.skill), score=hit.score, reason=hit.reason) for hit in found.hits
+                replace(self.shown(cleaner, shelf, match.document), score=match.score, reason=match.reason)
+                for match in found.matches
             ),
             query=query.query[:QUERY_MAX],
-            effective=found.effective,
+            effective=query.search_type,
             count=found.count,
             truncated=found.truncated,
             confidence=found.confidence,
@@ -281,7 +282,7 @@ class Library:
         query = SkillQuery(request.task, limit=top_k, tag=request.frame or None)
         shelf, cleaner = self.view(session)
         found = self.parts.searcher.search(query, shelf)
-        skills = [hit.skill for hit in found.hits]
+        skills = [match.document for match in found.matches]
         text, raw_tokens = self._giver.render(skills, cleaner, request.max_tokens or self._section.max_tokens, session)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 

@@ -25,6 +25,7 @@ from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavaila
 from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
+from toolcrib.search.matches import Found, Match
 from toolcrib.tools.answers import FoundTool, SearchAnswer, long_description, short_description
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
@@ -36,7 +37,7 @@ from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.listing import listed_definition
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.results import bounded, failure
-from toolcrib.tools.search import Scored, Searcher, SearchRequest, SearchResult
+from toolcrib.tools.search import Searcher, SearchRequest
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
@@ -133,7 +134,7 @@ class Crib:
 
     async def survey(
         self, session: Session
-    ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], SearchResult]]:
+    ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], Found[Tool]]]:
         """Return all that the session's caller may use, and the search over just that, of which no event tells."""
         await self._first_listing()
         catalog = self._parts.indexer.current()
@@ -159,11 +160,11 @@ class Crib:
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         found = await self._found(request, catalog, permitted)
-        hits = self._hits(session, found.hits, detail)
+        hits = self._hits(session, found.matches, detail)
         answer = SearchAnswer(
             hits=hits,
             query=request.query[:QUERY_MAX],
-            effective=found.effective,
+            effective=request.search_type,
             total_deferred=permitted.deferred_count,
             confidence=found.confidence,
             usage=_usage(session) if hits else None,
@@ -173,44 +174,45 @@ class Crib:
         self._report_search(session, request, found, catalog, began)
         return answer
 
-    async def _found(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> SearchResult:
+    async def _found(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> Found[Tool]:
         """Search, away from the event loop unless it takes no longer than to get there."""
         search = partial(self._parts.searcher.search, request, catalog, permitted)
         quick = self._parts.searcher.is_quick(request, permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _hits(self, session: Session, scored: tuple[Scored, ...], detail: Detail) -> tuple[FoundTool, ...]:
-        rows = [hit.tool.row for hit in scored]
+    def _hits(self, session: Session, matches: tuple[Match[Tool], ...], detail: Detail) -> tuple[FoundTool, ...]:
+        rows = [match.document.row for match in matches]
         cards = self._parts.index.cards(rows)
         definitions = self._parts.index.definitions(rows) if detail == "schema" else {}
         hits: list[FoundTool] = []
-        for hit in scored:
-            card = cards.get(hit.tool.row)
+        for match in matches:
+            tool = match.document
+            card = cards.get(tool.row)
             if card is None:
                 continue
-            whole = definitions.get(hit.tool.row)
+            whole = definitions.get(tool.row)
             hits.append(
                 FoundTool(
-                    tool=hit.tool,
-                    score=hit.score,
-                    match_type=hit.match_type.value,
+                    tool=tool,
+                    score=match.score,
+                    match_type=match.match_type.value,
                     description=short_description(card) if whole is None else long_description(card),
-                    activated=hit.tool.public_name in session.activations,
+                    activated=tool.public_name in session.activations,
                     signature=card.signature if whole is None else None,
                     input_schema=None if whole is None else whole["inputSchema"],
                     examples=() if whole is None else card.examples,
-                    status=self._notable_status(hit.tool),
+                    status=self._notable_status(tool),
                 )
             )
         return tuple(hits)
 
-    def _note(self, session: Session, request: SearchRequest, found: SearchResult, *, is_empty: bool) -> str | None:
+    def _note(self, session: Session, request: SearchRequest, found: Found[Tool], *, is_empty: bool) -> str | None:
         """Return why little or nothing was found: what the search says, and servers that may be meant."""
         servers = self._missing.note(
             request.query[:QUERY_MAX],
             self.gate.view(session),
             self._parts.fleet.statuses(),
-            {hit.tool.server for hit in found.hits},
+            {match.document.server for match in found.matches},
             any_of_them=is_empty,
         )
         return " ".join(filter(None, (found.note, servers))) or None
@@ -221,15 +223,15 @@ class Crib:
         return state.value if state in (State.STARTING, State.FAILED) else None
 
     def _report_search(
-        self, session: Session, request: SearchRequest, found: SearchResult, catalog: Catalog, began: float
+        self, session: Session, request: SearchRequest, found: Found[Tool], catalog: Catalog, began: float
     ) -> None:
         query = self.gate.without_denied_names(session, request.query[:QUERY_MAX], catalog)
         self._parts.events.emit(
             ToolSearchQuery(
                 query=query,
                 requested_search_type=request.search_type.value,
-                effective_search_type=found.effective.value,
-                results_count=len(found.hits),
+                effective_search_type=request.search_type.value,
+                results_count=len(found.matches),
             ),
             session=session.label,
             duration_ms=elapsed_ms(began),
@@ -382,12 +384,9 @@ class Crib:
     async def _near_names(self, session: Session, name: str) -> str:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""
         catalog = self._parts.indexer.current()
-        request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True, server=None)
-        try:
-            found = await self._found(request, catalog, self.gate.permitted(session, catalog))
-        except BadRequest:  # no full-text search here, and nothing in its place
-            return ""
-        names = ", ".join(hit.tool.public_name for hit in found.hits)
+        request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
+        found = await self._found(request, catalog, self.gate.permitted(session, catalog))
+        names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""
 
 

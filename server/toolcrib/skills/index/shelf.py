@@ -3,11 +3,11 @@
 Knows names, sources and places; never knows why a skill is or is not in it, a database or a ranking.
 """
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
+from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import Skill
 
@@ -16,7 +16,7 @@ class Shelf:
     """Skills in the order of their sources, as given; ``generation`` tells snapshots apart.
 
     ``everything`` is all of them. ``skills`` leaves out copies: skills with the name and the very text of an earlier
-    one (R170). Safe to use from several threads.
+    one (R170); ``in_order`` has the rows of those. Safe to use from several threads.
     """
 
     def __init__(self, skills: Sequence[Skill], generation: int = 0) -> None:
@@ -32,6 +32,7 @@ class Shelf:
                 firsts.append(skill)
             self._number_by_row[skill.row] = numbers[key]
         self.skills = tuple(firsts)
+        self.in_order = tuple(skill.row for skill in firsts)
         self.source_ranks = {source: rank for rank, source in enumerate(dict.fromkeys(each.source for each in skills))}
 
     def number(self, skill: Skill) -> int:
@@ -87,12 +88,7 @@ class Shelf:
 
     def beginning(self, start: str) -> Iterator[Skill]:
         """Yield the skills whose name begins with ``start``, in any case and with any separator."""
-        key = joined(_bare(start))
-        names = self._joined_names
-        for place in range(bisect_left(names, key), len(names)):
-            if not names[place].startswith(key):
-                return
-            yield from self._by_joined_name[names[place]]
+        return self._by_joined_name.beginning(_bare(start))
 
     def spelling(self, skill: Skill) -> str:
         """Return the shortest spelling that names only this skill: its name, ``source/name``, ``source/folder``."""
@@ -122,16 +118,12 @@ class Shelf:
         return _grouped(self.skills, lambda skill: skill.name)
 
     @cached_property
-    def _by_joined_name(self) -> dict[str, tuple[Skill, ...]]:
-        return _grouped(self.skills, lambda skill: joined(skill.name))
+    def _by_joined_name(self) -> Spellings[Skill]:
+        return Spellings((joined(skill.name), skill) for skill in self.skills)
 
     @cached_property
     def _by_folder_name(self) -> dict[str, tuple[Skill, ...]]:
         return _grouped(self.skills, lambda skill: skill.folder.rpartition("/")[2])
-
-    @cached_property
-    def _joined_names(self) -> list[str]:
-        return sorted(self._by_joined_name)
 
 
 def _place(skill: Skill) -> str:

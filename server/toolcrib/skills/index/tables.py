@@ -7,6 +7,7 @@ import sqlite3
 
 from toolcrib.store.full_text import FullText
 from toolcrib.store.opening import Schema
+from toolcrib.store.vectors import Texts, create_vectors
 
 APPLICATION_ID = int.from_bytes(b"tcSK")
 """Marks the file as an index of skills (``PRAGMA application_id``)."""
@@ -149,7 +150,7 @@ def _words_split_anew(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM skill_files")
 
 
-SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _words_split_anew))
+SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _words_split_anew, create_vectors))
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
 
 ``record_hash`` tells a row that is as wanted from one that is not. ``skill_memory`` has the switch and the use of
@@ -164,3 +165,10 @@ SKILLS_FULL_TEXT = FullText(
     content="skills",
 )
 """``skills_fts`` and its triggers (R102)."""
+
+SKILL_TEXTS = Texts(
+    "skills",
+    "rowid",
+    "name || ' ' || title || ' ' || trigger || iif(description = trigger, '', ' ' || description) || ' ' || body",
+)
+"""What a skill means, the most telling first."""

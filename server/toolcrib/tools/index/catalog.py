@@ -4,67 +4,61 @@ Knows names and which tools a policy view permits; never knows a database, a con
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolcrib.access.policy import View
 from toolcrib.base.names import qualified_spellings
+from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import LoadingMode, Tool
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """The tools that one search ranks: what is not in it changes nothing (law 2). In public-name order.
-
-    ``numbers`` are their places among all permitted tools; None: they are all of these.
-    """
-
-    tools: tuple[Tool, ...]
-    by_row: Mapping[int, Tool]
-    numbers: frozenset[int] | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Permitted:
-    """What one kind of caller may use, in public-name order.
+    """What one kind of caller may use, in public-name order; ``number_by_row`` has the place of each tool.
 
     ``whole``: nothing of the catalog is, or could be, kept from it. A caller with a hidden tool and one for whom
     there happens to be none to hide are treated alike, or the difference would tell.
     """
 
     tools: tuple[Tool, ...]
-    rows: frozenset[int]
+    number_by_row: Mapping[int, int]
     whole: bool
     always: tuple[Tool, ...]
-    _pools: dict[tuple[bool, str | None], Pool] = field(default_factory=dict[tuple[bool, str | None], Pool], repr=False)
+    in_order: tuple[int, ...]
+    _parts: dict[tuple[bool, str | None], frozenset[int]] = field(
+        default_factory=dict[tuple[bool, str | None], frozenset[int]], repr=False
+    )
 
     @property
-    def in_order(self) -> tuple[int, ...]:
-        """The row of each of these tools."""
-        return tuple(tool.row for tool in self.tools)
+    def rows(self) -> AbstractSet[int]:
+        """The rows of these tools."""
+        return self.number_by_row.keys()
 
     @property
     def deferred_count(self) -> int:
         """How many of these tools are listed only once activated."""
         return len(self.tools) - len(self.always)
 
-    def pool(self, *, include_always: bool = True, server: str | None = None) -> Pool:
-        """Return these tools without the always-loaded ones, or only those of one server, or both (R26)."""
+    def part(self, *, include_always: bool = True, server: str | None = None) -> frozenset[int] | None:
+        """Return the numbers of these tools without the always-loaded ones, or of one server's, or both (R26).
+
+        None: of all of them.
+        """
         key = include_always, server
-        pool = self._pools.get(key)
-        if pool is None:
-            inside = {
-                number: tool
+        part = self._parts.get(key)
+        if part is None:
+            part = frozenset(
+                number
                 for number, tool in enumerate(self.tools)
                 if (include_always or tool.loading_mode is LoadingMode.DEFERRED) and server in (None, tool.server)
-            }
-            numbers = None if len(inside) == len(self.tools) else frozenset(inside)
-            pool = Pool(tuple(inside.values()), {tool.row: tool for tool in inside.values()}, numbers)
-            if inside:  # names of servers that do not exist must not fill the memory
-                self._pools[key] = pool
-        return pool
+            )
+            if part:  # names of servers that do not exist must not fill the memory
+                self._parts[key] = part
+        return None if len(part) == len(self.tools) else part
 
 
 class Catalog:
@@ -109,6 +103,10 @@ class Catalog:
         """Return the tools whose name ``query`` is: bare or qualified, in any case, with any separator."""
         return self._by_joined_name.get(joined(query), ())
 
+    def beginning(self, query: str) -> Iterator[Tool]:
+        """Yield the tools with a name that begins with ``query``: bare or qualified, in any case and separator."""
+        return self._by_joined_name.beginning(query)
+
     def prepare(self) -> None:
         """Make the tables of names, which the first search would otherwise wait for: for use in a worker thread."""
         self.exact("")
@@ -128,9 +126,10 @@ class Catalog:
         tools = tuple(tool for tool in self.tools if view.permits(tool.server, tool.name, tool.public_name))
         return Permitted(
             tools=tools,
-            rows=frozenset(tool.row for tool in tools),
+            number_by_row={tool.row: number for number, tool in enumerate(tools)},
             whole=view.sees_all and len(tools) == len(self.tools),
             always=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.ALWAYS),
+            in_order=tuple(tool.row for tool in tools),
         )
 
     @cached_property
@@ -146,14 +145,13 @@ class Catalog:
         return _grouped((tool.name, tool) for tool in self.tools)
 
     @cached_property
-    def _by_joined_name(self) -> dict[str, tuple[Tool, ...]]:
+    def _by_joined_name(self) -> Spellings[Tool]:
         servers = {server: joined(server) for server in {tool.server for tool in self.tools}}
         pairs: list[tuple[str, Tool]] = []
         for tool in self.tools:
             name = joined(tool.name)
-            spellings = {name, servers[tool.server] + name, joined(tool.public_name)} - {""}
-            pairs += [(spelling, tool) for spelling in spellings]
-        return _grouped(pairs)
+            pairs += [(each, tool) for each in {name, servers[tool.server] + name, joined(tool.public_name)}]
+        return Spellings(pairs)
 
 
 def _grouped(pairs: Iterable[tuple[str, Tool]]) -> dict[str, tuple[Tool, ...]]:

@@ -7,8 +7,8 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.model import Ingest, JsonObject, Refused, Tool
 from toolcrib.store.store import Store
 from toolcrib.store.values import damaged_rows, to_json
@@ -30,8 +30,6 @@ from toolcrib.tools.index.tables import (
 
 _TOUCH_AFTER_S = 3600.0
 """A time of last use or listing is moved only when it is this old: a second start writes nothing (R45)."""
-
-_REGEX_TEXT_MAX = 1000
 
 _GATE = ", ".join(GATE_COLUMNS)
 _UPSERT = (
@@ -62,14 +60,6 @@ class ServerRow:
     era: str | None
     tool_count: int
     refused: tuple[Refused, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlainText:
-    """What a pattern is tried on besides the names: the description's first 1,000 characters, and the tags."""
-
-    description: str
-    tags: tuple[str, ...]
 
 
 class ToolIndex:
@@ -181,17 +171,18 @@ class ToolIndex:
         with self._store.read() as connection, damaged_rows():
             return {row[0]: card_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
 
-    def texts(self, ids: Iterable[int] | None = None) -> dict[int, PlainText]:
-        """Return the texts that a pattern is tried on, by row; of all rows for None (R237)."""
-        query = f"SELECT id, substr(trim(summary || ' ' || body), 1, {_REGEX_TEXT_MAX}), tags"
+    def texts(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Return what a pattern is tried on besides names, by row: a description's beginning, and the tags (R237)."""
+        query = f"SELECT id, substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags {_WITH_IDS}"
         with self._store.read() as connection, damaged_rows():
-            return {row[0]: PlainText(row[1], tuple(json.loads(row[2]))) for row in _of_rows(connection, query, ids)}
+            rows = connection.execute(query, (_id_list(ids),))
+            return {row: (description, *json.loads(tags)) for row, description, tags in rows}
 
-    def words(self, ids: Iterable[int] | None = None) -> dict[int, tuple[str, ...]]:
-        """Return the searchable words by row, one text a full-text column; of all rows for None."""
+    def words(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Return the searchable words by row, one text a full-text column."""
         with self._store.read() as connection:
-            query = f"SELECT id, {', '.join(TEXT_COLUMNS)}"
-            return {row[0]: row[1:] for row in _of_rows(connection, query, ids)}
+            query = f"SELECT id, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
+            return {row[0]: row[1:] for row in connection.execute(query, (_id_list(ids),))}
 
     def activated(self, principal: str, session_id: str) -> set[str]:
         """Return the public names that a caller's session has activated."""
@@ -261,12 +252,6 @@ def _note_listing(
 def _forget(connection: sqlite3.Connection, key: str) -> None:
     connection.execute("DELETE FROM tools WHERE namespace = ?", (key,))
     connection.execute("DELETE FROM servers WHERE key = ?", (key,))
-
-
-def _of_rows(connection: sqlite3.Connection, select: str, ids: Iterable[int] | None) -> Iterable[tuple[Any, ...]]:
-    if ids is None:
-        return connection.execute(f"{select} FROM tools")
-    return connection.execute(f"{select} {_WITH_IDS}", (_id_list(ids),))
 
 
 def _id_list(ids: Iterable[int]) -> str:

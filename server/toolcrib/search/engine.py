@@ -1,0 +1,254 @@
+"""Search among documents: by name, by the beginning of a name, by words and meaning, by pattern.
+
+Knows how matches are found, scored and put in order; never knows what a document is, who may see it or how it is shown.
+"""
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, zip_longest
+from typing import Generic, TypeVar
+
+from toolcrib.base.recent import Recent
+from toolcrib.base.text import QUERY_MAX, joined
+from toolcrib.model import SearchType
+from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
+from toolcrib.search.matches import (
+    RANKS,
+    Confidence,
+    Found,
+    Match,
+    Request,
+    common,
+    confidence_of,
+    note,
+    spread,
+    strength_of,
+    unclear_note,
+)
+from toolcrib.search.pattern_search import PatternSearch, short_enough
+from toolcrib.search.relevance import CERTAINTY, NO_EVIDENCE, Evidence, Relevance
+from toolcrib.search.semantic import NEAREST, Semantic
+from toolcrib.search.stemming import Stemmer
+from toolcrib.search.synonyms import Synonyms, read_synonyms
+from toolcrib.streams.json_steps import collector_paused
+
+T = TypeVar("T")
+
+CANDIDATES = 50
+"""How many matches of a full-text query are scored against each other, whatever the limit is (C5b)."""
+
+_QUERIES_MAX, _SHORT_QUERY = 8, 80
+"""How many queries may stand in one text, a line for each, and how many characters a line then has at most."""
+
+_QUICK_MAX = 1500
+"""So many documents can be ranked in less than it takes to ask a thread."""
+
+_BEGINNING_MIN = 3
+"""Fewer letters and digits are the beginning of too many names."""
+
+_LEAD = 1.25
+"""How many times the relevance of the best by words a name that only begins with the query has."""
+
+_IDENTIFIER = re.compile(r"\S*(?:[_./:-]\w|[_:/-]\Z|[a-z][A-Z])\S*")
+"""One token that is written like a name, or like the beginning of one: with a separator or a hump."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """What a search depends on besides its documents.
+
+    ``regex_ms`` bounds one search by pattern, by ``clock``: the thread's own time, so that what else the machine does
+    is not the pattern's fault. ``semantic`` adds meaning to words in a full-text search.
+    """
+
+    regex_ms: float = 100
+    clock: Callable[[], float] = time.thread_time
+    semantic: Semantic | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was found for one query. ``matches`` have the numbers of documents."""
+
+    matches: list[Match[int]]
+    strength: float
+    confidence: Confidence
+
+
+class Engine(Generic[T]):
+    """Searches one kind of documents. Safe to use from several threads.
+
+    What is made for a set of documents is kept while it is one of the last few that were searched.
+    """
+
+    def __init__(self, kind: Kind, settings: SearchSettings) -> None:
+        self._kind, self._semantic = kind, settings.semantic
+        self._patterns = PatternSearch(settings.regex_ms, settings.clock)
+        self._stem = Stemmer()
+        self._rankers = Recent[Documents, Relevance](KEPT_MAX)
+        self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
+
+    def search(self, request: Request, scope: Scope[T]) -> Found[T]:
+        """Return the best matches in ``scope``.
+
+        Raises:
+            BadRequest: a pattern cannot be used.
+            StoreError: the texts of documents cannot be read.
+
+        """
+        queries = separate(request.query) if request.search_type is SearchType.FTS else [request.query]
+        parts = [self._part(query, request, scope) for query in queries]
+        matches, count = _merged(parts, request.limit)
+        if len(parts) > 1:
+            matches = _sorted(matches, scope)
+        confidence = common([part.confidence for part in parts])
+        known = scope.emptiness
+        if not known and len(parts) > 1:
+            known = unclear_note(
+                [query for query, part in zip(queries, parts, strict=True) if part.confidence != "high"]
+            )
+        return Found(
+            matches=tuple(
+                Match(scope.document(each.document), each.score, each.match_type, each.reason)
+                for each in matches[: request.limit]
+            ),
+            count=count,
+            confidence=confidence,
+            strength=min(part.strength for part in parts),
+            note=note(self._kind.noun, request, matches[0] if matches else None, confidence, known),
+        )
+
+    def is_quick(self, request: Request, documents: Documents) -> bool:
+        """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
+        if request.search_type is SearchType.EXACT:
+            return True
+        if request.search_type is SearchType.REGEX or "\n" in request.query:
+            return False
+        if self._semantic is not None and not self._semantic.is_quick(documents):
+            return False
+        return len(documents.in_order) <= _QUICK_MAX and documents in self._rankers
+
+    def _part(self, query: str, request: Request, scope: Scope[T]) -> _Part:
+        """Search for one query."""
+        evidence = NO_EVIDENCE
+        if request.search_type is SearchType.EXACT:
+            matches = _named(query[:QUERY_MAX], scope, as_written=True)
+        elif request.search_type is SearchType.REGEX:
+            matches = self._by_pattern(short_enough(query), request.limit, scope)
+        else:
+            matches, evidence = self._by_words(query, scope)
+        matches = _sorted(matches, scope)
+        strength = strength_of(matches, evidence)
+        return _Part(matches, strength, confidence_of(matches, strength))
+
+    def _by_pattern(self, pattern: str, enough: int, scope: Scope[T]) -> list[Match[int]]:
+        documents = scope.documents
+        numbers = range(len(documents.in_order)) if scope.numbers is None else scope.numbers
+        found = self._patterns.search(
+            pattern,
+            numbers,
+            scope.spellings,
+            lambda: self._texts.get(documents, lambda: self._read_texts(documents)),
+            enough=enough,
+        )
+        return [Match(number, score, SearchType.REGEX) for number, score in found]
+
+    def _read_texts(self, documents: Documents) -> Mapping[int, Sequence[str]]:
+        texts = self._kind.texts(documents.in_order)
+        return {number: texts[row] for number, row in enumerate(documents.in_order) if row in texts}
+
+    def _by_words(self, query: str, scope: Scope[T]) -> tuple[list[Match[int]], Evidence]:
+        """Return what the query names, outside the scores of the rest, and what its words and its meaning find."""
+        named = _named(query, scope, as_written=False)
+        known = {match.document for match in named}
+        ranked = self._ranker(scope.documents).rank(
+            query, scope.numbers, max(CANDIDATES + len(known), NEAREST if self._semantic else 0)
+        )
+        is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
+        begun: list[int] = []
+        if is_name or self._kind.plain_beginnings or not ranked.matches:
+            begun = _begun(query, scope, known)
+        if self._semantic is not None:
+            ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
+        evidence = ranked.evidence
+        if begun and not named:
+            if is_name and len(begun) == 1:
+                evidence = CERTAINTY
+            elif ranked.matches and ranked.matches[0][0] != begun[0]:
+                evidence = NO_EVIDENCE
+        return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
+
+    def _ranker(self, documents: Documents) -> Relevance:
+        """Return what ranks these documents. Words of others are not even looked at (law 2)."""
+        return self._rankers.get(documents, lambda: self._made_ranker(documents))
+
+    def _made_ranker(self, documents: Documents) -> Relevance:
+        with collector_paused():
+            words = self._kind.words(documents.in_order)
+            nothing = ("",) * len(self._kind.fields)
+            texts = (words.get(row, nothing) for row in documents.in_order)
+            return Relevance(texts, self._kind.fields, self._stem, self._synonyms)
+
+    @cached_property
+    def _synonyms(self) -> Synonyms:
+        return read_synonyms(self._stem)
+
+
+def separate(query: str) -> list[str]:
+    """Return the queries that stand on lines of their own; a longer text on several lines is one query."""
+    stripped = (line.strip() for line in query[:QUERY_MAX].split("\n"))
+    lines = list(dict.fromkeys(line for line in stripped if line))
+    is_list = 1 < len(lines) <= _QUERIES_MAX and all(len(line) <= _SHORT_QUERY for line in lines)
+    return lines if is_list else [query[:QUERY_MAX]]
+
+
+def _named(query: str, scope: Scope[T], *, as_written: bool) -> list[Match[int]]:
+    """Return the documents that the whole query names (C16, R50)."""
+    named = scope.named(query, as_written=as_written)
+    return [Match(number, 1.0, SearchType.EXACT, reason) for number, reason in named.items()]
+
+
+def _begun(query: str, scope: Scope[T], known: Collection[int]) -> list[int]:
+    """Return the first of the documents whose names begin with the query, but for those ``known``."""
+    if len(joined(query)) < _BEGINNING_MIN:
+        return []
+    numbers = {number for number in scope.begun(query) if number not in known}
+    matches = [Match(number, 0.0, SearchType.FTS, "prefix") for number in numbers]
+    return [match.document for match in sorted(matches, key=scope.tie_break)[:CANDIDATES]]
+
+
+def _scored(begun: Sequence[int], ranked: Iterable[tuple[int, float]]) -> list[Match[int]]:
+    """Return the candidates with their scores (C5): names that begin with the query before what words have found."""
+    first = set(begun)
+    rest = [pair for pair in ranked if pair[0] not in first][: CANDIDATES - len(begun)]
+    lead = _LEAD * max((relevance for _, relevance in rest), default=1.0)
+    scores = spread([lead] * len(begun) + [relevance for _, relevance in rest])
+    return [
+        *(Match(number, score, SearchType.FTS, "prefix") for number, score in zip(begun, scores, strict=False)),
+        *(Match(number, score, SearchType.FTS) for (number, _), score in zip(rest, scores[len(begun) :], strict=True)),
+    ]
+
+
+def _merged(parts: Sequence[_Part], limit: int) -> tuple[list[Match[int]], int]:
+    """Return the matches of several queries, and how many there are in all.
+
+    Each query in turn gives its next match until there are as many as wanted; a match has its best score.
+    """
+    if len(parts) == 1:
+        return parts[0].matches, len(parts[0].matches)
+    chosen: dict[int, Match[int]] = {}
+    for match in filter(None, chain.from_iterable(zip_longest(*(part.matches for part in parts)))):
+        known = chosen.get(match.document)
+        if known is None and len(chosen) == limit:
+            break
+        if known is None or match.score > known.score:
+            chosen[match.document] = match
+    return list(chosen.values()), len({match.document for part in parts for match in part.matches})
+
+
+def _sorted(matches: Iterable[Match[int]], scope: Scope[T]) -> list[Match[int]]:
+    """Return matches by score, then by why they were found, then as their kind orders equals (R54, R171)."""
+    return sorted(matches, key=lambda each: (-each.score, RANKS[each.reason], *scope.tie_break(each)))
