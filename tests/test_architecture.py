@@ -81,7 +81,7 @@ LAYERS = {
         full_text vectors
     """,
     "streams": """
-        json_steps
+        json_steps sdk
         pipes
     """,
     "tools": """
@@ -136,7 +136,7 @@ LAYERS = {
     """,
     "wire": """
         builtin envelope sessions stdio
-        instructions methods
+        changes instructions methods
         server
         http
     """,
@@ -167,9 +167,21 @@ DOORS = {
     "sqlite3": ("store", "tools.index", "skills.index"),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
-        ("downstream", "cli.demo"),
+        ("downstream", "streams.sdk", "cli.demo"),
     ),
-    **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire",)),
+    **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire", "streams.sdk")),
+    **dict.fromkeys(
+        (
+            "mcp.shared",
+            "mcp.client.session",
+            "mcp.client.subscriptions",
+            *(
+                f"mcp.server.{part}"
+                for part in ("connection", "context", "lowlevel", "runner", "session", "subscriptions")
+            ),
+        ),
+        ("streams.sdk",),
+    ),
     "toolcrib.wire": ("wire", "app", "cli.serve"),
     "yaml": ("formats.yaml",),
     "re2": ("base.patterns",),
@@ -205,6 +217,10 @@ DOORS = {
     ),
 }
 """What only some units or modules may use."""
+
+SDK_ADAPTER = "streams.sdk"
+PRIVATE_ACCESS = re.compile(r"SLF001|reportPrivateUsage")
+"""What allows a line to reach for an attribute that another object keeps to itself."""
 
 REGEX_FUNCTIONS = tuple(
     f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
@@ -422,6 +438,22 @@ def test_each_dangerous_thing_has_one_door():
         if (dotted == door or dotted.startswith(f"{door}.")) and not module.is_one_of(places)
     ]
     assert not breaches, report(breaches)
+
+
+def test_what_the_sdk_keeps_private_is_touched_in_one_module():
+    private = [
+        f"{module.at(line)}: {dotted}"
+        for module in modules()
+        for dotted, line in uses(module)
+        if module.name != SDK_ADAPTER and re.match(r"mcp\.(\w+\.)*_", dotted)
+    ]
+    excused = [
+        f"{module.at(number)}: {line.strip()}"
+        for module in modules()
+        for number, line in enumerate(module.source.splitlines(), 1)
+        if PRIVATE_ACCESS.search(line)
+    ]
+    assert not private + excused, f"belongs to {SDK_ADAPTER}:" + report(private + excused)
 
 
 def test_regular_expressions_are_literals_but_for_a_few_modules():

@@ -20,7 +20,6 @@ from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.runner import serve_dual_era_loop, serve_loop
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from toolcrib.app import Outside, open_server, settle_listing
@@ -29,6 +28,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
+from toolcrib.streams.sdk import serve_dual_era_loop, serve_loop
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.results import bounded, failure, meta_for_next_hop, weight
+from toolcrib.tools.results import bounded, failure, weight
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -126,13 +126,3 @@ def test_a_cut_result_is_never_much_over_the_limit_and_begins_as_the_whole_did(p
 
 def test_a_failure_is_all_text():
     assert failure("Why.") == {"content": [{"type": "text", "text": "Why."}], "isError": True}
-
-
-def test_meta_goes_on_without_what_belongs_to_one_hop():
-    meta = {"io.modelcontextprotocol/x": 1, "progressToken": 2, "vendor/key": 3, "io.modelcontextprotocol": 4}
-    assert meta_for_next_hop(meta) == {"vendor/key": 3, "io.modelcontextprotocol": 4}
-
-
-@pytest.mark.parametrize("meta", [None, {}, [], "text", 7])
-def test_meta_that_is_none_is_empty(meta: Any):
-    assert meta_for_next_hop(meta) == {}

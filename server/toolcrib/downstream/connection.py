@@ -13,20 +13,7 @@ from typing import Any, Literal, Protocol
 import anyio
 import anyio.abc
 import mcp_types as types
-from mcp import MCPError
-from mcp.client.session import ClientSession, IncomingMessage
-from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
-)
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp import ClientSession, MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
@@ -35,6 +22,20 @@ from toolcrib.downstream.failures import is_closed, is_end, is_undelivered
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
 from toolcrib.model import JsonObject
+from toolcrib.streams.sdk import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    CallOptions,
+    EndingDispatcher,
+    IncomingMessage,
+    SubscriptionLost,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    listen,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
 
 Era = Literal["legacy", "modern"]
 
@@ -78,20 +79,6 @@ class Undelivered(Exception):
     """The server surely did nothing: its address refused the request, or did not know our session any more."""
 
 
-class _Dispatcher(JSONRPCDispatcher[Any]):
-    """The SDK's dispatcher, which also tells when its connection has ended."""
-
-    def __init__(self, *streams: Any) -> None:
-        super().__init__(*streams)
-        self.ended = anyio.Event()
-
-    async def run(self, *handlers: Any, **options: Any) -> None:
-        try:
-            await super().run(*handlers, **options)
-        finally:
-            self.ended.set()
-
-
 class Connection:
     """A connected, negotiated server. Make one with :func:`connect`.
 
@@ -103,7 +90,7 @@ class Connection:
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup) -> None:
         self._streams = streams
         self._tasks = tasks
-        self._dispatcher = _Dispatcher(streams.read, streams.write)
+        self._dispatcher = EndingDispatcher(streams.read, streams.write)
         self.session = ClientSession(
             dispatcher=self._dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
         )

@@ -12,11 +12,11 @@ from typing import Any
 import httpx2
 import mcp_types as types
 from mcp.client.streamable_http import MCP_SESSION_ID
-from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from toolcrib.base.json_values import as_object
+from toolcrib.streams.sdk import SessionMessage
 
 UNDELIVERED = -39_404
 """JSON-RPC error code of our own, outside all ranges in use: the server surely did not do what was asked."""

@@ -14,12 +14,9 @@ import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp import StdioServerParameters
-from mcp.client._transport import TransportStreams
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.message import SessionMessage
 
 from toolcrib.base.text import truncate
 from toolcrib.config.schema import LimitsSection
@@ -29,6 +26,7 @@ from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, running
 from toolcrib.redaction.secrets import Redactor
 from toolcrib.streams.pipes import MessageReader, PipeBounds, message_pipe
+from toolcrib.streams.sdk import ReadStream, SessionMessage, TransportStreams, WriteStream
 
 _QUOTED_MAX = 300
 

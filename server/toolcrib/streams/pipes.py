@@ -18,12 +18,11 @@ from typing import Self
 
 import anyio
 import anyio.lowlevel
-from mcp.shared._stream_protocols import ReadStream
-from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 from pydantic_core import PydanticSerializationError, ValidationError
 
 from toolcrib.streams.json_steps import decode_in_steps
+from toolcrib.streams.sdk import ReadStream, SessionMessage
 
 _CHUNK = 256 * 1024
 _STEPWISE_FROM = 128 * 1024

@@ -1,4 +1,4 @@
-"""What of a downstream's result may go on to a client: how much, and which ``_meta``.
+"""How much of a downstream's result may go on to a client.
 
 Knows the parts of a tool result; never knows which tool made it or for whom.
 """
@@ -14,8 +14,6 @@ _SMALL_BYTES = 512
 
 _BLOCK_BYTES = 32
 """What a block of text takes besides its text."""
-
-_RESERVED_META = "io.modelcontextprotocol/"
 
 
 def weight(value: Any, limit: int) -> int:
@@ -65,12 +63,3 @@ def bounded(result: JsonObject, limit: int) -> tuple[JsonObject, int]:
 def failure(text: str) -> JsonObject:
     """Return a tool result that tells the model what went wrong; all of it in ``content``, which every host shows."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
-
-
-def meta_for_next_hop(meta: Any) -> JsonObject:
-    """Return ``_meta`` without what belongs to one hop: the protocol's own keys and the progress token."""
-    return {
-        key: value
-        for key, value in as_object(meta).items()
-        if not key.startswith(_RESERVED_META) and key != "progressToken"
-    }

@@ -4,12 +4,15 @@ Knows the two eras' result members; never knows tools or sessions.
 Results pass beside the SDK's own shaping, which would refuse what a downstream said after its tool has run.
 """
 
+from typing import Any
+
 from mcp_types import SERVER_INFO_META_KEY
 
-from toolcrib.base.json_values import as_list, compact
+from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.model import JsonObject
-from toolcrib.tools.results import failure, meta_for_next_hop
+from toolcrib.tools.results import failure
 
+_RESERVED_META = "io.modelcontextprotocol/"
 _MODERN_ONLY = ("resultType", "ttlMs", "cacheScope", "requestState", "inputRequests")
 
 
@@ -23,6 +26,15 @@ def list_result(tools: list[JsonObject], server_info: JsonObject | None) -> Json
         "ttlMs": 0,
         "cacheScope": "private",
         "_meta": {SERVER_INFO_META_KEY: server_info},
+    }
+
+
+def meta_for_next_hop(meta: Any) -> JsonObject:
+    """Return ``_meta`` without what belongs to one hop: the protocol's own keys and the progress token."""
+    return {
+        key: value
+        for key, value in as_object(meta).items()
+        if not key.startswith(_RESERVED_META) and key != "progressToken"
     }
 
 

@@ -78,7 +78,7 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         async with manager.run():
             yield
-            wire.end_subscriptions()
+            wire.changes.end_subscriptions()
 
     endpoint = StreamableHTTPASGIApp(manager)
     protected = RequireAuthMiddleware(endpoint, [], None) if http.tokens else endpoint

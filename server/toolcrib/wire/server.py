@@ -9,61 +9,35 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
-from mcp.server import Server
-from mcp.server.context import CallNext, HandlerResult
-from mcp.server.lowlevel import NotificationOptions
-from mcp.server.models import InitializationOptions
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.exceptions import MCPError
+from mcp import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
-from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
 from toolcrib.config.schema import Listing
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownResource, UnknownSkill, UnknownTool
 from toolcrib.model import JsonObject
-from toolcrib.tools.indexing import CatalogChange
-from toolcrib.tools.results import failure, meta_for_next_hop
+from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer
+from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import Crib, ToolCall
 from toolcrib.wire.builtin.registry import Builtins
-from toolcrib.wire.envelope import call_result, list_result
+from toolcrib.wire.changes import ListChanges
+from toolcrib.wire.envelope import call_result, list_result, meta_for_next_hop
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import Methods
-from toolcrib.wire.sessions import Context, Sessions, is_modern
+from toolcrib.wire.sessions import Sessions, is_modern
 
 _log = logging.getLogger(__name__)
-_ANNOUNCE_S = 1.0
 _PASSED_ON = ("inputResponses", "requestState")
 _GREETINGS = ("initialize", "server/discover")
 
-
-class _Server(Server[Any]):
-    """The SDK's server, which tells sessionful clients that its list may change: the SDK's default denies it."""
-
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        options = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(options, experimental_capabilities, extensions)
-
-
-@dataclass(frozen=True, slots=True)
-class _Listeners:
-    """The 2026-07-28 subscriptions of all callers who see the same tools; ``session`` stands for them."""
-
-    session: Session
-    bus: InMemorySubscriptionBus
-    handler: ListenHandler
+IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="toolcrib")
+"""What clients are told that they speak to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +56,13 @@ class Wire:
     """Answers requests with a :class:`Crib` and its skills. Make one with :func:`open_wire`."""
 
     def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
-        self._parts, self._tasks = parts, tasks
         self._crib, self._builtins, self._sessions = parts.crib, parts.builtins, parts.sessions
+        self._instructions = parts.instructions
         self._refuses_modern = parts.listing == "dynamic"
-        self._listeners: dict[tuple[int, ...], _Listeners] = {}
-        self.server = _Server(
-            "toolcrib",
-            version=__version__,
-            title="toolcrib",
-            get_tool_input_schema=self._listed_schema,
-            on_list_tools=_answered_above,
-            on_call_tool=_answered_above,
-            on_subscriptions_listen=self._listen,
+        self.changes = ListChanges(parts.crib.gate, parts.sessions, tasks)
+        self.server = ProtocolServer(
+            IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
         )
-        self.server.middleware = [self._answer]
         for methods in parts.methods:
             methods.register(self.server)
 
@@ -127,7 +94,7 @@ class Wire:
         for kind in ("resources", "prompts"):
             if kind in result["capabilities"]:
                 result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
-        told = await self._parts.instructions.told_to(partial(self._sessions.of, context))
+        told = await self._instructions.told_to(partial(self._sessions.of, context))
         return {**result, "instructions": told} if told else result
 
     async def _list_tools(self, context: Context) -> JsonObject:
@@ -160,42 +127,7 @@ class Wire:
         return None if self._refuses_modern else self._crib.listed_schema(self._sessions.keeping_nothing(), name)
 
     def _server_info(self, context: Context) -> JsonObject | None:
-        return self.server.server_info_stamp if is_modern(context) else None
-
-    # -- changes of the catalog ------------------------------------------------------------------
-
-    async def _listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        """Serve one subscription; all callers who see the same tools share a bus."""
-        session = self._sessions.of(context)
-        key = self._crib.gate.view(session).key
-        if key not in self._listeners:
-            bus = InMemorySubscriptionBus()
-            self._listeners[key] = _Listeners(session, bus, ListenHandler(bus))
-        return await self._listeners[key].handler(context, params)
-
-    def end_subscriptions(self) -> None:
-        """End every subscription in order: its client is told that this was meant."""
-        for listeners in self._listeners.values():
-            listeners.handler.close()
-
-    def on_catalog_change(self, change: CatalogChange) -> None:
-        """Tell every session whose list is another one now."""
-        gate = self._crib.gate
-        for connected in self._sessions.open():
-            if gate.differs(connected.session, change.before, change.after):
-                self._tasks.start_soon(_tell, connected.announce)
-        for listeners in self._listeners.values():
-            if gate.differs(listeners.session, change.before, change.after):
-                self._tasks.start_soon(_tell, partial(listeners.bus.publish, ToolsListChanged()))
-
-
-async def _tell(announce: Callable[[], Awaitable[None]]) -> None:
-    """Tell one client, unless it takes too long; what goes wrong with it is its own affair."""
-    try:
-        with anyio.move_on_after(_ANNOUNCE_S):
-            await announce()
-    except Exception as error:  # barrier: one client that cannot be told
-        _log.warning("a client could not be told that its list has changed", exc_info=error)
+        return self.server.info if is_modern(context) else None
 
 
 @asynccontextmanager
@@ -203,7 +135,7 @@ async def open_wire(parts: WireParts) -> AsyncGenerator[Wire]:
     """Open the protocol side of a crib; its server can be run on any transport meanwhile."""
     async with anyio.create_task_group() as tasks:
         wire = Wire(parts, tasks)
-        parts.crib.indexer.subscribe(wire.on_catalog_change)
+        parts.crib.indexer.subscribe(wire.changes.on_catalog_change)
         yield wire
         tasks.cancel_scope.cancel()
 
@@ -257,8 +189,3 @@ def _internal(error: Exception, method: str) -> MCPError:
         code=types.INTERNAL_ERROR,
         message=f"Internal error of toolcrib; its log has the details under reference {reference}.",
     )
-
-
-async def _answered_above(_context: Context, _params: Any) -> Any:
-    """Stand for a handler, so that the SDK declares the tools capability; :meth:`Wire._answer` answers."""
-    raise MCPError(code=types.INVALID_REQUEST, message="Not initialized")

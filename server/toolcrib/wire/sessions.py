@@ -5,14 +5,10 @@ Knows where each transport keeps its identity; never knows tools, and decides no
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import mcp_types as types
+from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
-from mcp.server.session import ServerSession
-from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import Activations, NoActivations, RunActivations
@@ -23,6 +19,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
+from toolcrib.streams.sdk import Connection, Context, connection_of
 from toolcrib.tools.gate import Gate
 
 SESSION_HEADER = "x-toolcrib-session"
@@ -36,8 +33,6 @@ _LABELS_MAX = 1000
 """Sessionless callers whose label is remembered, so that all of their events carry the same one."""
 
 _CLIENT_MAX = 40
-
-Context = ServerRequestContext[Any, Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -95,8 +90,7 @@ class Sessions:
 
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
         """Return the sessions of one connection, which are forgotten when the SDK ends it."""
-        # The SDK has no public way to a connection; tests/http fails if it moves.
-        connection = channel._connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        connection = connection_of(channel)
         if connection not in self._by_connection:
             self._by_connection[connection] = {}
             connection.exit_stack.callback(self._by_connection.pop, connection)

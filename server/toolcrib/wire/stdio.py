@@ -12,13 +12,11 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from mcp.server import Server
-from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.server.stdio import stdio_server
-from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.message import SessionMessage
 
 from toolcrib.config.schema import LimitsSection, Listing
 from toolcrib.streams.pipes import PipeBounds, message_pipe, supports
+from toolcrib.streams.sdk import ReadStream, SessionMessage, WriteStream, serve_dual_era_loop, serve_loop
 
 _log = logging.getLogger(__name__)
 

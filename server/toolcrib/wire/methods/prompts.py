@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.server import Server
-from mcp.shared.exceptions import MCPError
 
 from toolcrib.access.sessions import Session
-from toolcrib.wire.sessions import Context, Sessions
+from toolcrib.streams.sdk import Context
+from toolcrib.wire.sessions import Sessions
 
 
 class PromptProvider(Protocol):

@@ -13,7 +13,8 @@ from mcp.server import Server
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import cursor_of, place_of
 from toolcrib.errors import BadRequest, UnknownResource
-from toolcrib.wire.sessions import Context, Sessions
+from toolcrib.streams.sdk import Context
+from toolcrib.wire.sessions import Sessions
 
 Contents = types.TextResourceContents | types.BlobResourceContents
 

@@ -13,7 +13,8 @@ from toolcrib.base.paging import cursor_of, place_of
 from toolcrib.model import JsonObject
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import Library
-from toolcrib.wire.sessions import Context, Sessions
+from toolcrib.streams.sdk import Context
+from toolcrib.wire.sessions import Sessions
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Child, Published
