@@ -16,6 +16,7 @@ TINY = {
     "search": ["--repeat", "1", "--sizes", "30", "--queries", "4"],
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
+    "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],
@@ -61,7 +62,13 @@ def inputs(catalog: Path, corpus: Path, tmp_path: Path) -> dict[str, list[str]]:
     queries = tmp_path / "queries.jsonl"
     queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
     skills = ["--corpus", str(corpus)]
-    known = {"call": [], "skills": skills, "skill_budget": skills, "skill_search": [*skills, "--queries", str(queries)]}
+    known = {
+        "call": [],
+        "ways": [],
+        "skills": skills,
+        "skill_budget": skills,
+        "skill_search": [*skills, "--queries", str(queries)],
+    }
     return {name: known.get(name, ["--catalog", str(catalog)]) for name in TINY}
 
 
