@@ -1,10 +1,11 @@
-"""A bounded cache for values that take long to make, shared by threads.
+"""The bounded memory of values that are wanted again: the least recently used gives way.
 
-Knows keys and when they were last used; never knows what a value is.
+Knows keys and when they were last used; never knows what a value is. What a pure function of its arguments gives is
+remembered by :func:`functools.lru_cache` instead.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -13,7 +14,7 @@ _Value = TypeVar("_Value")
 
 
 class Recent(Generic[_Key, _Value]):
-    """A few values that take long to make; of more than ``most`` the least recently used is forgotten."""
+    """At most ``most`` values by key. Safe to use from several threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -23,23 +24,39 @@ class Recent(Generic[_Key, _Value]):
     def __contains__(self, key: _Key) -> bool:
         return key in self._values
 
-    def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        """Return the value of ``key``. One is made at a time, and searches with others go on meanwhile."""
-        found = self._known(key)
-        if found is not None:
-            return found
-        with self._making:
-            found = self._known(key)
-            if found is None:
-                found = make()
-                with self._lock:
-                    self._values[key] = found
-                    if len(self._values) > self._most:
-                        self._values.popitem(last=False)
-        return found
+    def __len__(self) -> int:
+        return len(self._values)
 
-    def _known(self, key: _Key) -> _Value | None:
+    def __iter__(self) -> Iterator[_Key]:
         with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
+            return iter(list(self._values))
+
+    def __getitem__(self, key: _Key) -> _Value:
+        with self._lock:
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+
+    def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
+        """Return the value of ``key``. One is made at a time, and those of other keys are given out meanwhile."""
+        try:
+            return self[key]
+        except KeyError:
+            pass
+        with self._making:
+            try:
+                return self[key]
+            except KeyError:
+                made = self[key] = make()
+                return made
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._values.clear()

@@ -6,12 +6,13 @@ Everything here may block: the event loop calls it through a worker thread.
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.access.skill_rules import Visibility
+from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.errors import Problem
 from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
@@ -72,7 +73,7 @@ class SkillCatalog:
         self._by_key = {root.rows_key: root for root in found.roots}
         self._marks: dict[str, dict[str, FileMark]] = {}
         self._problems: dict[str, tuple[SkillProblem, ...]] = {}
-        self._shelves: OrderedDict[tuple[str | None, str | None], Shelf] = OrderedDict()
+        self._shelves = Recent[tuple[str | None, str | None], Shelf](_SHELVES_MAX)
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
         self._data_version = -1
@@ -102,15 +103,14 @@ class SkillCatalog:
             if version != self._data_version:
                 self._data_version = version
                 self._forget_shelves()
-            shelf, generation = self._shelves.get(key), self._generation
-        if shelf is None:
-            shelf, hidden = self._divided(caller, generation)
-            with self._lock:
-                self._hidden.update(hidden)
-                if generation == self._generation:
-                    self._shelves[key] = shelf
-                    if len(self._shelves) > _SHELVES_MAX:
-                        self._shelves.popitem(last=False)
+            with suppress(KeyError):
+                return self._shelves[key]
+            generation = self._generation
+        shelf, hidden = self._divided(caller, generation)
+        with self._lock:
+            self._hidden.update(hidden)
+            if generation == self._generation:
+                self._shelves[key] = shelf
         return shelf
 
     def _divided(self, caller: Caller, generation: int) -> tuple[Shelf, dict[str, set[str]]]:

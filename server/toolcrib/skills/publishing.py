@@ -5,13 +5,13 @@ Knows what is published and what redaction keeps back; never knows the protocol'
 
 import re
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from mimetypes import MimeTypes
 
+from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, UnknownSkill
 from toolcrib.model import JsonObject, Skill, SkillProblem, SkillText
@@ -92,8 +92,7 @@ class Publisher:
         self._publishes_redacted = settings.toolcrib.skills.publish_redacted
         self._manifests = Manifests()
         self._types = MimeTypes(())
-        self._known: OrderedDict[tuple[object, str], PublishedFile | None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known = Recent[tuple[object, str], PublishedFile | None](_KNOWN_MAX)
 
     def skills(self, shelf: Shelf, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
@@ -237,16 +236,12 @@ class Publisher:
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
         """Return a file as served, None if it must not be; the same bytes are cleaned for the same callers once."""
         key = (cleaner.key, file.digest)
-        with self._lock:
-            if key in self._known:
-                known = self._known[key]
-                return known and replace(known, path=path)
+        with suppress(KeyError):
+            known = self._known[key]
+            return known and replace(known, path=path)
         data = self._served(skill, path, cleaner)
         served = None if data is None else _published_file(path, data)
-        with self._lock:
-            self._known[key] = served
-            if len(self._known) > _KNOWN_MAX:
-                self._known.popitem(last=False)
+        self._known[key] = served
         return served
 
     def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:

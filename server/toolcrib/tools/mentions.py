@@ -6,14 +6,12 @@ Knows how names of tools are spelled and where they stand in Markdown; never kno
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import lru_cache
 
 from toolcrib.access.policy import View
 from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
 from toolcrib.model import LoadingMode
 from toolcrib.tools.index.catalog import Catalog
-
-_T = TypeVar("_T")
 
 DENIED = "[denied]"
 NOT_AVAILABLE = "[tool not available]"
@@ -101,65 +99,46 @@ class _Reading:
     named: tuple[str, ...] = ()
 
 
-class ToolMentions:
-    """Reads documents for callers with one view of one catalog; what it found out about a word it remembers.
+class _Names:
+    """Tells which names are those of tools, for callers with one view of one catalog."""
 
-    ``own`` are the names of our own tools, which no policy is about.
-    """
-
-    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str], own: Collection[str]) -> None:
-        self.catalog, self._own = catalog, own
+    def __init__(self, view: View, catalog: Catalog, denied: DeniedNames, own: Collection[str]) -> None:
+        self._catalog, self._denied, self._hides_nothing = catalog, denied, view.unrestricted
+        self._own = own
         self._permitted = catalog.permitted(view)
-        self.denied = DeniedNames(view, catalog, servers)
-        self.hides_nothing = view.unrestricted
-        self._readings: dict[bool, dict[str, _Reading]] = {False: {}, True: {}}
-        self._names: dict[bool, dict[str, _Reading | None]] = {False: {}, True: {}}
 
-    def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return ``text`` without the names of tools that the caller may not use, and which others it names (R149).
+    def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
+        """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
+        if not name or name in self._own or not (in_code or _COMPOUND.search(name)):
+            return None
+        if not self._hides_nothing and self._denied.hides(name):
+            return _Reading(NOT_AVAILABLE)
+        if self._catalog.find(name, self._permitted) is None:
+            return None
+        return _Reading(name, self.deferred(name) if _COMPOUND.search(name) else ())
 
-        A denied name, with its server or without, is replaced by ``[tool not available]``, whether the tool is
-        indexed or only the policy speaks of it. A name of one plain word is a name in code marks only; the host of
-        a URL never is. The second value: public names of permitted tools that a list may lack, the first five; one of
-        a plain word counts where it stands in code marks alone, or every ``get`` in a program would be a mention.
-        Doing it twice changes nothing more. Takes time in proportion to the length.
-        """
-        if self.hides_nothing and not self._permitted.deferred_count:
-            return text, ()
-        named: dict[str, None] = {}
-        pieces: list[str] = []
-        for piece, in_code in by_code_marks(text):
-            pieces.append(self._clean(piece, named, in_code=in_code))
-            if in_code:
-                named.update(dict.fromkeys(self._deferred(piece.strip("` "))))
-        return "".join(pieces), tuple(named)[:MENTIONED_MAX]
+    def deferred(self, name: str) -> tuple[str, ...]:
+        """Return the public name of the one permitted tool called ``name`` if it is not listed from the start."""
+        tool = self._catalog.find(name, self._permitted)
+        return (tool.public_name,) if tool is not None and tool.loading_mode is LoadingMode.DEFERRED else ()
 
-    def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``names``, the entries of a skill's ``allowed-tools``, that name no denied tool."""
-        return tuple(name for name in names if self._clean(name, {}, in_code=True) == name)
 
-    def _clean(self, text: str, named: dict[str, None], *, in_code: bool) -> str:
-        readings = self._readings[in_code]
+class _Words:
+    """Reads single words of documents, and remembers which names they held."""
 
-        def read(found: re.Match[str]) -> str:
-            reading = readings.get(found[0]) or self._read_anew(found, in_code=in_code)
-            if reading.named:
-                named.update(dict.fromkeys(reading.named))
-            return reading.text
+    def __init__(self, names: _Names) -> None:
+        self._names = names
+        self._known = lru_cache(_REMEMBERED_MAX)(names.look)
 
-        return _WORD.sub(read, text)
-
-    def _read_anew(self, found: re.Match[str], *, in_code: bool) -> _Reading:
-        word = found[0]
-        match found.lastgroup:
+    def read(self, word: str, kind: str | None, in_code: bool) -> _Reading:  # noqa: FBT001 - lru_cache keeps it by place
+        """Return what a match of ``_WORD`` comes to; ``kind`` is the group that matched."""
+        match kind:
             case "name":
-                reading = self._read(word, in_code=in_code)
+                return self._read(word, in_code=in_code)
             case "url":
-                reading = self._read_url(word)
+                return self._read_url(word)
             case _:
-                reading = _Reading(word)
-        _remember(self._readings[in_code], word, reading)
-        return reading
+                return _Reading(word)
 
     def _read_url(self, url: str) -> _Reading:
         start = _URL_START.match(url)
@@ -204,27 +183,59 @@ class ToolMentions:
         return reading
 
     def _look(self, name: str, *, in_code: bool) -> _Reading | None:
-        """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
-        names = self._names[in_code]
-        if name not in names:
-            reading = self._look_anew(name, in_code=in_code)
-            _remember(names, name, reading)
-            return reading
-        return names[name]
+        look = self._known if len(name) <= _REMEMBERED_LENGTH_MAX else self._names.look
+        return look(name, in_code)
 
-    def _look_anew(self, name: str, *, in_code: bool) -> _Reading | None:
-        if not name or name in self._own or not (in_code or _COMPOUND.search(name)):
-            return None
-        if not self.hides_nothing and self.denied.hides(name):
-            return _Reading(NOT_AVAILABLE)
-        if self.catalog.find(name, self._permitted) is None:
-            return None
-        return _Reading(name, self._deferred(name) if _COMPOUND.search(name) else ())
 
-    def _deferred(self, name: str) -> tuple[str, ...]:
-        """Return the public name of the one permitted tool called ``name`` if it is not listed from the start."""
-        tool = self.catalog.find(name, self._permitted)
-        return (tool.public_name,) if tool is not None and tool.loading_mode is LoadingMode.DEFERRED else ()
+class ToolMentions:
+    """Reads documents for callers with one view of one catalog; what it found out about a word it remembers.
+
+    ``own`` are the names of our own tools, which no policy is about.
+    """
+
+    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str], own: Collection[str]) -> None:
+        self.catalog = catalog
+        self.denied = DeniedNames(view, catalog, servers)
+        self.hides_nothing = view.unrestricted
+        self._has_deferred = catalog.permitted(view).deferred_count > 0
+        # One holds the other, and none points back: a catalog that is no longer current goes at once with all of them.
+        self._names = _Names(view, catalog, self.denied, own)
+        self._words = _Words(self._names)
+        self._read = lru_cache(_REMEMBERED_MAX)(self._words.read)
+
+    def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return ``text`` without the names of tools that the caller may not use, and which others it names (R149).
+
+        A denied name, with its server or without, is replaced by ``[tool not available]``, whether the tool is
+        indexed or only the policy speaks of it. A name of one plain word is a name in code marks only; the host of
+        a URL never is. The second value: public names of permitted tools that a list may lack, the first five; one of
+        a plain word counts where it stands in code marks alone, or every ``get`` in a program would be a mention.
+        Doing it twice changes nothing more. Takes time in proportion to the length.
+        """
+        if self.hides_nothing and not self._has_deferred:
+            return text, ()
+        named: dict[str, None] = {}
+        pieces: list[str] = []
+        for piece, in_code in by_code_marks(text):
+            pieces.append(self._clean(piece, named, in_code=in_code))
+            if in_code:
+                named.update(dict.fromkeys(self._names.deferred(piece.strip("` "))))
+        return "".join(pieces), tuple(named)[:MENTIONED_MAX]
+
+    def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of ``names``, the entries of a skill's ``allowed-tools``, that name no denied tool."""
+        return tuple(name for name in names if self._clean(name, {}, in_code=True) == name)
+
+    def _clean(self, text: str, named: dict[str, None], *, in_code: bool) -> str:
+        def read(found: re.Match[str]) -> str:
+            word = found[0]
+            read_word = self._read if len(word) <= _REMEMBERED_LENGTH_MAX else self._words.read
+            reading = read_word(word, found.lastgroup, in_code)
+            if reading.named:
+                named.update(dict.fromkeys(reading.named))
+            return reading.text
+
+        return _WORD.sub(read, text)
 
 
 def hint(names: Iterable[str]) -> str:
@@ -266,13 +277,6 @@ def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:
                 yield paragraph[mark.start() : end], True
                 at = end
         yield paragraph[at:], False
-
-
-def _remember(memory: dict[str, _T], word: str, value: _T) -> None:
-    if len(memory) >= _REMEMBERED_MAX:
-        memory.clear()
-    if len(word) <= _REMEMBERED_LENGTH_MAX:
-        memory[word] = value
 
 
 def _joined(readings: Iterable[_Reading]) -> _Reading:

@@ -5,8 +5,6 @@ Knows folders, links and limits; never knows what a file says or who asks for it
 
 import os
 import stat
-import threading
-from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
+from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import UnknownSkill
@@ -107,8 +106,7 @@ class Manifests:
     """Makes manifests; remembers the digests of files that have not changed. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._digests: OrderedDict[tuple[Path, str], tuple[_Mark, FileDigest]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._digests = Recent[tuple[Path, str], tuple[_Mark, FileDigest]](_DIGESTS_MAX)
 
     def of(self, folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Manifest:
         """Return the manifest of a skill's folder. A file that goes away meanwhile is not in it.
@@ -126,17 +124,13 @@ class Manifests:
 
     def _digest(self, folder: Path, path: str, mark: _Mark, base: Path | None) -> FileDigest:
         key = (folder, path)
-        with self._lock:
-            known = self._digests.get(key)
-            if known is not None and known[0] == mark:
-                self._digests.move_to_end(key)
-                return known[1]
+        with suppress(KeyError):
+            known_mark, known = self._digests[key]
+            if known_mark == mark:
+                return known
         data, read_mark = _read(folder, path, mark.size, base)
         made = FileDigest(path, len(data), sha256(data).hexdigest())
-        with self._lock:
-            self._digests[key] = (read_mark, made)
-            if len(self._digests) > _DIGESTS_MAX:
-                self._digests.popitem(last=False)
+        self._digests[key] = (read_mark, made)
         return made
 
 

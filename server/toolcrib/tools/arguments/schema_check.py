@@ -6,13 +6,14 @@ Knows how to say a misfit to a model; never knows the tool, and never shows a va
 import json
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object, json_type, levels
+from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
 from toolcrib.model import JsonObject
 from toolcrib.tools.arguments.bounded_validator import BoundedValidators, Validator
@@ -88,8 +89,7 @@ class SchemaChecker:
         self._deadline_ms = deadline_ms
         self._clock = clock
         self._running = threading.local()
-        self._lock = threading.Lock()
-        self._cached: OrderedDict[str, Validator | None] = OrderedDict()
+        self._cached = Recent[str, Validator | None](_CACHED_MAX)
         self._library: BoundedValidators | None = None
 
     def check(
@@ -120,18 +120,13 @@ class SchemaChecker:
 
     def _validator(self, key: str, schema: JsonObject, library: BoundedValidators) -> Validator | None:
         """Return the validator of ``schema``, made once; None if it cannot be checked."""
-        with self._lock:
-            if key in self._cached:
-                self._cached.move_to_end(key)
-                return self._cached[key]
+        with suppress(KeyError):
+            return self._cached[key]
         try:
             validator = _compiled(schema, library)
         except (_TooLarge, *library.unusable):
             validator = None
-        with self._lock:
-            self._cached[key] = validator
-            if len(self._cached) > _CACHED_MAX:
-                self._cached.popitem(last=False)
+        self._cached[key] = validator
         return validator
 
 
