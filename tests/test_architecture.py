@@ -107,9 +107,9 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats naming search
+        formats search
         requests sources
-        answers catalog checking sent text
+        answers catalog checking text
         giving publishing
         use_cases
         overviews resources

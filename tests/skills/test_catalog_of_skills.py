@@ -1,5 +1,6 @@
-"""A root that cannot be scanned, beside others that can."""
+"""The skills of several roots: what one of them lacks, what has changed since the scan, what fails alone."""
 
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,26 @@ def test_a_skill_that_lacks_a_variable_is_told_of_by_the_name_of_that_variable(t
         skills.refresh(threading.Event())
         [problem] = skills.lacking()
     assert str(problem) == "user/tidy: is hidden: it needs the environment variable DESK_KEY"
+
+
+def test_only_other_bytes_make_a_file_another_one(tmp_path: Path):
+    file = tmp_path / "home/.agents/skills/tidy/SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: tidy\ndescription: Tidy up.\n---\n# Tidy\n")
+    settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), lambda: 0.0)
+        skills.refresh(threading.Event())
+        before = file.stat()
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
+        assert not skills.freshen(skills.shelf(Caller()).skills)
+        file.write_text(file.read_text().replace("# Tidy", "# Tidi"))
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert skills.freshen(skills.shelf(Caller()).skills)
+        assert [text.title for text in skills.texts(skills.shelf(Caller()).skills).values()] == ["Tidi"]
+        file.unlink()
+        assert skills.freshen(skills.shelf(Caller()).skills)
+        assert skills.shelf(Caller()).skills == ()
 
 
 def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(

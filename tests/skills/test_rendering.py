@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sheets import PLAIN, named, sheet
 
 from toolcrib.model import ToolNote
-from toolcrib.skills.text.rendering import Rendered, Sheet, estimator, inert, injection, raw
+from toolcrib.skills.text.rendering import Estimate, Rendered, Sheet, estimator, inert, injection, raw
 
 CHARS, BYTES = estimator("chars"), estimator("bytes")
 LONG = "\n\n".join(f"## Part {number}\n\n" + "Words that fill a line. " * 20 for number in range(30))
@@ -19,9 +19,8 @@ OPENING = re.compile(r"<\s*skill(?![\w-])", re.IGNORECASE)
 CLOSING = re.compile(r"<\s*/\s*skill", re.IGNORECASE)
 
 
-def as_json(text: str) -> int:
-    """Count what a text takes in JSON."""
-    return CHARS(json.dumps(text, ensure_ascii=False)[1:-1])
+AS_JSON = Estimate(lambda text: len(json.dumps(text, ensure_ascii=False)[1:-1]))
+"""Counts what a text takes in JSON."""
 
 
 def included(rendered: Rendered) -> list[str]:
@@ -276,18 +275,18 @@ def fences_left_open(text: str) -> int:
 @given(
     sheets=st.lists(SHEETS, min_size=1, max_size=10),
     max_tokens=st.sampled_from([200, 201, 300, 500, 1500, 6000]),
-    estimate=st.sampled_from([CHARS, BYTES, as_json]),
+    estimate=st.sampled_from([CHARS, BYTES, AS_JSON]),
     render=st.sampled_from([injection, raw]),
 )
 @example([sheet("日本語の文。" * 2000)] * 3, 500, BYTES, injection)
 @example([sheet("x" * 100_000)], 200, CHARS, raw)
 @example([sheet("| a | b |\n" * 5000)], 1500, BYTES, injection)
-@example([sheet('\\\n"\t' * 5000, trigger='"' * 900)], 200, as_json, injection)
+@example([sheet('\\\n"\t' * 5000, trigger='"' * 900)], 200, AS_JSON, injection)
 def test_any_skills_keep_the_budget_and_their_wrappers(
     sheets: list[Sheet],
     max_tokens: int,
-    estimate: Callable[[str], int],
-    render: Callable[[list[Sheet], int, Callable[[str], int]], Rendered],
+    estimate: Estimate,
+    render: Callable[[list[Sheet], int, Estimate], Rendered],
 ):
     rendered = render(sheets, max_tokens, estimate)
     assert estimate(rendered.text) <= max_tokens

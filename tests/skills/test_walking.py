@@ -8,6 +8,7 @@ import pytest
 from rooting import pack_at, root_at, write
 
 from toolcrib.config.schema import LimitsSection
+from toolcrib.skills.sources.files import place_of
 from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.walking import find_files
 
@@ -100,7 +101,7 @@ def test_a_linked_skill_file_has_its_real_place(tmp_path: Path):
     (root.folder / "pdf/SKILL.md").symlink_to(real)
     (found,) = find_files(root, LimitsSection()).files
     assert (found.path, found.real) == ("pdf/SKILL.md", real)
-    assert root.place_of(found.path) == (real.parent, "SKILL.md")
+    assert place_of(root.folder, found.path) == (real.parent, "SKILL.md")
 
 
 def test_a_link_from_a_skill_to_another_file_is_none(tmp_path: Path):

@@ -205,6 +205,16 @@ async def test_a_learned_skill_is_found_loaded_and_listed(tmp_path):
         assert (await client.ask("skills/list"))["skills"] == []
 
 
+async def test_a_learned_skill_that_another_program_changes_is_given_as_it_is_now(tmp_path):
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        planted(tmp_path, name="learned.code.tea", trigger="Steep leaves")
+        assert "Remember it." in await given(client, "learned.code.tea")
+        with closing(sqlite3.connect(database(tmp_path))) as connection:
+            connection.execute("""UPDATE skills SET steps = '["Forget it."]' WHERE origin = 'learned'""")
+            connection.commit()
+        assert "Forget it." in await given(client, "learned.code.tea")
+
+
 async def test_a_learned_skill_stays_in_its_scope(tmp_path):
     config = {**skills(), "context": {"tenant_id": "red"}}
     async with world(tmp_path, {}, config) as w, w.client() as client:

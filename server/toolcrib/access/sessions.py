@@ -6,8 +6,14 @@ Knows callers and what belongs to one session; never knows the transport or era 
 from dataclasses import dataclass, field
 
 from toolcrib.access.activations import Activations
+from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
+
+SentKey = tuple[str, str, str]
+"""The id of a skill, the hash of its text, and the format that it was given in."""
+
+_SENT_MAX = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -16,7 +22,7 @@ class Session:
 
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
-    (id, content hash, format) with the largest budget in tokens, and the largest share that it had of one.
+    the largest budget in tokens, and the largest share that it had of one.
     """
 
     label: str
@@ -24,9 +30,7 @@ class Session:
     activations: Activations
     growing: bool
     pass_through: bool | None = field(default=None)
-    sent_skills: dict[tuple[str, str, str], tuple[int, int]] = field(
-        default_factory=dict[tuple[str, str, str], tuple[int, int]]
-    )
+    sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=lambda: Recent(_SENT_MAX))
 
 
 def local_caller(settings: Settings) -> Caller:

@@ -19,6 +19,7 @@ from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, S
 from toolcrib.skills.index.changes import SkillChanges
 from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.sources.files import has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import RootScan, read_again, scan
 from toolcrib.skills.sources.walking import find_files
@@ -150,14 +151,20 @@ class SkillCatalog:
         return sum(len(find_files(root, self._settings.toolcrib.limits).files) for root in self.untrusted)
 
     def freshen(self, skills: Iterable[Skill]) -> bool:
-        """Take in files of these skills that are not as indexed any more; return whether there were any (R177)."""
+        """Take in files of these skills that are not as indexed any more; return whether there were any (R177).
+
+        Their bytes are compared, whatever their times and sizes are: a checkout may set both to what they were (C18).
+        """
+        limits = self._settings.toolcrib.limits
         changed = False
         for root_key, path in sorted({(skill.root, skill.path) for skill in skills}):
             root = self._by_key.get(root_key)
             if root is None or not _follows_its_file(root):
                 continue
             known = self._marks.get(root_key, {}).get(path)
-            again = read_again(root, path, known, self._settings.toolcrib.limits)
+            if known and has_digest(root.folder, path, known.digest, limits.skill_text_max_bytes, base=root.base):
+                continue
+            again = read_again(root, path, known, limits)
             if again is not None:
                 self._take_in(root, again)
                 changed = True
@@ -172,7 +179,7 @@ class SkillCatalog:
         root = self._by_key.get(skill.root)
         if root is None or skill.origin is not SkillOrigin.DIR:
             return None
-        folder, file_name = root.place_of(skill.path)
+        folder, file_name = place_of(root.folder, skill.path)
         own = _folder(skill.path)
         start = f"{own}/" if own else ""
         with self._lock:

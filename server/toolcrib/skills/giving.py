@@ -4,24 +4,24 @@ Knows what a session was sent before, and how much may be said; never knows whic
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 
-from toolcrib.access.sessions import Session
+from toolcrib.access.sessions import SentKey, Session
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
 from toolcrib.model import Skill, SkillText
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.naming import Wanted
+from toolcrib.skills.index.shelf import Wanted
 from toolcrib.skills.requests import GetAnswer, GetRequest, GivenSkill
-from toolcrib.skills.sent import was_sent
 from toolcrib.skills.sources.files import list_inside
-from toolcrib.skills.text.cleaning import Cleaner
-from toolcrib.skills.text.rendering import Sheet, estimator, inert, inert_line, injection, raw
+from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
+from toolcrib.skills.text.rendering import Estimate, Sheet, estimator, inert, inert_line, injection, raw
 from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
@@ -30,15 +30,21 @@ DIGEST_SHOWN = 12
 _TAIL_SHARE = 4
 """What is said beside the skills may take a quarter of the budget."""
 _NAME_MAX = 100
+_READY_MAX = 32
+"""Skills that are kept ready for callers with one view."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
-    """A skill ready to be rendered."""
+class _Ready:
+    """A skill ready to be rendered, and the tools it mentions that a list may lack."""
 
     given: GivenSkill
     sheet: Sheet
     mentioned: tuple[str, ...]
+
+
+_MadeOf = tuple[Skill, Home | None, tuple[str, ...]]
+"""What a :class:`_Ready` is made of besides the text, which the skill's hash stands for: its place and its files."""
 
 
 class Giver:
@@ -48,19 +54,19 @@ class Giver:
         self._catalog, self._limits = catalog, settings.toolcrib.limits
         # With tokens there are callers on other machines, who have no use for paths of this one.
         self._exposes_paths = settings.toolcrib.skills.expose_paths and not settings.toolcrib.http.tokens
-        self._count = estimator(settings.toolcrib.skills.estimator)
-
-    def estimate(self, text: str) -> int:
-        """Return the estimated tokens of ``text`` as JSON carries it, so that both forms of an answer keep a budget."""
-        return self._count(json.dumps(text, ensure_ascii=False)[1:-1])
+        count = estimator(settings.toolcrib.skills.estimator).size
+        # Counted is what a text takes in JSON, so that both forms of an answer keep a budget.
+        self.estimate = Estimate(lambda text: count(json.dumps(text, ensure_ascii=False)) - 2)
+        self._ready = ByCleaner[_MadeOf, _Ready](_READY_MAX)
 
     def give(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
         """Return the skills within ``request.max_tokens``; what this session has already is only named (R177)."""
-        loaded = self._loaded(wanted.skills, cleaner, session)
+        loaded = self._loaded(wanted.skills, cleaner)
         share = request.max_tokens // max(len(loaded), 1)
-        known = [] if request.force else [each for each in loaded if was_sent(session, each.given, request, share)]
+        known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
-        tail = self._tail(wanted, known, fresh, request.max_tokens // (_TAIL_SHARE if fresh else 1))
+        mentioned = (name for each in fresh for name in each.mentioned if name not in session.activations)
+        tail = self._tail(wanted, known, mentioned, request.max_tokens // (_TAIL_SHARE if fresh else 1))
         left = request.max_tokens - self.estimate(f"{tail}\n\n")
         render = raw if request.format == "raw" else injection
         rendered = render([each.sheet for each in fresh], left, self.estimate)
@@ -76,37 +82,59 @@ class Giver:
             ambiguous=wanted.ambiguous,
         )
 
-    def give_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner, session: Session) -> GetAnswer:
+    def give_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
         """Return the one skill that is wanted with ``content``, which is its file ``path``, in place of its text."""
-        [loaded] = self._loaded(wanted.skills, cleaner, session)
+        [loaded] = self._loaded(wanted.skills, cleaner)
         uri = skill_uri(loaded.given.skill.source, loaded.given.skill.folder, path)
         head = f'<skill name="{_attribute(loaded.sheet.name)}" uri="{_attribute(uri)}" trust="untrusted-content">'
         return GetAnswer((loaded.given,), f"{head}\n{inert(content)}\n</skill>", (), {})
 
     def missing(self, wanted: Wanted, max_tokens: int) -> GetAnswer:
         """Return an answer that only says what was not found."""
-        return GetAnswer((), self._tail(wanted, [], [], max_tokens), wanted.not_found, wanted.ambiguous)
+        return GetAnswer((), self._tail(wanted, (), (), max_tokens), wanted.not_found, wanted.ambiguous)
 
-    def render(self, skills: Sequence[Skill], cleaner: Cleaner, max_tokens: int, session: Session) -> tuple[str, int]:
+    def render(self, skills: Sequence[Skill], cleaner: Cleaner, max_tokens: int) -> tuple[str, int]:
         """Return the skills as one text within ``max_tokens``, and the tokens that they would take in full."""
-        loaded = self._loaded(skills, cleaner, session)
+        loaded = self._loaded(skills, cleaner)
         rendered = injection([each.sheet for each in loaded], max_tokens, self.estimate)
         return rendered.text, sum(outcome.raw_tokens for outcome in rendered.outcomes)
 
-    def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner, session: Session) -> list[_Loaded]:
-        texts = self._catalog.texts(skills)
-        return [self._load(skill, texts[skill.row], cleaner, session) for skill in skills if skill.row in texts]
+    def remember(self, session: Session, answer: GetAnswer, request: GetRequest) -> None:
+        """Note which texts the session has now, so that they need not be sent again."""
+        for given in answer.skills:
+            if given.share:
+                key = _sent_key(given, request)
+                budget, had = _had(session, key)
+                session.sent_skills[key] = max(budget, request.max_tokens), max(had, given.share)
 
-    def _load(self, skill: Skill, text: SkillText, cleaner: Cleaner, session: Session) -> _Loaded:
+    def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner) -> list[_Ready]:
+        """Return these skills ready to be rendered; those whose row is gone are left out."""
+        ready = self._ready[cleaner]
+        loaded: list[_Ready] = []
+        for skill in skills:
+            home = self._catalog.home_of(skill)
+            made_of = skill, home, self._files(home)
+            with suppress(KeyError):
+                loaded.append(ready[made_of])
+                continue
+            text = self._catalog.texts([skill]).get(skill.row)
+            if text is None:
+                continue
+            made = self._made_ready(made_of, text, cleaner)
+            loaded.append(made)
+            if skill.content_hash:  # what another program has written may have none
+                ready[made_of] = made
+        return loaded
+
+    def _made_ready(self, made_of: _MadeOf, text: SkillText, cleaner: Cleaner) -> _Ready:
+        skill, home, paths = made_of
         cleaned = cleaner.skill(text)
         uri = cleaner.text(skill_uri(skill.source, skill.folder))
-        home = self._catalog.home_of(skill)
-        files = tuple(map(cleaner.text, self._files(home)))
-        shown = cleaned.text
+        files = tuple(map(cleaner.text, paths))
         digest = skill.content_hash[:DIGEST_SHOWN]
-        sheet = Sheet.of(shown, source=skill.source, uri=uri, digest=digest, files=files)
-        given = GivenSkill(skill, shown, uri, skill.content_hash, files, self._base(skill, home))
-        return _Loaded(given, sheet, tuple(name for name in cleaned.mentioned if name not in session.activations))
+        sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
+        given = GivenSkill(skill, cleaned.text, uri, skill.content_hash, files, self._base(skill, home))
+        return _Ready(given, sheet, cleaned.mentioned)
 
     def _files(self, home: Home | None) -> tuple[str, ...]:
         if home is None:
@@ -122,7 +150,7 @@ class Giver:
             return str(home.folder)
         return skill_uri(skill.source, skill.folder, "")
 
-    def _tail(self, wanted: Wanted, known: Sequence[_Loaded], fresh: Sequence[_Loaded], room: int) -> str:
+    def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:
         """Return what there is to say beside the skills themselves, in at most ``room`` tokens."""
         sent = [f"{each.sheet.name} ({each.sheet.digest})" for each in known]
         lines = [
@@ -134,12 +162,32 @@ class Giver:
             ),
         ]
         made = [_Line(items, partial(_listed, head)) for head, items in lines]
-        made.append(_Line(tuple(dict.fromkeys(name for each in fresh for name in each.mentioned)), _hint))
+        made.append(_Line(tuple(dict.fromkeys(mentioned)), _hint))
         tail: list[str] = []
         for line in made:
             text = line.fitting(room - self.estimate("\n".join([*tail, ""])), self.estimate)
             tail += [text] if text else []
         return "\n".join(tail)
+
+
+def _was_sent(session: Session, given: GivenSkill, request: GetRequest, share: int) -> bool:
+    """Return whether the session has this text of the skill already, with at least as large a budget and share of it.
+
+    What was shortened for the sake of others is sent once more to one who asks for it alone.
+    """
+    budget, had = _had(session, _sent_key(given, request))
+    return budget >= request.max_tokens and had >= share
+
+
+def _had(session: Session, key: SentKey) -> tuple[int, int]:
+    try:
+        return session.sent_skills[key]
+    except KeyError:
+        return 0, 0
+
+
+def _sent_key(given: GivenSkill, request: GetRequest) -> SentKey:
+    return given.skill.id, given.digest, request.format
 
 
 @dataclass(frozen=True, slots=True)

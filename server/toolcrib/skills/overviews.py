@@ -12,7 +12,6 @@ from toolcrib.errors import Problem
 from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.naming import name_for
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
 from toolcrib.skills.use_cases import ERRORS_MAX, Library
 
@@ -59,7 +58,7 @@ class Overviews:
             shelf, cleaner = self._library.view(session)
             entries = [
                 CatalogEntry(
-                    name=name_for(shelf, skill, cleaner.text),
+                    name=shelf.name_for(skill, cleaner.text),
                     description=cleaner.text(skill.trigger),
                     uri=cleaner.text(skill_uri(skill.source, skill.folder)),
                     source=skill.source,
@@ -80,7 +79,7 @@ class Overviews:
             return SkillsStatus(
                 count=len(shelf.skills),
                 loaded=tuple(
-                    (name_for(shelf, skill, cleaner.text), loaded[skill.id])
+                    (shelf.name_for(skill, cleaner.text), loaded[skill.id])
                     for skill in shelf.skills
                     if skill.id in loaded
                 ),

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from mimetypes import MimeTypes
 
-from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, UnknownSkill
 from toolcrib.model import JsonObject, Skill, SkillProblem, SkillText
@@ -22,7 +21,7 @@ from toolcrib.skills.formats.pack_markdown import skill_markdown
 from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
 from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.sources.files import FileDigest, Manifests, list_inside, read_inside
-from toolcrib.skills.text.cleaning import Cleaner
+from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
 
 MARKDOWN = "text/markdown"
 FOLDER = "inode/directory"
@@ -92,7 +91,7 @@ class Publisher:
         self._publishes_redacted = settings.toolcrib.skills.publish_redacted
         self._manifests = Manifests()
         self._types = MimeTypes(())
-        self._known = Recent[tuple[object, str], PublishedFile | None](_KNOWN_MAX)
+        self._known = ByCleaner[str, PublishedFile | None](_KNOWN_MAX)
 
     def skills(self, shelf: Shelf, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
@@ -235,13 +234,13 @@ class Publisher:
 
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
         """Return a file as served, None if it must not be; the same bytes are cleaned for the same callers once."""
-        key = (cleaner.key, file.digest)
+        known_files = self._known[cleaner]
         with suppress(KeyError):
-            known = self._known[key]
+            known = known_files[file.digest]
             return known and replace(known, path=path)
         data = self._served(skill, path, cleaner)
         served = None if data is None else _published_file(path, data)
-        self._known[key] = served
+        known_files[file.digest] = served
         return served
 
     def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:

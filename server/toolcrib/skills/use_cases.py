@@ -24,7 +24,6 @@ from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.skills.catalog import RootLoad, SkillCatalog
 from toolcrib.skills.index.shelf import Shelf
-from toolcrib.skills.naming import find, name_for, resolve
 from toolcrib.skills.requests import (
     FoundSkill,
     GetAnswer,
@@ -37,7 +36,6 @@ from toolcrib.skills.requests import (
     SearchAnswer,
 )
 from toolcrib.skills.search import SkillQuery, SkillSearcher
-from toolcrib.skills.sent import remember
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
@@ -75,6 +73,7 @@ class Library:
         self.parts = parts
         self._section = parts.settings.toolcrib.skills
         self._catalog, self._events = parts.catalog, parts.events
+        self._cleaners: dict[tuple[int, ...], Cleaner] = {}
         self.loads: list[RootLoad] = []
         self._is_loaded = anyio.Event()
         self._stopped = threading.Event()
@@ -135,7 +134,10 @@ class Library:
         The one decision behind every answer here. May block.
         """
         mentions = self.parts.gate.mentions(session, self.parts.indexer.current())
-        return self._catalog.shelf(session.caller), Cleaner(mentions, redact=self._section.redact_pii)
+        cleaner = self._cleaners.get(mentions.view.key)
+        if cleaner is None or not cleaner.is_for(mentions):
+            cleaner = self._cleaners[mentions.view.key] = Cleaner(mentions, redact=self._section.redact_pii)
+        return self._catalog.shelf(session.caller), cleaner
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -164,7 +166,7 @@ class Library:
 
     def _search(self, session: Session, query: SkillQuery) -> SearchAnswer:
         shelf, cleaner = self.view(session)
-        named = find(shelf, query.query) if "://" in query.query else ()
+        named = shelf.find(query.query) if "://" in query.query else ()
         found = self.parts.searcher.search(replace(query, query=named[0].id) if named else query, shelf)
         return SearchAnswer(
             hits=tuple(
@@ -192,7 +194,7 @@ class Library:
         """
         began = time.perf_counter()
         answer = await self.worked_out(partial(self._get, session, request))
-        remember(session, answer, request)
+        self._giver.remember(session, answer, request)
         self._events.emit(
             SkillGet(
                 names=[given.text.name for given in answer.skills],
@@ -207,10 +209,10 @@ class Library:
 
     def _get(self, session: Session, request: GetRequest) -> GetAnswer:
         shelf, cleaner = self.view(session)
-        wanted = resolve(shelf, request.names, cleaner.text)
+        wanted = shelf.resolve(request.names, cleaner.text)
         if self._catalog.freshen(wanted.skills):
             shelf, cleaner = self.view(session)
-            wanted = resolve(shelf, request.names, cleaner.text)
+            wanted = shelf.resolve(request.names, cleaner.text)
         if not wanted.skills:
             return self._giver.missing(wanted, request.max_tokens)
         if request.file is None:
@@ -219,7 +221,7 @@ class Library:
             raise BadRequest("'file' takes exactly one name in 'names'.")
         else:
             content = self.publisher.text_of_file(wanted.skills[0], request.file, cleaner)
-            answer = self._giver.give_file(wanted, request.file, content, cleaner, session)
+            answer = self._giver.give_file(wanted, request.file, content, cleaner)
         self._catalog.record_use(wanted.skills)
         return answer
 
@@ -283,7 +285,7 @@ class Library:
         shelf, cleaner = self.view(session)
         found = self.parts.searcher.search(query, shelf)
         skills = [match.document for match in found.matches]
-        text, raw_tokens = self._giver.render(skills, cleaner, request.max_tokens or self._section.max_tokens, session)
+        text, raw_tokens = self._giver.render(skills, cleaner, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
     async def whole(self, session: Session, name: str) -> str:
@@ -310,7 +312,7 @@ class Library:
 
         def switch() -> Skill:
             shelf = self._catalog.everything(session.caller)
-            found = find(shelf, name)
+            found = shelf.find(name)
             if not found:
                 raise BadRequest(f"Not found: {name}. `toolcrib skills list --hidden` shows all skills.")
             if len(found) > 1:
@@ -331,7 +333,7 @@ class Library:
     def shown(self, cleaner: Cleaner, shelf: Shelf, skill: Skill) -> FoundSkill:
         """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""
         trigger = truncate(one_line(cleaner.text(skill.trigger)), _TRIGGER_MAX)
-        return FoundSkill(skill, name_for(shelf, skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
+        return FoundSkill(skill, shelf.name_for(skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
 
     def _for_events(self, session: Session, query: str) -> str:
         return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())

@@ -194,7 +194,7 @@ class ToolMentions:
     """
 
     def __init__(self, view: View, catalog: Catalog, servers: Sequence[str], own: Collection[str]) -> None:
-        self.catalog = catalog
+        self.view, self.catalog = view, catalog
         self.denied = DeniedNames(view, catalog, servers)
         self.hides_nothing = view.unrestricted
         self._has_deferred = catalog.permitted(view).deferred_count > 0

@@ -3,13 +3,24 @@
 Knows names, sources and places; never knows why a skill is or is not in it, a database or a ranking.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import Skill
+from toolcrib.skills.identity import parse_uri
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the names of a request stand for. ``ambiguous``: for a name of several skills, names of one each."""
+
+    skills: tuple[Skill, ...] = ()
+    not_found: tuple[str, ...] = ()
+    ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 class Shelf:
@@ -39,10 +50,6 @@ class Shelf:
         """Return the place in ``skills`` of this skill, or of the one that it is a copy of."""
         return self._number_by_row[skill.row]
 
-    def folded(self, skill: Skill) -> int:
-        """Return how many copies of this skill ``skills`` leaves out."""
-        return self._folded[self.number(skill)] - 1
-
     @cached_property
     def by_number(self) -> dict[int, Skill]:
         """Return ``skills`` by their number."""
@@ -52,6 +59,33 @@ class Shelf:
     def names(self) -> tuple[str, ...]:
         """Return the distinct names, sorted."""
         return tuple(sorted(self._by_name))
+
+    def resolve(self, names: Iterable[str], clean: Callable[[str], str] = str) -> Wanted:
+        """Return the skills that ``names`` stand for; each skill once, however often it is named (R170, R179).
+
+        ``clean`` makes the names that are offered for an ambiguous one fit for the caller.
+        """
+        skills: dict[int, Skill] = {}
+        not_found: list[str] = []
+        ambiguous: dict[str, tuple[str, ...]] = {}
+        for name in dict.fromkeys(names):
+            found = self.find(name)
+            if len(found) == 1:
+                skills[found[0].row] = found[0]
+            elif found:
+                ambiguous[name] = tuple(self.name_for(skill, clean) for skill in found)
+            else:
+                not_found.append(name)
+        return Wanted(tuple(skills.values()), tuple(not_found), ambiguous)
+
+    def find(self, name: str) -> Sequence[Skill]:
+        """Return the skills that ``name`` may mean: a name, ``source/name``, an id or a ``skill://`` URI."""
+        name = name.strip()
+        if "://" not in name:
+            return self.named(name)
+        segments = parse_uri(name)
+        skill = self.at(segments[:-1] if segments[-1].lower() == "skill.md" else segments) if segments else None
+        return (skill,) if skill else ()
 
     def named(self, spelling: str) -> tuple[Skill, ...]:
         """Return the skills that ``spelling`` names: none, one, or several where it is ambiguous (R170, R179).
@@ -97,9 +131,10 @@ class Shelf:
                 return spelling
         return skill.id
 
-    @cached_property
-    def _folded(self) -> Counter[int]:
-        return Counter(self._number_by_row.values())
+    def name_for(self, skill: Skill, clean: Callable[[str], str]) -> str:
+        """Return the shortest spelling that names only this skill and may be told; where none may, its id."""
+        spelling = self.spelling(skill)
+        return spelling if clean(spelling) == spelling else skill.id
 
     @cached_property
     def _by_id(self) -> dict[str, tuple[Skill, ...]]:

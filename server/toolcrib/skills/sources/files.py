@@ -75,6 +75,23 @@ class _Mark:
         return cls(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
+def place_of(folder: Path, path: str) -> tuple[Path, str]:
+    """Return the real folder that ``path``, a path from ``folder``, lies in, and the file's name there."""
+    real = Path(os.path.realpath(folder / path))
+    return real.parent, real.name
+
+
+def has_digest(folder: Path, path: str, digest: str, limit: int, *, base: Path | None = None) -> bool:
+    """Return whether the file at ``path`` from ``folder`` can be read and has this SHA-256, in hex.
+
+    ``limit`` and ``base`` are as in :func:`read_inside`.
+    """
+    try:
+        return sha256(read_inside(*place_of(folder, path), limit, base=base)).hexdigest() == digest
+    except UnknownSkill:
+        return False
+
+
 def read_inside(folder: Path, relative: str, limit: int, *, base: Path | None = None) -> bytes:
     """Return the bytes of the regular file ``relative``, a POSIX path, in a skill's folder (R183).
 

@@ -76,11 +76,6 @@ class Root:
         """Return whether it is a pack."""
         return self.pack is not None
 
-    def place_of(self, path: str) -> tuple[Path, str]:
-        """Return the real folder of the skill whose file is ``path``, and that file's name in it."""
-        real = Path(os.path.realpath(self.folder / path))
-        return real.parent, real.name
-
 
 @dataclass(frozen=True, slots=True)
 class Roots:

@@ -6,13 +6,11 @@ Knows files and their marks; never knows a format, the index or who may see a sk
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 from toolcrib import __version__
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import UnknownSkill
 from toolcrib.model import FileMark, SkillFile, SkillProblem
-from toolcrib.skills.sources.files import read_inside
+from toolcrib.skills.sources.files import place_of
 from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.walking import FoundFile, find_files
 
@@ -56,29 +54,17 @@ def scan(root: Root, known: Mapping[str, FileMark], limits: LimitsSection) -> Ro
 
 
 def read_again(root: Root, path: str, known: FileMark | None, limits: LimitsSection) -> RootScan | None:
-    """Return what is new about one file of ``root`` and, in a pack, about the others; None: it is as it was (R177).
-
-    Its bytes are compared first, whatever its time and size are: a checkout may set both to what they were (C18).
-    """
-    folder, name = root.place_of(path)
-    if known is not None and _digest(root, folder, name, limits.skill_text_max_bytes) == known.digest:
-        return None
+    """Return what is new about one file of ``root`` and, in a pack, about the others; None: it is as it was (R177)."""
+    folder, name = place_of(root.folder, path)
     try:
         status = (folder / name).stat()
     except OSError:
         return RootScan((), (path,), (), 0)
     file = FoundFile(path, str(folder / name), status.st_mtime_ns, status.st_size)
     changed = _read(root, [file], limits)
-    if [each.mark for each in changed] == [known]:  # still too large, or still unreadable
+    if [each.mark for each in changed] == [known]:
         return None
     return scan(root, {}, limits) if root.is_pack else RootScan(tuple(changed), (), (), 0)
-
-
-def _digest(root: Root, folder: Path, name: str, limit: int) -> str | None:
-    try:
-        return sha256(read_inside(folder, name, limit, base=root.base)).hexdigest()
-    except UnknownSkill:
-        return None
 
 
 def _read(root: Root, files: Sequence[FoundFile], limits: LimitsSection) -> list[SkillFile]:

@@ -3,14 +3,33 @@
 Knows which fields of a skill hold text; never knows budgets, files or who the caller is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
 
+from toolcrib.base.recent import Recent
 from toolcrib.base.text import sanitize
 from toolcrib.model import SkillText, ToolNote
 from toolcrib.redaction.documents import redact_document
 from toolcrib.tools.mentions import ToolMentions
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+
+
+class ByCleaner(Generic[_Key, _Value]):
+    """What was made with cleaners: of each the ``most`` recent values, and nothing of one that is gone."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._recent: WeakKeyDictionary[Cleaner, Recent[_Key, _Value]] = WeakKeyDictionary()
+
+    def __getitem__(self, cleaner: "Cleaner") -> Recent[_Key, _Value]:
+        with suppress(KeyError):
+            return self._recent[cleaner]
+        return self._recent.setdefault(cleaner, Recent(self._most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +44,14 @@ class Cleaner:
     """Cleans for one caller: ``redact_pii`` of the config, and the names that the caller may not see (R146, R149)."""
 
     def __init__(self, mentions: ToolMentions, *, redact: bool) -> None:
-        self._mentions, self._redacts = mentions, redact
+        self._mentions = mentions
         self._redact: Callable[[str], str] = redact_document if redact else str
+        self.changes_nothing = mentions.hides_nothing and not redact
+        """Whether no text is ever changed."""
 
-    @property
-    def key(self) -> object:
-        """Return what tells this cleaner from one that cleans otherwise."""
-        return self._mentions, self._redacts
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Return whether no text is ever changed."""
-        return self._mentions.hides_nothing and not self._redacts
+    def is_for(self, mentions: ToolMentions) -> bool:
+        """Return whether these are the names by which texts are cleaned."""
+        return self._mentions is mentions
 
     def tool_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of ``names`` that are not denied to the caller."""

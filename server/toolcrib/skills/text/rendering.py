@@ -1,23 +1,22 @@
 """Skills as one text for a model, in which each has its own wrapper and all of them keep to a budget.
 
 Knows how a skill is introduced, wrapped and shared room with; never knows where its text comes from or who asks.
-An estimate of tokens must be additive but for rounding up: a quarter of the characters, of the bytes, or of the
-characters that a text takes in JSON. Room is counted in such quarters.
+Room is counted in the quarters of tokens that an :class:`Estimate` counts in, so that sizes add up without rounding.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html import escape
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from toolcrib.base.text import estimate_tokens, one_line, sanitize
+from toolcrib.base.text import one_line, sanitize
 from toolcrib.formats.markdown import Outline, outline
 from toolcrib.model import SkillText, ToolNote
 from toolcrib.skills.formats.pack_markdown import skill_body
 from toolcrib.skills.text.compression import Size, beginning, closed, compress, cut
 
-Estimate = Callable[[str], int]
 Included = Literal["full", "compressed", "listed", "left_out"]
 _T = TypeVar("_T")
 
@@ -44,7 +43,35 @@ _NO_LETTERS = re.compile(r"[\W_]+")
 _TAG = re.compile(r"<(?=[^\S\n]*(?:/[^\S\n]*(?:skill|$)|skill(?![\w-])|$))", re.IGNORECASE | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimates the tokens of a text: a quarter of its size, rounded up (R144).
+
+    ``size`` gives the characters of a text, or its bytes, or either of what it takes in JSON; the size of two texts
+    together is the sum of theirs.
+    """
+
+    def __init__(self, size: Size) -> None:
+        self.size = size
+
+    def __call__(self, text: str) -> int:
+        """Return the estimated tokens of ``text``."""
+        return _tokens(self.size(text))
+
+
+def estimator(kind: Literal["chars", "bytes"]) -> Estimate:
+    """Return what estimates tokens by the characters of a text, or by its UTF-8 bytes."""
+    return Estimate(len if kind == "chars" else _byte_count)
+
+
+def _byte_count(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _tokens(size: int) -> int:
+    return -(-size // _QUARTERS)
+
+
+@dataclass(frozen=True)
 class Sheet:
     """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is."""
 
@@ -81,6 +108,11 @@ class Sheet:
             files=files,
         )
 
+    @cached_property
+    def written(self) -> tuple[str, Outline]:
+        """All that the skill says as one Markdown text, its blocks too: its body, and what the body does not say."""
+        return _written(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -97,15 +129,6 @@ class Rendered:
 
     text: str
     outcomes: tuple[Outcome, ...]
-
-
-def estimator(kind: Literal["chars", "bytes"]) -> Estimate:
-    """Return what estimates tokens: a quarter of the characters, or of the UTF-8 bytes, rounded up (R144)."""
-    return estimate_tokens if kind == "chars" else _bytes_estimate
-
-
-def _bytes_estimate(text: str) -> int:
-    return -(-len(text.encode("utf-8", "surrogatepass")) // _QUARTERS)
 
 
 def injection(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
@@ -136,10 +159,6 @@ def inert_line(text: str) -> str:
     return inert(one_line(text))
 
 
-def _size(estimate: Estimate) -> Size:
-    return lambda text: estimate(text * _QUARTERS)
-
-
 def _joined(*parts: str) -> str:
     return "\n\n".join(filter(None, parts))
 
@@ -149,27 +168,22 @@ class _Page:
 
     def __init__(self, sheet: Sheet, estimate: Estimate) -> None:
         self.sheet = sheet
-        self._estimate = estimate
-        self._size = _size(estimate)
-        body, self._outline = _source(sheet)
-        self.whole = self._whole(closed(body))
-        self.raw_tokens = estimate(self.whole)
-        self.cost = self._size(self.wrapped(self.whole))
-        self._frame = self._size(self.wrapped("") + str(self.raw_tokens))
+        self._size = estimate.size
+        body, self._outline = sheet.written
+        self._text = self._whole(closed(body))
+        self._opening = _opening(sheet)
+        size = self._size(self._text)
+        self.raw_tokens = _tokens(size)
+        self._frame = self._size(self._wrapped("", self.raw_tokens))
+        self.cost = self._frame + size
         self.least = self._frame + _LEAST_TEXT * _QUARTERS
 
-    def wrapped(self, text: str) -> str:
-        """Return ``text`` in the skill's wrapper."""
-        attributes = {
-            "name": self.sheet.name,
-            "source": self.sheet.source,
-            "uri": self.sheet.uri,
-            "digest": self.sheet.digest,
-            "trust": "untrusted-content",
-            "tokens": f"{self._estimate(text)}/{self.raw_tokens}",
-        }
-        opening = " ".join(f'{name}="{escape(one_line(value))}"' for name, value in attributes.items())
-        return f"<skill {opening}>\n{text}\n</skill>"
+    def whole(self) -> str:
+        """Return the whole skill in its wrapper, which takes ``cost``."""
+        return self._wrapped(self._text, self.raw_tokens)
+
+    def _wrapped(self, text: str, tokens: int) -> str:
+        return f'{self._opening} tokens="{tokens}/{self.raw_tokens}">\n{text}\n</skill>'
 
     def line(self) -> str:
         """Return the skill as a line of a list."""
@@ -177,7 +191,8 @@ class _Page:
 
     def shortened(self, room: int) -> str:
         """Return the skill in its wrapper, within ``room``, which is at least ``least``."""
-        return self.wrapped(self._short_text(room - self._frame))
+        text = self._short_text(room - self._frame)
+        return self._wrapped(text, _tokens(self._size(text)))
 
     def _whole(self, body: str) -> str:
         return _joined(self._head(_TRIGGERS[0]), body, self._files(_FILES[0]))
@@ -238,8 +253,14 @@ class _RawPage(_Page):
         return _joined(beginning(self._outline, room - self._size(f"{_CUT}\n\n"), self._size), _CUT)
 
 
-def _source(sheet: Sheet) -> tuple[str, Outline]:
-    """Return all that a skill says as one Markdown text: its body, and the parts of it that the body does not say."""
+def _opening(sheet: Sheet) -> str:
+    """Return the beginning of a skill's wrapper, without the tokens of what stands in it."""
+    facts = {"name": sheet.name, "source": sheet.source, "uri": sheet.uri, "digest": sheet.digest}
+    attributes = " ".join(f'{name}="{escape(one_line(value))}"' for name, value in facts.items())
+    return f'<skill {attributes} trust="untrusted-content"'
+
+
+def _written(sheet: Sheet) -> tuple[str, Outline]:
     body = closed(inert(sheet.body).strip())
     said = outline(body)
     words = _letters(body)
@@ -268,16 +289,26 @@ def _letters(text: str) -> str:
     return _NO_LETTERS.sub("", text)
 
 
+class _Shown(NamedTuple):
+    """What of one skill is shown, and the room that it takes."""
+
+    included: Included
+    text: str
+    size: int
+
+
+_NOT_SHOWN = _Shown("left_out", "", 0)
+
+
 class _Sharing:
     """Shares one budget among skills: who needs less than an equal share leaves the rest to the others."""
 
     def __init__(self, pages: Sequence[_Page], estimate: Estimate) -> None:
         self._pages = pages
-        self._estimate = estimate
-        self._size = _size(estimate)
+        self._size = estimate.size
         self._newline = self._size("\n")
         self._room = 0
-        self._shown: dict[int, tuple[Included, str]] = {}
+        self._shown: dict[int, _Shown] = {}
 
     def rendered(self, max_tokens: int) -> Rendered:
         """Return all skills within ``max_tokens``; no text where not even the frame around them fits."""
@@ -290,7 +321,7 @@ class _Sharing:
             self._room -= self._size(_REST) + self._newline
             if self._room >= 0:
                 tail = [*self._share(pages), _REST]
-        blocks = [text for _, (included, text) in sorted(self._shown.items()) if included != "listed"]
+        blocks = [shown.text for _, shown in sorted(self._shown.items()) if shown.included != "listed"]
         text = "\n".join([_NOTICE, *blocks, *tail]) if blocks or tail else ""
         return Rendered(text, tuple(map(self._outcome, pages)))
 
@@ -299,7 +330,7 @@ class _Sharing:
 
     def _show_whole(self, indexes: Iterable[int]) -> None:
         for index in indexes:
-            self._shown[index] = "full", self._pages[index].wrapped(self._pages[index].whole)
+            self._shown[index] = _Shown("full", self._pages[index].whole(), self._pages[index].cost)
             self._room -= self._cost(index)
 
     def _share(self, pending: list[int]) -> list[str]:
@@ -320,8 +351,8 @@ class _Sharing:
                 self._show_whole([index])
             else:
                 text = self._pages[index].shortened(share - self._newline)
-                self._shown[index] = "compressed", text
-                self._room -= self._size(text) + self._newline
+                self._shown[index] = _Shown("compressed", text, self._size(text))
+                self._room -= self._shown[index].size + self._newline
         return lines
 
     def _list(self, indexes: Sequence[int], room: int) -> list[str]:
@@ -335,7 +366,7 @@ class _Sharing:
             if cost <= left:
                 left -= cost
                 lines.append(line)
-                self._shown[index] = "listed", line
+                self._shown[index] = _Shown("listed", line, cost - self._newline)
         if more := len(indexes) - len(lines) + 1:
             lines.append(last.format(more))
         if left < 0 or not indexes:
@@ -344,5 +375,5 @@ class _Sharing:
         return lines
 
     def _outcome(self, index: int) -> Outcome:
-        included, text = self._shown.get(index, ("left_out", ""))
-        return Outcome(included, self._pages[index].raw_tokens, self._estimate(text))
+        shown = self._shown.get(index, _NOT_SHOWN)
+        return Outcome(shown.included, self._pages[index].raw_tokens, _tokens(shown.size))
