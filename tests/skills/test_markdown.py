@@ -2,13 +2,14 @@
 
 import re
 import time
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from toolcrib.formats.markdown import LINES_MAX, STEPS_MAX, TITLE_MAX, Kind, heading_names, join, outline, plain_title
+from toolcrib.formats.markdown import LINES_MAX, STEPS_MAX, TITLE_MAX, Block, Kind, heading_names, outline, plain_title
 
 RICH = """\
 # Fill a form ##
@@ -70,6 +71,14 @@ def test_a_text_falls_into_its_blocks():
     ]
 
 
+def join(blocks: Iterable[Block]) -> str:
+    """Return the source of the blocks, with at most one blank line between two."""
+    made = ""
+    for block in blocks:
+        made += ("\n\n" if block.is_spaced else "\n") * bool(made) + block.text
+    return made
+
+
 def test_joined_blocks_are_the_source_with_single_blank_lines():
     assert join(outline(RICH).blocks) == RICH.strip("\n")
     assert join(outline("\n\na\n\n\n\nb\n").blocks) == "a\n\nb"
@@ -126,17 +135,6 @@ def test_indented_lines_belong_to_their_item_or_paragraph():
     assert kinds("- a\n\t- b\n\n\tc\nd") == [("bullet", "a")]
     assert kinds("words\n    # no\n      - no") == [("paragraph", "")]
     assert kinds("- a\n\nb") == [("bullet", "a"), ("paragraph", "")]
-
-
-def test_sections_are_cut_at_headings_of_level_two_and_three():
-    found = [
-        (section.heading.title if section.heading else None, len(section.blocks))
-        for section in outline("# T\nx\n## A\ny\n#### deep\n### B\n").sections
-    ]
-    assert found == [(None, 2), ("A", 2), ("B", 0)]
-    assert [section.heading for section in outline("words").sections] == [None]
-    assert outline("").sections == ()
-    assert [section.heading.title for section in outline("## A").sections if section.heading] == ["A"]
 
 
 @pytest.mark.parametrize("name", ["pitfalls", "common errors", "pitfalls common errors"])
@@ -204,7 +202,6 @@ def test_no_line_is_lost_whatever_the_text(lines: list[str]):
     rejoined = join(found.blocks).split("\n")
     assert [line for line in rejoined if line.strip()] == [line for line in text.split("\n") if line.strip()]
     assert all(found.steps)
-    assert sum(len(section.blocks) + bool(section.heading) for section in found.sections) == len(found.blocks)
 
 
 @pytest.mark.parametrize(

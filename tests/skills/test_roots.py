@@ -69,7 +69,6 @@ def test_the_order_is_core_packs_repository_home_and_folders_of_the_config(find:
     assert [root.folder for root in found[1:]] == [pack, own, user, more]
     assert [root.origin for root in found] == [SkillOrigin.PACK] * 2 + [SkillOrigin.DIR] * 3
     assert [root.origin_ref for root in found] == ["core", "Web Work!", "repo", "user", "dir/my-skills"]
-    assert [root.is_repo for root in found] == [False, False, True, False, False]
     assert [root.base for root in found] == [None, None, repository, None, None]
     assert [root.is_core for root in found] == [True, False, False, False, False]
     assert [root.key for root in found[1:]] == [f"pack:Web Work!:{pack}", str(own), str(user), str(more)]
@@ -156,7 +155,7 @@ def test_a_preset_is_the_folders_of_that_client(find: Find, home: Path, reposito
     expected = [folder(repository / path) for path in in_repository] + [folder(home / path) for path in in_home]
     found = find(discover=(), skill_dirs=(f"preset:{name}",))
     assert [root.folder for root in found.roots] == expected
-    assert [root.is_repo for root in found.roots] == [True] * len(in_repository) + [False] * len(in_home)
+    assert [root.base is not None for root in found.roots] == [True] * len(in_repository) + [False] * len(in_home)
 
 
 def test_a_second_folder_of_the_person_is_numbered(find: Find, home: Path):

@@ -129,7 +129,7 @@ def test_in_a_repository_links_stay_inside(tmp_path: Path):
     (skills / "pdf").symlink_to(tmp_path / "outside/pdf")
     (skills / "web").symlink_to("../../tools/web")
     (skills / "one/SKILL.md").symlink_to(tmp_path / "outside/pdf/SKILL.md")
-    root = root_at(skills, is_repo=True, base=tmp_path / "repo")
+    root = root_at(skills, base=tmp_path / "repo")
     assert paths(root) == ["web/SKILL.md"]
     assert codes(root) == [("link-outside", "pdf"), ("link-outside", "one/SKILL.md")]
 

@@ -78,7 +78,6 @@ def test_the_same_list_again_writes_nothing(path: Path):
     with opened(path) as world, watched(path) as written:
         assert replace(world.index, numbered("s", 50), now=1000.0 + HOUR - 1, era="legacy") == Changes(0, 0, 0)
         world.index.retain(["s"])
-        world.index.remember_era("s", "legacy")
         world.index.load({"s": "c1"})
         assert not written()
     assert path.read_bytes() == content
@@ -117,8 +116,7 @@ def test_an_era_is_remembered_until_another_is_seen(path: Path):
         replace(world.index, numbered("s", 1), era="legacy")
         replace(world.index, numbered("s", 2), era=None)
         assert world.index.server_rows()["s"].era == "legacy"
-        world.index.remember_era("s", "modern")
-        world.index.remember_era("never listed", "modern")
+        replace(world.index, numbered("s", 2), era="modern")
         assert {key: row.era for key, row in world.index.server_rows().items()} == {"s": "modern"}
 
 

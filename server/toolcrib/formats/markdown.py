@@ -4,7 +4,7 @@ Knows where a block ends and what its title is; never knows what a skill is or h
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,14 +69,6 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """A heading of level 2 or 3 and the blocks up to the next one; what is before the first has no heading."""
-
-    heading: Block | None
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Outline:
     """The blocks of a text, in order."""
 
@@ -101,15 +93,6 @@ class Outline:
         ]
         enough = (titles for least in (_ENOUGH, 1, 0) for titles in found if len(titles) >= least)
         return tuple(title for title in next(enough) if title)[:STEPS_MAX]
-
-    @property
-    def sections(self) -> tuple[Section, ...]:
-        """The text cut at its headings of level 2 and 3."""
-        cuts = [number for number, block in enumerate(self.blocks) if _is_section(block)]
-        ends = [*cuts[1:], len(self.blocks)]
-        before = self.blocks[: cuts[0]] if cuts else self.blocks
-        headed = [Section(self.blocks[cut], self.blocks[cut + 1 : end]) for cut, end in zip(cuts, ends, strict=False)]
-        return ((Section(None, before), *headed)) if before else tuple(headed)
 
     def section(self, names: Collection[str]) -> tuple[Block, ...]:
         """Return the blocks under the first heading that is called one of ``names``; none where there is no such.
@@ -137,14 +120,6 @@ def outline(body: str) -> Outline:
     return Outline(tuple(_Scanner(body).blocks()))
 
 
-def join(blocks: Iterable[Block]) -> str:
-    """Return the source of ``blocks``, with at most one blank line between two."""
-    made = ""
-    for block in blocks:
-        made += ("\n\n" if block.is_spaced else "\n") * bool(made) + block.text
-    return made
-
-
 def heading_names(title: str) -> frozenset[str]:
     """Return what a heading is called: its plain words in lower case, as a whole and between ``&``, ``/``, ``and``."""
     lowered = title.lower()
@@ -162,10 +137,6 @@ def plain_title(source: str) -> str:
 
 def _is_numbered(block: Block) -> bool:
     return block.level in _STEP_LEVELS and _NUMBERED.match(block.title) is not None
-
-
-def _is_section(block: Block) -> bool:
-    return block.kind is Kind.HEADING and block.level in _SECTION_LEVELS
 
 
 class _Scanner:

@@ -13,11 +13,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import AsyncResource
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 from pydantic_core import PydanticSerializationError, ValidationError
 
@@ -49,7 +48,7 @@ def supports(read_fd: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(read_fd)
 
 
-class MessageReader:
+class MessageReader(AsyncResource):
     """The receiving half: an async iterator of messages. ``fault`` says why it ended, if not by end of file."""
 
     def __init__(self, fd: int, bounds: PipeBounds, on_garbage: Callable[[str], None]) -> None:
@@ -147,19 +146,8 @@ class MessageReader:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-
-class MessageWriter:
+class MessageWriter(AsyncResource):
     """The sending half. A message is written whole or not at all, also when its sender is cancelled."""
 
     def __init__(self, fd: int) -> None:
@@ -224,17 +212,6 @@ class MessageWriter:
     async def aclose(self) -> None:
         """Refuse further messages. The descriptor stays its owner's."""
         self._break()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 async def _decode(line: bytearray) -> JSONRPCMessage:

@@ -25,7 +25,6 @@ from toolcrib.tools.gate import Gate
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
 
-_STATE = "toolcrib.sessions"
 _PER_CONNECTION = 64
 """Callers and session ids that one connection may stand for at a time; beyond that the oldest begins anew."""
 

@@ -59,7 +59,6 @@ class Root:
     origin: SkillOrigin
     origin_ref: str
     scope: SkillScope
-    is_repo: bool = False
     is_strict: bool = False
     base: Path | None = None
     pack: SkillPackConfig | None = None
@@ -179,7 +178,7 @@ class _Search:
             if not _is_folder(folder):
                 continue
             if real.is_relative_to(base):
-                self._keep(replace(self._folder("repo", real), is_repo=True, base=base), into)
+                self._keep(replace(self._folder("repo", real), base=base), into)
             else:
                 self.problems.append(Problem(str(folder), "leads out of the repository, so its skills are left out"))
 

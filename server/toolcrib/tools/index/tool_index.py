@@ -143,12 +143,6 @@ class ToolIndex:
             for key in sorted({row[0] for row in connection.execute(query)} - set(keys)):
                 _forget(connection, key)
 
-    def remember_era(self, server: str, era: str) -> None:
-        """Note which protocol era a listed server speaks, so that the next connection can start with it."""
-        statement = "UPDATE servers SET era = ? WHERE key = ? AND era IS NOT ?"
-        with self._store.write() as connection:
-            connection.execute(statement, (era, server, era))
-
     def clear(self) -> None:
         """Forget every tool and server; activations stay."""
         with self._store.write() as connection:
