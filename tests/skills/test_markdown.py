@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from toolcrib.formats.markdown import LINES_MAX, STEPS_MAX, TITLE_MAX, Block, Kind, heading_names, outline, plain_title
+from toolcrib.formats.markdown import (
+    LINES_MAX,
+    STEPS_MAX,
+    TITLE_MAX,
+    Block,
+    Kind,
+    fences,
+    heading_names,
+    outline,
+    plain_title,
+)
 
 RICH = """\
 # Fill a form ##
@@ -83,6 +93,21 @@ def test_joined_blocks_are_the_source_with_single_blank_lines():
     assert join(outline(RICH).blocks) == RICH.strip("\n")
     assert join(outline("\n\na\n\n\n\nb\n").blocks) == "a\n\nb"
     assert join([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\n```sh\nls\n```\nb", [("```sh\nls\n```", True)]),
+        ("- ```\n  x\n  - ```\n  ````\nb", [("- ```\n  x\n  - ```\n  ````", True)]),
+        ("> ~~~ `x`\n> y\n> ~~~\n```", [("> ~~~ `x`\n> y\n> ~~~", True), ("```", False)]),
+        ("``` `a` ```\n`````\nx\n````\n", [("`````\nx\n````\n", False)]),
+        ("no fence: ```", []),
+    ],
+    ids=["plain", "in a list item", "in a quote", "longer marks", "in a line"],
+)
+def test_a_fence_ends_at_as_many_marks_of_its_kind(text: str, expected: list[tuple[str, bool]]):
+    assert [(text[fence.start : fence.end], fence.is_closed) for fence in fences(text)] == expected
 
 
 def test_blocks_know_their_place():

@@ -26,7 +26,8 @@ _ITEM_BEGINS = "-*+0123456789"
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
 _ITEM = re.compile(r"[ \t]*(?:(\d{1,9})[.)]|[-*+])(?:[ \t]+(\[[ xX]\](?:[ \t]+|\Z))?(.*))?\Z")
-_FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*\Z)|~{3,})")
+_FENCE = re.compile(r"^[ \t>]*((?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)$", re.MULTILINE)
+"""A line of marks, be it in a quote or on the line of a list item: what may open or close a fence."""
 _NUMBERED = re.compile(r"(?:(?:step|phase|stage)\s*\d|\d{1,2}[.):])", re.IGNORECASE)
 _CLOSING_MARKS = re.compile(r"(?<!\S)#+\s*\Z")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*\)")
@@ -66,6 +67,16 @@ class Block:
     level: int = 0
     line: int = 1
     is_spaced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fenced block of code in a text, from the first to the last character of its lines; ``marks`` opened it."""
+
+    start: int
+    end: int
+    marks: str
+    is_closed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +124,28 @@ class Outline:
 
     def _titles(self, kind: Kind) -> list[str]:
         return [block.title for block in self.blocks if block.kind is kind]
+
+
+def fences(text: str) -> Iterator[Fence]:
+    """Yield the fenced blocks of a text; one that is left open reaches to the end of it."""
+    start, marks = 0, ""
+    for line in _FENCE.finditer(text):
+        if not marks:
+            start, marks = line.start(), _opened(line)
+        elif _closes(line, marks):
+            yield Fence(start, line.end(), marks, is_closed=True)
+            marks = ""
+    if marks:
+        yield Fence(start, len(text), marks, is_closed=False)
+
+
+def _opened(line: re.Match[str]) -> str:
+    """Return the marks that a line opens a fence with; nothing where it opens none (CommonMark 0.31, 4.5)."""
+    return "" if line[2].startswith("`") and "`" in line[3] else line[2]
+
+
+def _closes(line: re.Match[str], marks: str) -> bool:
+    return line[1] is None and line[2].startswith(marks) and not line[3].strip()
 
 
 def outline(body: str) -> Outline:
@@ -184,8 +217,8 @@ class _Scanner:
     def _fence_end(self, at: int, mark: str) -> int:
         """Return the line after a fence's closing one, which has as many marks or more; the end where there is none."""
         for number in range(at + 1, len(self._lines)):
-            stripped = self._lines[number].strip()
-            if stripped.startswith(mark) and not stripped.strip(mark[0]):
+            line = _FENCE.match(self._lines[number])
+            if line and _closes(line, mark):
                 return number + 1
         return len(self._lines)
 
@@ -266,7 +299,7 @@ def _is_rule(stripped: str) -> bool:
 
 def _fence_mark(line: str) -> str:
     fence = _FENCE.match(line)
-    return fence[1] if fence else ""
+    return _opened(fence) if fence else ""
 
 
 def _indent(line: str) -> int:

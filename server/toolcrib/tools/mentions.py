@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from toolcrib.access.policy import View
 from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
+from toolcrib.formats.markdown import fences
 from toolcrib.model import LoadingMode
 from toolcrib.tools.index.catalog import Catalog
 
@@ -37,7 +38,6 @@ _PARTS_MAX = 4
 _REMEMBERED_MAX = 10_000
 _REMEMBERED_LENGTH_MAX = 200
 
-_FENCE = re.compile(r"^[ \t>]*(`{3,}|~{3,})(.*)$", re.MULTILINE)
 _BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
 _TICKS = re.compile(r"`+")
 
@@ -248,15 +248,12 @@ def hint(names: Iterable[str]) -> str:
 
 def by_code_marks(text: str) -> Iterator[tuple[str, bool]]:
     """Yield ``text`` in pieces, each with whether it is code: a fence, be it closed or not, or a span in backticks."""
-    at, opening = 0, ""
-    for fence in _FENCE.finditer(text):
-        if not opening and not (fence[1].startswith("`") and "`" in fence[2]):
-            yield from _by_code_spans(text[at : fence.start()])
-            at, opening = fence.start(), fence[1]
-        elif opening and fence[1].startswith(opening) and not fence[2].strip():
-            yield text[at : fence.end()], True
-            at, opening = fence.end(), ""
-    yield from ((text[at:], True),) if opening else _by_code_spans(text[at:])
+    at = 0
+    for fence in fences(text):
+        yield from _by_code_spans(text[at : fence.start])
+        yield text[fence.start : fence.end], True
+        at = fence.end
+    yield from _by_code_spans(text[at:])
 
 
 def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:

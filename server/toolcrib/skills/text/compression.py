@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 
 from toolcrib.base.text import split_summary
-from toolcrib.formats.markdown import Block, Kind, Outline
+from toolcrib.formats.markdown import Block, Kind, Outline, fences
 
 GAP = "[…]"
 Size = Callable[[str], int]
@@ -27,7 +27,6 @@ _BARE_MAX = 200
 """Characters of a fence without a language that may still be a command, and not a picture or a text."""
 _SHELLS = ("bash", "sh", "shell", "zsh", "console", "powershell", "ps1", "cmd", "bat")
 
-_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}(?=[^`\n]*\Z)|~{3,})([^\n]*)")
 _MARKER = re.compile(r"\s*(?:\d{1,9}[.)]|[-*+])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 _WARNING = re.compile(
@@ -123,14 +122,8 @@ def closed(text: str) -> str:
     """Return ``text`` with a fence that it leaves open closed at its end."""
     if "```" not in text and "~~~" not in text:
         return text
-    fence = ""
-    for line in text.split("\n"):
-        if match := _FENCE.match(line):
-            if not fence:
-                fence = match[1]
-            elif match[1].startswith(fence) and not match[2].strip():
-                fence = ""
-    return f"{text}\n{fence}" if fence else text
+    left_open = next((fence.marks for fence in fences(text) if not fence.is_closed), "")
+    return f"{text}\n{left_open}" if left_open else text
 
 
 class _Layout:
