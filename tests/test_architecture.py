@@ -63,8 +63,8 @@ LAYERS = {
         yaml
     """,
     "redaction": """
-        secrets
-        documents
+        rules
+        documents secrets
     """,
     "search": """
         bm25 encoding lexicon pattern_search static_model stemming synonyms
@@ -227,7 +227,7 @@ REGEX_FUNCTIONS = tuple(
 )
 MADE_REGEXES = {
     "base.text": "globs of the config, translated by fnmatch; ranges of characters that two patterns share",
-    "redaction.secrets": "secrets, escaped",
+    "redaction.rules": "secrets, escaped",
 }
 """The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""
 

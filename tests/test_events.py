@@ -14,7 +14,8 @@ import pytest
 
 from toolcrib.events.kinds import Event, Level, SkillGet, ToolActivationDenied
 from toolcrib.events.log import TEXT_MAX, EventFile, EventLog, open_event_log
-from toolcrib.redaction.secrets import Redactor
+from toolcrib.redaction.rules import Redactor
+from toolcrib.redaction.secrets import TEXT_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def test_when_it_is_off_there_is_no_file(path: Path):
 def test_every_text_is_redacted_however_deep_it_stands(path: Path):
     secret = "hunter2-secret"
     other = {"names": [secret], "kinds": {secret}, "filters": {"task": (secret, 3, None)}}
-    with open_event_log(EventFile(path), clean=Redactor([secret]).redact) as log:
+    with open_event_log(EventFile(path), clean=Redactor([secret], TEXT_RULES).redact) as log:
         log.emit(Noted(text=f"{secret} anna@corp.io", other=other), session=secret)
     assert secret not in path.read_text(encoding="utf-8")
     [line] = lines(path)

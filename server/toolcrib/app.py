@@ -25,7 +25,6 @@ from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
 from toolcrib.events.kinds import DownstreamState, IndexRebuilt
 from toolcrib.events.log import EventFile, EventLog, open_event_log
-from toolcrib.redaction.secrets import Redactor, redact_text
 from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, VectorStore
@@ -254,12 +253,11 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
 def _open_events(settings: Settings, outside: Outside) -> AbstractContextManager[EventLog]:
     """Open the event log; no secret of any server, and nobody's personal data, gets past it."""
     section = settings.toolcrib.events
-    redactor = Redactor(secret for server in settings.servers.values() for secret in server.secrets)
     return open_event_log(
         EventFile(settings.events_file, section.max_bytes),
         level=section.level,
         mirror=outside.mirror,
-        clean=lambda text: redact_text(redactor.clean(text)),
+        clean=settings.redactor.redact,
         now=lambda: datetime.fromtimestamp(outside.wall_clock(), UTC),
     )
 

@@ -116,6 +116,21 @@ def test_what_may_be_a_secret_is_known(server: Any):
     }  # fmt: skip
 
 
+def test_no_secret_of_a_server_and_no_token_gets_past_the_configs_redactor(load_document: Any):
+    settings = load_document(
+        {
+            "mcpServers": {
+                "a": {"command": "x", "env": {"KEY": "one-secret"}},
+                "b": {"url": "https://h/?k=another-one"},
+            },
+            "toolcrib": {"http": {"tokens": [{"token": "the-token-of-ann", "subject": "ann"}]}},
+        }
+    )
+    said = "one-secret, another-one, the-token-of-ann and anna@corp.io"
+    assert settings.redactor.redact(said) == "***, ***, *** and [REDACTED_EMAIL]"
+    assert settings.servers["a"].redactor.clean(said) == said.replace("one-secret", "***")
+
+
 def test_what_every_server_is_told_is_no_secret(server: Any, environ: dict[str, str]):
     assert server({"command": "x", "args": ["${HOME}"], "env": {"X": "${HOME}"}}).secrets == ()
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.redaction.secrets import EMAIL, MASK, PHONE, TOKEN, Redactor, redact_text
+from toolcrib.redaction.rules import EMAIL, MASK, PHONE, TOKEN, Redactor
+from toolcrib.redaction.secrets import TEXT_RULES, redact_text
 
 WORD = "abcdefghij1234567890"
 JWT = ".".join(("eyJ" + WORD, WORD, WORD))
@@ -48,7 +49,7 @@ def test_without_secrets_nothing_changes():
 
 
 def test_redacting_masks_known_secrets_and_known_shapes():
-    assert Redactor(["hunter2"]).redact("hunter2 anna@corp.io") == f"{MASK} {EMAIL}"
+    assert Redactor(["hunter2"], TEXT_RULES).redact("hunter2 anna@corp.io") == f"{MASK} {EMAIL}"
 
 
 @given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4), st.text(max_size=20))

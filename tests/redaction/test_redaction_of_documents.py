@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.redaction.documents import redact_document
-from toolcrib.redaction.secrets import EMAIL, PHONE, TOKEN
+from toolcrib.redaction.rules import EMAIL, PHONE, TOKEN
 
 REAL_SKILLS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev" / "corpus"
 """Skills of strangers, where they are at hand; they are no part of the project."""

@@ -12,7 +12,7 @@ from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, 
 from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
 from toolcrib.errors import ConfigError
 from toolcrib.model import JsonObject
-from toolcrib.redaction.secrets import MASK, Redactor
+from toolcrib.redaction.rules import MASK, Redactor
 
 commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
 
@@ -79,8 +79,6 @@ def _paths_view(settings: Settings) -> JsonObject:
 
 
 def _settings_view(settings: Settings) -> JsonObject:
-    secrets = [secret for server in settings.servers.values() for secret in server.secrets]
-    tokens = [entry.token for entry in settings.toolcrib.http.tokens]
     view = {
         **_paths_view(settings),
         "skipped": [str(problem) for problem in settings.skipped],
@@ -88,7 +86,7 @@ def _settings_view(settings: Settings) -> JsonObject:
         "mcpServers": {key: _server_view(server) for key, server in settings.servers.items()},
         "toolcrib": settings.toolcrib.model_dump(mode="json"),
     }
-    return _masked(view, Redactor([*secrets, *tokens]))
+    return _masked(view, settings.redactor)
 
 
 def _server_view(server: ServerSettings) -> JsonObject:

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.schema import ServerSection, ToolcribSection
 from toolcrib.errors import Problem
+from toolcrib.redaction.rules import Redactor
+from toolcrib.redaction.secrets import TEXT_RULES
 
 TOOL_CACHE = "tool_cache.db"
 """The name of the tool index in its directory."""
@@ -74,6 +76,11 @@ class ServerSettings:
     fingerprint: str
     secrets: tuple[str, ...] = field(repr=False, default=())
 
+    @property
+    def redactor(self) -> Redactor:
+        """Return what takes this server's secrets out of what it says."""
+        return Redactor(self.secrets)
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -94,6 +101,12 @@ class Settings:
     skipped: tuple[Problem, ...] = ()
     notices: tuple[Problem, ...] = ()
     session_id: str | None = None
+
+    @property
+    def redactor(self) -> Redactor:
+        """Return what takes every secret of this config out of a text, and whatever else looks like one."""
+        of_servers = (secret for server in self.servers.values() for secret in server.secrets)
+        return Redactor([*of_servers, *(entry.token for entry in self.toolcrib.http.tokens)], TEXT_RULES)
 
     @property
     def tool_cache_dir(self) -> Path:

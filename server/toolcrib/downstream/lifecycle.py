@@ -30,7 +30,6 @@ from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.transport import Connector, Streams
 from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed
 from toolcrib.model import JsonObject
-from toolcrib.redaction.secrets import Redactor
 
 _DEBOUNCE_S = 0.05
 _REST = 4
@@ -104,7 +103,7 @@ class Downstream:
         self.was_never_listed = False
         self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
         self._around, self._tasks = surroundings, tasks
-        self._clean = Redactor(settings.secrets).clean
+        self._clean = settings.redactor.clean
         self._owner = anyio.Lock()
         self._start: _Start | None = None
         self._failures = 0

@@ -13,7 +13,6 @@ from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Connection, Era
 from toolcrib.downstream.failures import reason_of
 from toolcrib.errors import StartFailed, StoreError
-from toolcrib.redaction.secrets import Redactor
 from toolcrib.streams.json_steps import collector_paused
 
 _LISTS_PER_CALL = 3
@@ -36,7 +35,7 @@ class LiveList:
         self.tools: LiveTools = {}
         self.era = era
         self._settings, self._take_in, self._pages = settings, take_in, pages
-        self._clean = Redactor(settings.secrets).clean
+        self._clean = settings.redactor.clean
         self._reading, self._settling = anyio.Lock(), anyio.Lock()
 
     async def read(self, connection: Connection) -> None:

@@ -24,7 +24,6 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import HttpClient
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, running
-from toolcrib.redaction.secrets import Redactor
 from toolcrib.streams.pipes import MessageReader, PipeBounds, message_pipe
 from toolcrib.streams.sdk import ReadStream, SessionMessage, TransportStreams, WriteStream
 
@@ -130,7 +129,7 @@ async def _pump(
 async def _process_streams(
     server: ServerSettings, target: StdioTarget, limits: LimitsSection
 ) -> AsyncGenerator[Streams]:
-    clean = Redactor(server.secrets).clean
+    clean = server.redactor.clean
     first_garbage: list[str] = []
 
     def note_garbage(line: str) -> None:

@@ -6,17 +6,18 @@ A document is there to be followed: its lines, its examples and its placeholders
 
 import re
 
-from toolcrib.redaction.secrets import (
-    BEARER_SHAPE,
+from toolcrib.redaction.rules import (
+    BEARER,
     CLOSERS,
     EMAIL,
-    KEY_SHAPE,
-    KEY_STARTS,
-    PHONE_SHAPE,
-    RESERVED,
+    KEY,
+    KEY_SIGNS,
+    PHONES,
     TOKEN,
+    Rule,
     has_digit,
-    mask_phone,
+    is_reserved,
+    rewritten,
 )
 
 _PRIVATE_KEY = re.compile(
@@ -85,19 +86,7 @@ def redact_document(text: str) -> str:
     Only shapes that leave no doubt are replaced; variables, placeholders and the names kept for examples stay, and so
     does every line break. Doing it twice changes nothing more. Takes time in proportion to the length.
     """
-    if "-----BEGIN" in text:
-        text = _PRIVATE_KEY.sub(_private_key, text)
-    if any(start in text for start in KEY_STARTS):
-        text = KEY_SHAPE.sub(_key, text)
-    text = _MORE_KEYS.sub(_key, text)
-    if "bearer" in text.lower():
-        text = BEARER_SHAPE.sub(_bearer, text)
-    text = _without_assigned(text)
-    if "://" in text:
-        text = _QUERY.sub(_query, _USER_INFO.sub(_user_info, text))
-    if "@" in text:
-        text = _EMAIL.sub(_email, text)
-    return PHONE_SHAPE.sub(mask_phone, text)
+    return rewritten(_without_assigned(rewritten(text, _KEY_RULES)), _OTHER_RULES)
 
 
 def _private_key(match: re.Match[str]) -> str:
@@ -140,7 +129,7 @@ def _is_random(value: str) -> bool:
 
 def _user_info(match: re.Match[str]) -> str:
     user, colon, password = match["user_info"].partition(":")
-    if _is_reserved(match["host"]):
+    if _is_example(match["host"]):
         return match[0]
     if len(user) > 15 and _is_random(user):
         user = _masked(user)
@@ -150,13 +139,13 @@ def _user_info(match: re.Match[str]) -> str:
 
 
 def _query(match: re.Match[str]) -> str:
-    if not match["query"] or _is_reserved(match["host"].rpartition("@")[2]):
+    if not match["query"] or _is_example(match["host"].rpartition("@")[2]):
         return match[0]
     return match["before"] + _PARAMETER.sub(_parameter, match["query"])
 
 
-def _is_reserved(host: str) -> bool:
-    return RESERVED.search(host.partition(":")[0].rstrip(CLOSERS)) is not None
+def _is_example(host: str) -> bool:
+    return is_reserved(host.partition(":")[0].rstrip(CLOSERS))
 
 
 def _parameter(match: re.Match[str]) -> str:
@@ -169,3 +158,17 @@ def _email(match: re.Match[str]) -> str:
         return match[0]
     before = match.string[max(0, match.start() - _USER_INFO_MAX) : match.start()]
     return match[0] if _IN_USER_INFO.search(before) else EMAIL
+
+
+_KEY_RULES = (
+    Rule(_PRIVATE_KEY, _private_key, ("-----begin",)),
+    Rule(KEY, _key, KEY_SIGNS),
+    Rule(_MORE_KEYS, _key),
+    Rule(BEARER, _bearer, ("bearer",)),
+)
+_OTHER_RULES = (
+    Rule(_USER_INFO, _user_info, ("://",)),
+    Rule(_QUERY, _query, ("://",)),
+    Rule(_EMAIL, _email, ("@",)),
+    PHONES,
+)

@@ -1,0 +1,122 @@
+"""The engine of redaction: given secrets masked, texts rewritten by rules, and the shapes that more than one use has.
+
+Knows how a rule is applied; never knows whose text it is, or what else has to go from it.
+Every pattern is tried from few places and runs in linear time, so that no text can make it slow.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import quote, quote_plus
+
+MASK = "***"
+EMAIL = "[REDACTED_EMAIL]"
+PHONE = "[REDACTED_PHONE]"
+TOKEN = "[REDACTED_TOKEN]"  # noqa: S105 - it takes the place of one
+
+CLOSERS = ").,;:!]}`"
+"""What may end a sentence right behind a URL."""
+
+RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost)\Z", re.IGNORECASE)
+"""The domains that are kept for examples (RFC 2606)."""
+
+
+class Rule(NamedTuple):
+    """Has ``replace`` decide about each match of ``pattern``. Texts that hold no sign, in any case, have no match."""
+
+    pattern: re.Pattern[str]
+    replace: Callable[[re.Match[str]], str]
+    signs: tuple[str, ...] = ()
+
+
+def rewritten(text: str, rules: Iterable[Rule]) -> str:
+    """Return ``text`` with the rules applied, one after the other."""
+    lowered = text.lower()  # once: no rule writes the sign of a later one
+    for pattern, replace, signs in rules:
+        if not signs or any(map(lowered.__contains__, signs)):
+            text = pattern.sub(replace, text)
+    return text
+
+
+class Redactor:
+    """Masks the given secrets wherever they stand: as they are, or encoded for a URL, for JSON or in base64.
+
+    ``rules`` are about what is not known but looks like a secret or like personal data.
+    """
+
+    def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = ()) -> None:
+        forms = {form for secret in secrets if secret for form in _forms(secret)}
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+        self._rules = rules
+
+    def clean(self, text: str) -> str:
+        """Return ``text`` with every secret replaced by ``***``."""
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def redact(self, text: str) -> str:
+        """Return ``text`` without the secrets, and without what the rules find."""
+        return rewritten(self.clean(text), self._rules)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    raw = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    yield quote(raw, safe="")
+    yield quote_plus(raw)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield base64.b64encode(raw).decode().rstrip("=")
+    yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+KEY = re.compile(
+    r"""(?<![A-Za-z0-9_-])(?:
+      eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?  # JWT
+    | sk-[A-Za-z0-9_-]{16,}                                         # OpenAI, Anthropic and others
+    | [rsp]k_(?:live|test)_[A-Za-z0-9]{10,}                         # Stripe
+    | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,}     # GitHub
+    | glpat-[A-Za-z0-9_-]{16,}                                      # GitLab
+    | xox[a-z]-[A-Za-z0-9-]{10,}                                    # Slack
+    | (?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])                      # AWS
+    | AIza[A-Za-z0-9_-]{30,}                                        # Google
+    | hf_[A-Za-z0-9]{20,} | npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,}
+    )""",
+    re.VERBOSE,
+)
+KEY_SIGNS = ("eyj", "sk-", "k_", "gh", "github_pat_", "xox", "akia", "asia", "aiza", "hf_", "npm_", "pypi-", "glpat-")
+"""How keys begin, in small letters."""
+
+BEARER = re.compile(r"((?<![A-Za-z0-9_])[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8})([A-Za-z0-9._~+/=-]{8,})")
+
+_PHONE_SHAPE = re.compile(
+    r"""(?<![A-Za-z0-9_.+-])(?<!_PHONE\])(?:  # what stood right behind a number stays in a second pass too
+      (?!\+\d+\.\d+(?![\d.]) | \+\d{4}-\d\d-\d\d)    # no decimal number, no date
+      \+[1-9](?:[ .()-]{0,2}\d){7,14}
+    | \(\d{3}\)[ ]?\d{3}[ .-]\d{4}
+    | \d{3}([-.])\d{3}\1\d{4}
+    )(?![A-Za-z0-9_-])""",
+    re.VERBOSE,
+)
+
+
+def has_digit(text: str) -> bool:
+    """Return whether there is a digit in ``text``: words have none, keys do."""
+    return any(char.isdigit() for char in text)
+
+
+def is_reserved(host: str) -> bool:
+    """Return whether a host, with or without a port, is of a domain that is kept for examples."""
+    return RESERVED.search(host.partition(":")[0]) is not None
+
+
+def _phone(match: re.Match[str]) -> str:
+    digits = "".join(char for char in match[0] if char.isdigit())
+    is_fictional = digits[-7:-2] == "55501" and len(digits) in (10, 11)  # 555-01xx is kept for fiction
+    return match[0] if is_fictional else PHONE
+
+
+PHONES = Rule(_PHONE_SHAPE, _phone)
+"""Telephone numbers, but for those kept for fiction."""
