@@ -4,9 +4,10 @@ import json
 import logging
 import os
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,8 +39,8 @@ class Warned(Event):
 NOON = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 
 
-def noon() -> datetime:
-    return NOON
+def noon() -> float:
+    return NOON.timestamp()
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -52,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
-    with open_event_log(EventFile(path), now=noon) as log:
+    with open_event_log(EventFile(path), clock=noon) as log:
         log.emit(ToolActivationDenied("unknown"))
         log.emit(SkillGet(("a", "b"), 2, 1500, 300), session="s", duration_ms=1.23456)
     assert lines(path) == [
@@ -76,9 +77,13 @@ def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
     ]
 
 
-def test_the_time_is_in_utc_whatever_the_clock_says(path: Path):
-    with open_event_log(EventFile(path), now=lambda: NOON.astimezone(timezone(timedelta(hours=5)))) as log:
+def test_the_time_is_in_utc_wherever_the_computer_is(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "Asia/Tashkent")
+    time.tzset()
+    with open_event_log(EventFile(path), clock=noon) as log:
         log.emit(Noted())
+    monkeypatch.undo()
+    time.tzset()
     assert lines(path)[0]["ts"] == "2026-11-20T12:00:00.123Z"
 
 
@@ -178,7 +183,7 @@ def test_a_text_is_bounded_and_cannot_break_the_line_or_steer_a_terminal(path: P
 
 
 def test_a_full_file_is_moved_aside_once(path: Path):
-    with open_event_log(EventFile(path, 300), now=noon) as log:
+    with open_event_log(EventFile(path, 300), clock=noon) as log:
         for number in range(7):
             log.emit(Noted(number))
     older = path.with_name("events.jsonl.1")
@@ -198,8 +203,8 @@ def test_one_line_larger_than_the_bound_is_written_all_the_same(path: Path):
 
 def test_two_processes_with_one_file_do_not_throw_each_others_lines_away(path: Path):
     with (
-        open_event_log(EventFile(path, 300), now=noon) as first,
-        open_event_log(EventFile(path, 300), now=noon) as second,
+        open_event_log(EventFile(path, 300), clock=noon) as first,
+        open_event_log(EventFile(path, 300), clock=noon) as second,
     ):
         first.emit(Noted(0))
         second.emit(Noted(1))
@@ -258,7 +263,7 @@ def test_writing_goes_on_once_the_directory_is_back(path: Path, warnings: Callab
 
 
 def test_a_file_that_was_deleted_is_begun_anew_when_it_would_be_full(path: Path):
-    with open_event_log(EventFile(path, 150), now=noon) as log:
+    with open_event_log(EventFile(path, 150), clock=noon) as log:
         log.emit(Noted(1))
         path.unlink()
         log.emit(Noted(2))

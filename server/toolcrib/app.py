@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -258,7 +257,7 @@ def _open_events(settings: Settings, outside: Outside) -> AbstractContextManager
         level=section.level,
         mirror=outside.mirror,
         clean=settings.redactor.redact,
-        now=lambda: datetime.fromtimestamp(outside.wall_clock(), UTC),
+        clock=outside.wall_clock,
     )
 
 

@@ -86,7 +86,7 @@ class EventFile:
 class EventLog:
     """Takes events from everywhere in the program and writes those that are important enough.
 
-    ``clean`` is applied to every text: it takes secrets and personal data out.
+    ``clean`` is applied to every text: it takes secrets and personal data out. ``clock`` gives seconds since the epoch.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class EventLog:
         *,
         level: Level = "info",
         clean: Callable[[str], str] = redact_text,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._write, self._clean, self._now = write, clean, now
+        self._write, self._clean, self._clock = write, clean, clock
         self._floor = _RANKS[level]
         self._encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
@@ -106,7 +106,7 @@ class EventLog:
         if self._floor > _RANKS[event.level]:
             return
         record = {
-            "ts": self._now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "event": event.name,
             "session": self._cleaned(session),
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
@@ -139,7 +139,7 @@ def open_event_log(
     level: Level = "info",
     mirror: Callable[[str], None] | None = None,
     clean: Callable[[str], str] = redact_text,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    clock: Callable[[], float] = time.time,
 ) -> Generator[EventLog]:
     """Open the event log in ``file``, if any; ``mirror`` gets every line too, without its line end.
 
@@ -158,7 +158,7 @@ def open_event_log(
     if file:
         file.open()
     try:
-        yield EventLog(write, level=level, clean=clean, now=now)
+        yield EventLog(write, level=level, clean=clean, clock=clock)
     finally:
         if file:
             file.close()
