@@ -41,7 +41,7 @@ LAYERS = {
         findings nesting paths values
         child_environment documents expansion skills_schema
         schema
-        fingerprints settings
+        fingerprints settings without_effect
         servers
         loading
     """,

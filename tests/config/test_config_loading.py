@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from toolcrib.access.policy import policy_of
 from toolcrib.config.loading import load
+from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.settings import Settings, StdioTarget
+from toolcrib.config.without_effect import REASONS
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import Caller, LoadingMode
 
@@ -293,6 +295,19 @@ def test_the_blocks_of_the_source_document_can_be_pasted_in(load_document: Any):
         }
     )
     assert not got.notices
+    assert [key.path for key in got.without_effect] == [
+        "toolcrib.tool_search.fts_fallback_to_regex",
+        "toolcrib.skills.fts_fallback_to_regex",
+        "toolcrib.skills.summarize",
+    ]
+
+
+@pytest.mark.parametrize(("part", "key"), REASONS)
+def test_a_key_that_changes_nothing_is_told_of_where_it_is_set_and_only_there(part: str, key: str, load_document: Any):
+    default = getattr(getattr(ToolcribSection(), part), key)
+    got = load_document({"toolcrib": {part: {key: default}}})
+    assert [(each.path, each.reason) for each in got.without_effect] == [(f"toolcrib.{part}.{key}", REASONS[part, key])]
+    assert load_document({"toolcrib": {}}).without_effect == ()
 
 
 # What is wrong with it

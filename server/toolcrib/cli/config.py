@@ -28,7 +28,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         problems = [problem_json(problem) for problem in error.problems]
         print_json({"ok": False, "source": error.source, "problems": problems})
         raise typer.Exit(ExitCode.CONFIG) from None
-    skipped, notices = settings.skipped, settings.notices
+    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect)
     if as_json:
         print_json(
             {

@@ -20,6 +20,7 @@ from toolcrib.config.schema import SemanticSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
 from toolcrib.config.skills_schema import SkillsSection
+from toolcrib.config.without_effect import keys_without_effect
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
 
@@ -74,6 +75,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
     servers = _servers(document, section, source, findings)
     if findings.problems:
         raise ConfigError(source.name, findings.problems)
+    without_effect = tuple(keys_without_effect(section))
     section = _with_absolute_paths(_with_context(section, environ), source)
     return Settings(
         source=source.name,
@@ -84,6 +86,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
         place=_place(source),
         skipped=tuple(findings.skipped),
         notices=tuple(findings.notices),
+        without_effect=without_effect,
         session_id=section.context.session_id,
     )
 
@@ -128,9 +131,6 @@ def _section(raw: Any, environ: Mapping[str, str], findings: Findings) -> Toolcr
 def _skill_notices(skills: SkillsSection) -> list[Problem]:
     """Return what to say about settings that are understood but do less than they promise."""
     notices: list[Problem] = []
-    if skills.summarize:
-        reason = "is not supported: skills are shortened by their structure, without a model"
-        notices.append(Problem("toolcrib.skills.summarize", reason))
     if any(rule.action == "confirm" for rule in skills.permissions):
         reason = "nobody is asked yet: a skill that needs a confirmation is hidden"
         notices.append(Problem("toolcrib.skills.permissions", reason, "allow it, or leave the rule out"))

@@ -88,6 +88,7 @@ class Settings:
 
     ``source`` names the file for people. ``servers`` are the ones to use; ``skipped`` are entries left out
     (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
+    ``without_effect`` are keys that are set and change nothing, for a person who asks.
     Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
     directory.
     """
@@ -100,6 +101,7 @@ class Settings:
     place: Place
     skipped: tuple[Problem, ...] = ()
     notices: tuple[Problem, ...] = ()
+    without_effect: tuple[Problem, ...] = ()
     session_id: str | None = None
 
     @property

@@ -93,7 +93,7 @@ class SkillsSection(Section):
     max_tokens: Annotated[int, Strict(), Field(ge=200)] = 2000
     """Most tokens of those skills together."""
     summarize: Bool = False
-    """Shorten skills with a model; not supported."""
+    """Without effect: skills are shortened by their structure, without a model."""
     redact_pii: Bool = True
     """Replace mail addresses, phone numbers and keys in skill texts."""
     scope_mode: ScopeMode = "project"
@@ -123,7 +123,7 @@ class SkillsSection(Section):
     publish_redacted: Bool = False
     """Offer skills as resources even where redaction changed their text."""
     tool_activation: Literal["hint"] = "hint"
-    """How a skill brings its tools: it names them."""
+    """Without effect: a skill only names its tools; nothing is activated with it yet."""
     initial: SkillsInitialSection = SkillsInitialSection()
     """Bounds of the full catalog."""
     search: SkillsSearchSection = SkillsSearchSection()
