@@ -62,6 +62,11 @@ def search_json(answer: SearchAnswer) -> JsonObject:
     }
 
 
+def usage(*, growing: bool) -> str:
+    """Return how to call what was found; a list that is ``growing`` shows what was called."""
+    return "Call one now with tool_call" + ("; a used tool is listed too." if growing else ".")
+
+
 def short_description(card: Card) -> str:
     """Return the first sentence or so, at most 100 characters, without hidden characters."""
     summary, _rest = split_summary(card.description)

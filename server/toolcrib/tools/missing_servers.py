@@ -31,7 +31,7 @@ class MissingServers:
     def __init__(self, settings: Settings) -> None:
         self._stems = {key: _stems(settings, key) for key in settings.servers}
         left_out = ((problem.path.removeprefix(_IN_CONFIG), problem.reason) for problem in settings.skipped)
-        self._left_out = [
+        self.left_out = [
             _Missing(key, "is disabled" if reason == "is disabled" else "is not in use", _stems(settings, key))
             for key, reason in left_out
         ]
@@ -47,7 +47,7 @@ class MissingServers:
         asked = {stem(term) for term in query_terms(query)} - _ANY_SERVER
         meant = [
             f"{each.key} {each.reason}"
-            for each in (*self._not_up(statuses), *self._left_out)
+            for each in (*self._not_up(statuses), *self.left_out)
             if each.key not in found and (any_of_them or asked & each.stems) and view.permits_some_of(each.key)
         ]
         return f"Not searched: server {'; server '.join(meant[:_SHOWN_MAX])}." if meant else ""

@@ -26,7 +26,7 @@ from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalle
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.search.matches import Found, Match
-from toolcrib.tools.answers import FoundTool, SearchAnswer, long_description, short_description
+from toolcrib.tools.answers import FoundTool, SearchAnswer, long_description, short_description, usage
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.gate import Gate
@@ -41,6 +41,8 @@ from toolcrib.tools.search import Searcher, SearchRequest
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
+_NOT_UP = (State.STARTING, State.FAILED)
+"""States of a server that matter to a caller; that one sleeps is normal."""
 _DECISIONS_MAX = 3
 
 
@@ -167,7 +169,7 @@ class Crib:
             effective=request.search_type,
             total_deferred=permitted.deferred_count,
             confidence=found.confidence,
-            usage=_usage(session) if hits else None,
+            usage=usage(growing=session.growing) if hits else None,
             note=self._note(session, request, found, is_empty=not permitted.tools),
             evidence=found.strength,
         )
@@ -208,10 +210,13 @@ class Crib:
 
     def _note(self, session: Session, request: SearchRequest, found: Found[Tool], *, is_empty: bool) -> str | None:
         """Return why little or nothing was found: what the search says, and servers that may be meant."""
+        statuses = self._parts.fleet.statuses()
+        if not self._missing.left_out and all(status.state not in _NOT_UP for status in statuses.values()):
+            return found.note
         servers = self._missing.note(
             request.query[:QUERY_MAX],
             self.gate.view(session),
-            self._parts.fleet.statuses(),
+            statuses,
             {match.document.server for match in found.matches},
             any_of_them=is_empty,
         )
@@ -220,7 +225,7 @@ class Crib:
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server state that matters to a caller; that a server sleeps is normal."""
         state = self._parts.fleet[tool.server].status.state
-        return state.value if state in (State.STARTING, State.FAILED) else None
+        return state.value if state in _NOT_UP else None
 
     def _report_search(
         self, session: Session, request: SearchRequest, found: Found[Tool], catalog: Catalog, began: float
@@ -388,8 +393,3 @@ class Crib:
         found = await self._found(request, catalog, self.gate.permitted(session, catalog))
         names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""
-
-
-def _usage(session: Session) -> str:
-    """Return how to call what was found."""
-    return "Call one now with tool_call" + ("; a used tool is listed too." if session.growing else ".")

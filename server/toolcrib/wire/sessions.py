@@ -56,6 +56,7 @@ class Sessions:
 
     def __init__(self, settings: Settings, gate: Gate, listing: Listing) -> None:
         self._settings, self._gate, self._listing = settings, gate, listing
+        self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
         self._count = 0
@@ -116,7 +117,7 @@ class Sessions:
         """Return who is asking: the token's subject, or the person at this machine."""
         token = get_access_token()
         if token is None:
-            return local_caller(self._settings)
+            return self._local
         claims = token.claims or {}
         if token.subject is None:
             raise MCPError(code=types.INVALID_REQUEST, message="This token stands for nobody.")

@@ -15,7 +15,7 @@ from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
-from toolcrib.wire.builtin.tool import Answer, Arguments, BuiltinParts, BuiltinTool, Invocation
+from toolcrib.wire.builtin.tool import Answer, Arguments, BuiltinParts, BuiltinTool
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
 from toolcrib.wire.builtin.tool_search import SearchTools
 
@@ -55,8 +55,8 @@ class Builtins:
 
         """
         tool = self._tools[call.name]
-        arguments = _checked(tool.arguments, as_object(call.arguments))
-        answer = await tool.run(Invocation(session, arguments, call))
+        given = _checked(tool.arguments, as_object(call.arguments))
+        answer = await tool.run(session, given, call)
         if not isinstance(answer, Answer):
             return answer
         # Hosts show a model one or the other.

@@ -7,12 +7,14 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 
+from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
 from toolcrib.skills.answers import get_json
 from toolcrib.skills.requests import GetRequest
 from toolcrib.skills.use_cases import Library
+from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import TASK_TYPE, TEXT, TEXTS, described, list_of, object_of
-from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool, Invocation
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool
 
 _TOKENS_MIN, _TOKENS_MAX = 200, 6000
 _TOKENS = 1500
@@ -44,7 +46,7 @@ class GetSkills(BuiltinTool[GetArguments]):
         """Return the tool where there are skills."""
         return cls(parts.library) if parts.library else None
 
-    async def run(self, asked: Invocation[GetArguments]) -> Answer:
+    async def run(self, session: Session, given: GetArguments, _call: ToolCall) -> Answer:
         """Give the skills; the text is the same in both forms of the answer.
 
         Raises:
@@ -52,9 +54,8 @@ class GetSkills(BuiltinTool[GetArguments]):
             UnknownSkill: ``file`` is no file of the skill.
 
         """
-        given = asked.arguments
         request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
-        answer = await self._library.get(asked.session, request)
+        answer = await self._library.get(session, request)
         return Answer(answer.formatted, get_json(answer, request))
 
 

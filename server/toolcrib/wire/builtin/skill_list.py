@@ -7,12 +7,14 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, Strict
 
+from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject, ScopeMode, SkillOrigin, TaskType
 from toolcrib.skills.answers import list_json
 from toolcrib.skills.requests import ListAnswer, ListRequest
 from toolcrib.skills.use_cases import Library
+from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import COUNT, FLAG, ORIGIN, SCOPE, TASK_TYPE, TEXT, described, list_of, object_of
-from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool, Invocation
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool
 
 _PAGE, _PAGE_MAX = 50, 200
 
@@ -43,16 +45,15 @@ class ListSkills(BuiltinTool[ListArguments]):
         """Return the tool where there are skills."""
         return cls(parts.library) if parts.library else None
 
-    async def run(self, asked: Invocation[ListArguments]) -> Answer:
+    async def run(self, session: Session, given: ListArguments, _call: ToolCall) -> Answer:
         """List one page.
 
         Raises:
             BadRequest: the cursor is none of ours.
 
         """
-        given = asked.arguments
         request = ListRequest(given.task_type, given.origin, given.scope, given.source, given.cursor, given.page_size)
-        answer = await self._library.list_skills(asked.session, request)
+        answer = await self._library.list_skills(session, request)
         return Answer(_text(answer), list_json(answer))
 
 

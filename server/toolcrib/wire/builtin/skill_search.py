@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, Strict
 
+from toolcrib.access.sessions import Session
 from toolcrib.config.skills_schema import SkillsSearchSection
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, TaskType
@@ -15,6 +16,7 @@ from toolcrib.skills.answers import search_json
 from toolcrib.skills.requests import SearchAnswer
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import Library
+from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,
@@ -35,7 +37,6 @@ from toolcrib.wire.builtin.tool import (
     Arguments,
     BuiltinParts,
     BuiltinTool,
-    Invocation,
     SearchTypeName,
 )
 
@@ -65,19 +66,18 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         """Return the tool where there are skills."""
         return cls(parts.library, parts.settings.toolcrib.skills.search) if parts.library else None
 
-    async def run(self, asked: Invocation[SearchArguments]) -> Answer:
+    async def run(self, session: Session, given: SearchArguments, _call: ToolCall) -> Answer:
         """Search, and tell what was found.
 
         Raises:
             BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
 
         """
-        given = asked.arguments
         limit = self._limit if given.limit is None else given.limit
         if limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
         query = SkillQuery(given.query.strip(), SEARCH_TYPES[given.search_type], limit, given.task_type)
-        answer = await self._library.search(asked.session, query)
+        answer = await self._library.search(session, query)
         return Answer(_text(answer), search_json(answer))
 
 

@@ -6,7 +6,7 @@ Knows the shape that the registry works with, and what several definitions share
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, Self, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -51,17 +51,7 @@ class BuiltinParts:
     library: Library | None
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation(Generic[_ArgumentsT]):
-    """One call of a built-in: who asks, the arguments as its model reads them, and the call as it came in."""
-
-    session: Session
-    arguments: _ArgumentsT
-    call: ToolCall
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a built-in answers: a text that needs nothing else to be understood, and the same for programs."""
 
     text: str
@@ -81,8 +71,10 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
         """Return the tool where the config offers it."""
 
     @abstractmethod
-    async def run(self, asked: Invocation[_ArgumentsT]) -> Answer | JsonObject:
+    async def run(self, session: Session, given: _ArgumentsT, call: ToolCall, /) -> Answer | JsonObject:
         """Return an answer of ours, or the result of a downstream's tool as it is.
+
+        ``given`` are the arguments as the model reads them, ``call`` is what came in with them.
 
         Raises:
             BadRequest: the arguments cannot be served; the text says what to change.

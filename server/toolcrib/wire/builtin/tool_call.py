@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Strict
 
+from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
 from toolcrib.tools.use_cases import Crib, ToolCall
 from toolcrib.wire.builtin.schemas import described
-from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, Invocation
+from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool
 
 _EXAMPLE = 'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
 
@@ -47,9 +48,9 @@ class CallTool(BuiltinTool[CallArguments]):
         """Return the tool unless all tools are listed."""
         return cls(parts.crib) if parts.settings.toolcrib.tool_search.enabled else None
 
-    async def run(self, asked: Invocation[CallArguments]) -> JsonObject:
+    async def run(self, session: Session, given: CallArguments, call: ToolCall) -> JsonObject:
         """Call the tool that the arguments name."""
-        return await self._crib.call_any(asked.session, _named(asked))
+        return await self._crib.call_any(session, _named(given, call))
 
 
 class CallReadOnly(BuiltinTool[CallArguments]):
@@ -75,14 +76,14 @@ class CallReadOnly(BuiltinTool[CallArguments]):
         section = parts.settings.toolcrib
         return cls(parts.crib) if section.tool_search.enabled and section.gate.call_tools == "split" else None
 
-    async def run(self, asked: Invocation[CallArguments]) -> JsonObject:
+    async def run(self, session: Session, given: CallArguments, call: ToolCall) -> JsonObject:
         """Call the tool that the arguments name, if it only reads."""
-        return await self._crib.call_any(asked.session, _named(asked), read_only=True)
+        return await self._crib.call_any(session, _named(given, call), read_only=True)
 
 
-def _named(asked: Invocation[CallArguments]) -> ToolCall:
+def _named(given: CallArguments, call: ToolCall) -> ToolCall:
     """Return the call of the tool that the arguments name, with all that came beside them."""
-    return replace(asked.call, name=asked.arguments.name, arguments=asked.arguments.arguments)
+    return replace(call, name=given.name, arguments=given.arguments)
 
 
 def _input_schema() -> JsonObject:

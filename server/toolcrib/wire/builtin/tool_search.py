@@ -8,13 +8,14 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 
+from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.use_cases import Crib
+from toolcrib.tools.use_cases import Crib, ToolCall
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,
@@ -33,7 +34,6 @@ from toolcrib.wire.builtin.tool import (
     Arguments,
     BuiltinParts,
     BuiltinTool,
-    Invocation,
     SearchTypeName,
 )
 
@@ -69,14 +69,13 @@ class SearchTools(BuiltinTool[SearchArguments]):
         offered = section.enabled and section.include_search_tool
         return cls(parts.crib, section.max_search_results) if offered else None
 
-    async def run(self, asked: Invocation[SearchArguments]) -> Answer:
+    async def run(self, session: Session, given: SearchArguments, _call: ToolCall) -> Answer:
         """Search, and tell what was found.
 
         Raises:
             BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
 
         """
-        given = asked.arguments
         if given.limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
         request = SearchRequest(
@@ -86,7 +85,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
             include_always=given.include_always_loaded,
             server=given.server,
         )
-        answer = await self._crib.search_tools(asked.session, request, given.detail)
+        answer = await self._crib.search_tools(session, request, given.detail)
         return Answer(answer_text(answer), search_json(answer))
 
 
