@@ -87,7 +87,7 @@ LAYERS = {
     "tools": """
         index missing_servers results
         answers definitions mentions search
-        arguments gate indexing lint listing
+        arguments gate indexing lint
         use_cases
     """,
     "tools.arguments": """
@@ -97,7 +97,7 @@ LAYERS = {
     """,
     "tools.definitions": """
         examples listable parameters
-        signature
+        listed signature
         ingest
     """,
     "tools.index": """
@@ -153,7 +153,7 @@ LAYERS = {
     "cli": """
         demo options output serve
         config in_process
-        catalog index lint skills
+        index lint skills tools
         app
     """,
 }
@@ -237,7 +237,7 @@ FUNCTION_LINES = 60
 FUNCTION_LINES_P95 = 40
 PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
-    "cli.catalog:search": "one for each option of the command",
+    "cli.tools:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
 }
 """Functions that may have more, as ``module:function``, each with its reason."""

@@ -158,7 +158,7 @@ def _servers(
     for key, server in parts.settings.servers.items():
         count = tools.count(key)
         if count or view.permits_some_of(key):
-            yield ServerStatus(key, count, _running(parts, key, told), _listed(server, rows.get(key), view))
+            yield ServerStatus(key, count, _running(parts, key, told), _last_listed(server, rows.get(key), view))
 
 
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
@@ -169,7 +169,7 @@ def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Runnin
     return Running(status.state.value, told(status.reason), parts.now() - ago)
 
 
-def _listed(server: ServerSettings, row: ServerRow | None, view: View) -> Listed | None:
+def _last_listed(server: ServerSettings, row: ServerRow | None, view: View) -> Listed | None:
     """Return what is known of a server's last listing; of one under another config, nothing."""
     if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
         return None

@@ -15,8 +15,9 @@ from toolcrib.access import policy
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.errors import StoreError
 from toolcrib.events.log import EventLog
-from toolcrib.tools import answers, gate, indexing, listing, search, use_cases
+from toolcrib.tools import answers, gate, indexing, search, use_cases
 from toolcrib.tools.arguments import schema_check
+from toolcrib.tools.definitions import listed
 from toolcrib.tools.index import catalog, tool_index
 from toolcrib.wire import server, sessions
 from toolcrib.wire.builtin import registry, tool_call, tool_search
@@ -59,7 +60,7 @@ MODULES = {
     tool_call: ["_named"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
-    listing: ["render"],
+    listed: ["render"],
     sessions: ["RunActivations", "NoActivations", "local_caller"],
 }
 IN_A_SERVERS_TASK = (

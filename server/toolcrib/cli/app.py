@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from toolcrib import __version__
-from toolcrib.cli import catalog, config, index, lint, skills
+from toolcrib.cli import config, index, lint, skills, tools
 from toolcrib.cli.output import ExitCode, complain
 from toolcrib.errors import ToolcribError
 
@@ -28,10 +28,10 @@ def build() -> typer.Typer:
     app.command(context_settings=_AS_IT_IS)(serve)
     app.command(context_settings=_AS_IT_IS)(demo)
     app.command()(index.status)
-    app.command()(catalog.search)
-    app.command()(catalog.call)
+    app.command()(tools.search)
+    app.command()(tools.call)
     app.command()(lint.lint)
-    app.add_typer(catalog.tools, name="tools")
+    app.add_typer(tools.commands, name="tools")
     app.add_typer(skills.commands, name="skills")
     app.add_typer(index.commands, name="index")
     app.add_typer(config.commands, name="config")

@@ -49,26 +49,26 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @commands.command()
 def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print the settings in effect, defaults included and secrets masked."""
-    view = _settings_view(load_settings(config))
+    shown = _settings_json(load_settings(config))
     if as_json:
-        print_json(view)
+        print_json(shown)
         return
     from toolcrib.formats.yaml import to_yaml
 
-    print_text(to_yaml(view))
+    print_text(to_yaml(shown))
 
 
 @commands.command()
 def path(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print which config file is used, and where the index and the events are kept."""
-    view = _paths_view(load_settings(config))
+    shown = _paths_json(load_settings(config))
     if as_json:
-        print_json(view)
+        print_json(shown)
         return
-    print_text("\n".join(f"{name}: {value}" for name, value in view.items() if value))
+    print_text("\n".join(f"{name}: {value}" for name, value in shown.items() if value))
 
 
-def _paths_view(settings: Settings) -> JsonObject:
+def _paths_json(settings: Settings) -> JsonObject:
     return {
         "source": settings.source,
         "config": settings.config_path and str(settings.config_path),
@@ -78,18 +78,18 @@ def _paths_view(settings: Settings) -> JsonObject:
     }
 
 
-def _settings_view(settings: Settings) -> JsonObject:
-    view = {
-        **_paths_view(settings),
+def _settings_json(settings: Settings) -> JsonObject:
+    shown = {
+        **_paths_json(settings),
         "skipped": [str(problem) for problem in settings.skipped],
         "notices": [str(problem) for problem in settings.notices],
-        "mcpServers": {key: _server_view(server) for key, server in settings.servers.items()},
+        "mcpServers": {key: _server_json(server) for key, server in settings.servers.items()},
         "toolcrib": settings.toolcrib.model_dump(mode="json"),
     }
-    return _masked(view, settings.redactor)
+    return _masked(shown, settings.redactor)
 
 
-def _server_view(server: ServerSettings) -> JsonObject:
+def _server_json(server: ServerSettings) -> JsonObject:
     """Return the target of a server; of its environment and headers the names only."""
     target = server.target
     if isinstance(target, StdioTarget):

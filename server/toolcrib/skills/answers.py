@@ -59,7 +59,7 @@ def get_json(answer: GetAnswer, request: GetRequest) -> JsonObject:
 def list_json(answer: ListAnswer) -> JsonObject:
     """Return the answer of ``skill_list``."""
     listed: JsonObject = {
-        "skills": [_listed(shown) for shown in answer.skills],
+        "skills": [_list_item(shown) for shown in answer.skills],
         "total": answer.total,
         "truncated": answer.next_cursor is not None,
         "errors_count": answer.errors_count,
@@ -88,7 +88,7 @@ def _found(hit: FoundSkill) -> JsonObject:
     )
 
 
-def _listed(shown: FoundSkill) -> JsonObject:
+def _list_item(shown: FoundSkill) -> JsonObject:
     skill = shown.skill
     return {
         "name": shown.name,

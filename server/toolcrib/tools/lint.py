@@ -224,7 +224,7 @@ class _Linter:
             Finding(HIDDEN, each, _hidden(passed), passed.before) if passed else None,
             Finding(NO_DESCRIPTION, each, "" if each.description else "has no description"),
             Finding(SHARED_WORDS, each, self._words.shared(each)),
-            Finding(SAME_DESCRIPTION, each, f"has the same description as {_listed(same)}", same) if same else None,
+            Finding(SAME_DESCRIPTION, each, f"has the same description as {_enumerated(same)}", same) if same else None,
             Finding(SHORT_DESCRIPTION, each, _short(each)),
             Finding(LONG_NAME, each, _long_name(each)),
             Finding(NO_PARAMETER_DESCRIPTIONS, each, _silent_parameters(each)),
@@ -260,7 +260,7 @@ class _Words:
         named = [self._having[stem] for stem in self._stems(each.tool.name)]
         if named and len(named[0].intersection(*named[1:])) <= _SHARED_BY:
             return ""
-        told = f"each of its words ({_listed(own.values())}) is in {_SHARED_BY} other tools or more"
+        told = f"each of its words ({_enumerated(own.values())}) is in {_SHARED_BY} other tools or more"
         rare = ", ".join(self._rare(each))
         return f"{told}; the rest of its description has words that few others have: {rare}" if rare else told
 
@@ -290,7 +290,7 @@ def _not_found(probes: Sequence[Probe]) -> str:
 def _hidden(probe: Probe) -> str:
     place = f"not among the first {TOOLS_LOOKED_AT}" if probe.rank is None else f"number {probe.rank}"
     quoted = f' "{truncate(probe.query, _QUOTED_MAX)}"' if probe.source == "example" else ""
-    return f"by its {probe.source}{quoted} it is {place}, after {_listed(probe.before)}"
+    return f"by its {probe.source}{quoted} it is {place}, after {_enumerated(probe.before)}"
 
 
 def _short(each: Described) -> str:
@@ -313,7 +313,7 @@ def _silent_parameters(each: Described) -> str:
     found = list(parameters(schema, schema))
     if not found or any(_line(parameter.schema.get("description")) for parameter in found):
         return ""
-    return f"none of its parameters ({_listed([one_line(each.name) for each in found])}) is described"
+    return f"none of its parameters ({_enumerated([one_line(each.name) for each in found])}) is described"
 
 
 def _share_first(probes: Sequence[Probe], source: str) -> float | None:
@@ -322,7 +322,7 @@ def _share_first(probes: Sequence[Probe], source: str) -> float | None:
     return first / len(tried) if tried else None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _enumerated(names: Iterable[str]) -> str:
     every = list(names)
     more = f" and {len(every) - _NAMED_MAX} more" if len(every) > _NAMED_MAX else ""
     return ", ".join(every[:_NAMED_MAX]) + more

@@ -29,12 +29,12 @@ from toolcrib.search.matches import Found, Match
 from toolcrib.tools.answers import FoundTool, SearchAnswer, long_description, short_description, usage
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
+from toolcrib.tools.definitions.listed import listed_definition
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.listing import listed_definition
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import Searcher, SearchRequest

@@ -200,11 +200,11 @@ def _message(error: Any) -> str:
     if keyword == "type":
         return f"must be {' or '.join(as_list(value) or [value])}, not {json_type(error.instance)}"
     if keyword == "enum":
-        return f"must be one of {_listed(map(_shown, value))}"
+        return f"must be one of {_enumerated(map(_shown, value))}"
     if keyword in {"anyOf", "oneOf"}:
         return _alternatives_message(error)
     if keyword == "additionalProperties":
-        known = _listed(as_object(error.schema.get("properties")))
+        known = _enumerated(as_object(error.schema.get("properties")))
         return f"is not known here; known are {known}" if known else "is not known here"
     return _MESSAGES.get(keyword, f"does not satisfy {keyword}").format(_shown(value))
 
@@ -226,7 +226,7 @@ def _lack(error: Any) -> str:
     return f"{_path('', error.relative_path)} {_message(error)}".lstrip(". ")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _enumerated(names: Iterable[str]) -> str:
     """Return the first of ``names``, each cut and on one line."""
     shown = [truncate(one_line(name), _SHOWN_MAX) for name in islice(names, _VALUES_SHOWN + 1)]
     return ", ".join([*shown[:_VALUES_SHOWN], *("…" for _ in shown[_VALUES_SHOWN:])])

@@ -30,8 +30,8 @@ class FixedResource:
     read: Callable[[Session], Awaitable[str]]
 
     @property
-    def listed(self) -> types.Resource:
-        """Return it as it is listed."""
+    def as_listed(self) -> types.Resource:
+        """Return it as ``resources/list`` tells it."""
         return types.Resource(uri=self.uri, name=self.name, description=self.description, mime_type=self.mime_type)
 
 
@@ -75,7 +75,7 @@ class ResourceMethods:
     async def _list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         session, cursor = self._sessions.of(context), params.cursor if params else None
         after = "" if cursor is None else place_of(cursor, 1)[0]
-        listed = [resource.listed for resource in self._fixed.values()] if cursor is None else []
+        listed = [resource.as_listed for resource in self._fixed.values()] if cursor is None else []
         for provider in self._from(after):
             page, has_more = await provider.page(session, after)
             listed += page

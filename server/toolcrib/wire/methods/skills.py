@@ -72,7 +72,7 @@ class SkillFiles:
     async def page(self, session: Session, after: str) -> tuple[list[types.Resource], bool]:
         """Return the SKILL.md of the next skills by URI, and whether there are more."""
         page, has_more = await self._resources.published(session, after)
-        return list(map(_listed, page)), has_more
+        return list(map(_resource, page)), has_more
 
     async def read(self, session: Session, uri: str) -> Contents:
         """Return a file of a published skill.
@@ -121,7 +121,7 @@ class SkillPrompts:
         return answer.formatted or "No skill fits this task; go on without one."
 
 
-def _listed(published: "Published") -> types.Resource:
+def _resource(published: "Published") -> types.Resource:
     frontmatter = published.frontmatter
     size = next((file.size for file in published.files or () if file.path == "SKILL.md"), None)
     return types.Resource(

@@ -15,7 +15,7 @@ from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import UnknownTool
 from toolcrib.model import JsonObject, SearchType
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
-from toolcrib.tools.listing import SOURCE_META
+from toolcrib.tools.definitions.listed import SOURCE_META
 from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = 100
 
-tools = typer.Typer(help="Look at the tools that an agent can use.", no_args_is_help=True)
+commands = typer.Typer(help="Look at the tools that an agent can use.", no_args_is_help=True)
 
 
 def search(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -80,7 +80,7 @@ def call(
         raise typer.Exit(ExitCode.FAILED)
 
 
-@tools.command("list")
+@commands.command("list")
 def list_tools(
     server: Annotated[str | None, typer.Option(help="Only this server's tools.")] = None,
     config: ConfigOption = None,
@@ -96,7 +96,7 @@ def list_tools(
         print_text(f"{tool['name']}  {truncate(one_line(summary), _DESCRIPTION)}".rstrip())
 
 
-@tools.command()
+@commands.command()
 def show(
     name: Annotated[str, typer.Argument(help="The tool's name, as search shows it.")],
     config: ConfigOption = None,
