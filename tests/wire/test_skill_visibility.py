@@ -175,6 +175,14 @@ async def test_only_the_places_that_the_config_names_are_looked_at(shelf, discov
         assert await listed(client) == names
 
 
+async def test_the_folders_of_another_client_are_looked_at_only_where_the_config_names_them(shelf):
+    put(shelf / "project" / ".claude" / "skills", "cellar")
+    put(shelf / "home" / ".claude" / "skills", "attic")
+    for skill_dirs, names in ([], ["door", "vault"]), (["preset:claude"], ["attic", "cellar", "door", "vault"]):
+        async with world(shelf, {}, skills(skill_dirs=skill_dirs)) as w, w.client() as client:
+            assert await listed(client) == names
+
+
 async def test_a_skill_that_breaks_the_rules_is_left_out_only_where_validation_is_strict(shelf):
     put(repo(shelf), "cellar", "Opens the cellar.").write_text(
         "---\nname: Not The Folder\ndescription: Opens the cellar.\n---\n", encoding="utf-8"

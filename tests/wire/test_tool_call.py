@@ -53,6 +53,13 @@ async def test_a_bare_name_that_two_servers_have_names_neither_and_both_are_sugg
         assert w["github"].calls() == w["jira"].calls() == []
 
 
+async def test_a_bare_name_that_two_servers_have_means_the_one_that_is_always_listed(tmp_path):
+    config = {"servers": {"jira": {"always_loaded_tools": ["create_issue"]}}}
+    async with world(tmp_path, {"github": [CREATE], "jira": [CREATE]}, config) as w, w.client() as client:
+        assert "isError" not in await client.tool_call("create_issue", FITS)
+        assert (len(w["github"].calls()), len(w["jira"].calls())) == (0, 1)
+
+
 async def test_a_bare_name_is_told_from_a_denied_one_of_another_server(tmp_path):
     config = {"policy": {"deny": ["jira.create_issue"]}}
     async with world(tmp_path, {"github": [CREATE], "jira": [CREATE]}, config) as w, w.client() as client:
