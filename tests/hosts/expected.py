@@ -1,0 +1,90 @@
+"""What each host is expected to do with toolcrib, as seen of the versions in .ci/hosts.txt, and what toolcrib does.
+
+``TODAY`` is toolcrib's side of it: whoever changes a default changes it here, and the rest of the table holds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Form = Literal["text", "structured"]
+Way = Literal["read", "call", "own name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Toolcrib:
+    """What toolcrib does at its defaults that a host makes something of."""
+
+    config: Mapping[str, Any]
+    """What has to be set for ``tool_call_read`` to exist."""
+    structured: bool
+    """Whether the hosts of this table are sent structured content besides the text."""
+    grows: bool
+    """Whether a used tool is listed also where that changes the head of the model's prompt."""
+    names_servers: bool
+    """Whether the names of servers stand in the first line and in the description of ``tool_search``."""
+
+
+TODAY = Toolcrib(config={"gate": {"call_tools": "split"}}, structured=True, grows=True, names_servers=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a host does.
+
+    ``reaches`` is what stands before the model when it is first asked: definitions of our tools, their names, or just
+    the name of the server. ``shows`` is which forms of a result the model gets where both are there, ``wrap`` how many
+    characters there may be around them. ``unasked`` are the ways to call a read-only tool that run at the host's
+    defaults, ``approved`` those that run with the line of docs/clients.md, where there is one; ``judged`` says that
+    the host asks its model about each call, which here always allows it. ``follows`` says what becomes of a tool that
+    is newly listed: it changes the head of the prompt, comes later in the prompt, or nothing. ``own_search`` says that
+    the model has to find our tools by a search of the host's own.
+    """
+
+    reaches: Literal["tools", "names", "server"]
+    instructions: Literal["whole", "first line", "none"]
+    shows: frozenset[Form]
+    wrap: int
+    unasked: frozenset[Way]
+    follows: Literal["head", "later", "never"]
+    approved: frozenset[Way] | None = None
+    judged: bool = False
+    own_search: bool = False
+
+    @property
+    def forms(self) -> frozenset[Form]:
+        """The forms in which the model is to see an answer."""
+        return self.shows if TODAY.structured else frozenset({"text"})
+
+    @property
+    def head_changes(self) -> bool:
+        """Whether the use of a tool is to change the head of the prompt."""
+        return self.follows == "head" and TODAY.grows
+
+    @property
+    def own_name(self) -> bool:
+        """Whether a used tool is to be callable by its own name."""
+        return self.follows == "later" or self.head_changes
+
+
+TEXT: frozenset[Form] = frozenset({"text"})
+STRUCTURED: frozenset[Form] = frozenset({"structured"})
+BOTH = TEXT | STRUCTURED
+NOTHING: frozenset[Way] = frozenset()
+READ: frozenset[Way] = frozenset({"read"})
+ANY: frozenset[Way] = frozenset({"read", "call"})
+
+EXPECTED: Mapping[str, Expected] = {
+    "claude-code": Expected("tools", "whole", STRUCTURED, 0, NOTHING, "later", approved=ANY),
+    "claude-code-always-load": Expected("tools", "whole", STRUCTURED, 0, NOTHING, "later", approved=ANY),
+    "codex": Expected("server", "first line", BOTH, 200, READ, "never", approved=ANY, own_search=True),
+    "codex-gpt-5.5": Expected("server", "first line", STRUCTURED, 40, READ, "never", own_search=True),
+    "codex-gpt-4.1": Expected("tools", "whole", STRUCTURED, 40, READ, "never"),
+    "gemini-cli": Expected("tools", "whole", TEXT, 41, NOTHING, "head", approved=READ),
+    "opencode": Expected("tools", "whole", TEXT, 0, ANY, "head"),
+    "copilot": Expected("tools", "none", BOTH, 10, READ, "head", approved=ANY),
+    "qwen-code": Expected("names", "whole", BOTH, 10, ANY, "never", approved=ANY, judged=True, own_search=True),
+    "cline": Expected("tools", "none", BOTH, 120, ANY, "never"),
+    "continue": Expected("tools", "none", TEXT, 60, ANY, "never"),
+}
+"""By the names of ``launching.HOSTS``."""
