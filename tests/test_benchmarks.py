@@ -24,6 +24,8 @@ TINY = {
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
 QUALITY_BENCHMARKS = {"retrieval"}
 """These say how good an answer is."""
+HOST_BENCHMARKS = {"hosts"}
+"""These run agent hosts; tests/hosts runs them too."""
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def run(name: str, *options: str) -> dict:
 
 def test_each_benchmark_is_known_here():
     scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()}
-    assert scripts == set(TINY) | QUALITY_BENCHMARKS
+    assert scripts == set(TINY) | QUALITY_BENCHMARKS | HOST_BENCHMARKS
 
 
 @pytest.fixture

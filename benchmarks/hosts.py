@@ -1,0 +1,164 @@
+"""What agent hosts make of toolcrib: what their models get of an answer, what runs unasked, what becomes of the list.
+
+Runs the hosts that ``scripts/install-hosts`` has installed, at their defaults and once more with the line that
+docs/clients.md gives for their approvals, with a scripted model on loopback: the harness of tests/hosts. Characters,
+not tokens; they do not vary, so one round is enough.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from measuring import options, say
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
+
+if TYPE_CHECKING:
+    from hosts.reading import Sent
+    from hosts.running import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One host. ``search`` and ``skill`` are what its model got of an answer, ``around`` what was not toolcrib's."""
+
+    host: str
+    version: str
+    reaches: str
+    instructions: str
+    search: int
+    skill: int
+    form: str
+    around: int
+    unasked: str
+    approved: str
+    head: str
+    own_name: str
+    seconds: float
+
+
+HEADINGS = {
+    "host": "host",
+    "version": "version",
+    "reaches": "reaches the model",
+    "instructions": "instructions",
+    "search": "`tool_search`, 5 hits",
+    "skill": "`skill_get`",
+    "form": "form",
+    "around": "around it",
+    "unasked": "runs unasked",
+    "approved": "with the line",
+    "head": "head of the prompt",
+    "own_name": "used tool by its own name",
+    "seconds": "s",
+}
+"""Of the table, by field."""
+
+
+def row(name: str, version: str, runs: Sequence["Run"], sent: "Sent") -> Row:
+    """Return what was seen of a host: at its defaults first, last with the most approvals."""
+    from hosts.reading import forms, reached, structured_of, text_of, told
+
+    seen = runs[-1]
+    shown, found = seen.answers.get("search", ""), forms(seen.answers.get("search", ""), sent)
+    sizes = {"text": len(text_of(sent.search)), "structured": len(structured_of(sent.search))}
+    return Row(
+        host=name,
+        version=version,
+        reaches=reached(seen, sent),
+        instructions=told(seen, sent),
+        search=len(shown),
+        skill=len(seen.answers.get("skill", "")),
+        form=" + ".join(sorted(found.elements(), reverse=True)) or "none",
+        around=max(0, len(shown) - sum(sizes[form] for form in found.elements())),
+        unasked=_ways(runs[0]),
+        approved=_ways(runs[-1]) if len(runs) > 1 else "",
+        head="changes" if len(set(seen.heads)) > 1 else "stays",
+        own_name="yes" if "own name" in seen.ran else "no",
+        seconds=round(sum(run.seconds for run in runs), 1),
+    )
+
+
+def _ways(run: "Run") -> str:
+    """Return by which of toolcrib's tools a read-only tool ran."""
+    names = {"read": "tool_call_read", "call": "tool_call"}
+    return ", ".join(name for step, name in names.items() if step in run.ran) or "nothing"
+
+
+def measure(names: Sequence[str], options: Sequence[str], folder: Path) -> Iterator[Row | str]:
+    """Yield a row for each host, or why there is none; ``options`` are toolcrib's own."""
+    from e2e.npm import HOW_TO_INSTALL, find
+    from hosts.expected import EXPECTED, TODAY
+    from hosts.launching import HOSTS
+    from hosts.reading import ask
+    from hosts.running import crib, hosts_folder, installed, run
+
+    npm, programs = find(os.environ), hosts_folder(os.environ)
+    if npm is None:
+        yield HOW_TO_INSTALL
+        return
+    config = dict(TODAY.config)
+    sent = anyio.run(ask, crib(folder / "nobody", config, *options).command)
+    for name in names:
+        package = installed(programs, HOSTS[name].package)
+        if package is None:
+            yield f"{name}: not installed, run scripts/install-hosts"
+            continue
+        say(f"running {name} ...")
+        turns = [False] if EXPECTED[name].approved is None else [False, True]
+        runs = [
+            run(name, npm, programs, crib(folder / f"{name}-{approved}", config, *options), approved=approved)
+            for approved in turns
+        ]
+        if not runs[-1].model.asked:
+            yield f"{name}: never asked its model anything; it said: {runs[-1].said[-300:]}"
+            continue
+        yield row(name, package.rpartition("@")[2], runs, sent)
+
+
+def show(found: Sequence[Row | str], *, as_json: bool) -> None:
+    """Print the rows as a Markdown table or as JSON, and below them what has none."""
+    rows = [asdict(one) for one in found if isinstance(one, Row)]
+    notes = [f"{datetime.now(UTC):%Y-%m-%d}", *(one for one in found if isinstance(one, str))]
+    if as_json:
+        print(json.dumps({"findings": rows, "notes": notes}))
+        return
+    print("| " + " | ".join(HEADINGS.values()) + " |\n|" + "---|" * len(HEADINGS))
+    for one in rows:
+        print(
+            "| "
+            + " | ".join(f"{one[key]:,}" if isinstance(one[key], int) else str(one[key]) for key in HEADINGS)
+            + " |"
+        )
+    print("\n" + "\n".join(notes))
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    from hosts.launching import HOSTS
+
+    given = options(__doc__, repeat=1)
+    given.add_argument("--hosts", nargs="+", choices=HOSTS, default=list(HOSTS), metavar="HOST", help=", ".join(HOSTS))
+    given.add_argument("--listing", choices=["dynamic", "stable", "auto"], help="toolcrib's list (default: its own)")
+    return given
+
+
+def main() -> None:
+    given = parser().parse_args()
+    listing = ["--listing", given.listing] if given.listing else []
+    with tempfile.TemporaryDirectory() as folder:
+        show(list(measure(given.hosts, listing, Path(folder))), as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()
