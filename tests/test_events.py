@@ -54,7 +54,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
     with open_event_log(EventFile(path), clock=noon) as log:
-        log.emit(ToolActivationDenied("unknown"))
+        log.emit(ToolActivationDenied("db__drop", "policy"))
         log.emit(SkillGet(("a", "b"), 2, 1500, 300), session="s", duration_ms=1.23456)
     assert lines(path) == [
         {
@@ -62,7 +62,8 @@ def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
             "event": "tool_activation_denied",
             "session": None,
             "duration_ms": None,
-            "reason": "unknown",
+            "tool_name": "db__drop",
+            "reason": "policy",
         },
         {
             "ts": "2026-11-20T12:00:00.123Z",

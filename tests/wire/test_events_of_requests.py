@@ -2,7 +2,10 @@
 
 import json
 import re
+import sys
+from types import FrameType
 
+import anyio
 import pytest
 from mcp import MCPError
 
@@ -69,14 +72,56 @@ async def test_a_call_that_failed_is_recorded_as_such(tmp_path, answer):
         assert [record["ok"] for record in w.happened("tool_call")] == [False]
 
 
-@pytest.mark.parametrize("name", ["db__drop_table", "db__nothing"])
-async def test_a_refusal_is_recorded_without_the_name(tmp_path, name):
-    async with world(tmp_path, {"db": TOOLS}, {"policy": {"deny": ["drop_table"]}}) as w, w.client() as client:
+RULES = {"deny": ["drop_table"], "visibility": [{"when": {"profile": "guest"}, "deny": ["db.read_*"]}]}
+GUEST = Caller("g", profile="guest")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("db__drop_table", "policy"),
+        ("db.drop_table", "policy"),
+        ("drop_table", "policy"),
+        ("db__read_row", "visibility"),
+        ("db__nothing", "unknown"),
+        ("nobody__drop_it", "unknown"),
+        ("", "unknown"),
+    ],
+)
+async def test_a_refusal_is_recorded_with_the_name_and_the_true_reason(tmp_path, name, reason):
+    async with world(tmp_path, {"db": TOOLS}, {"policy": RULES}) as w, w.client(caller=GUEST) as client:
         await client.tool_call(name)
         with pytest.raises(MCPError):
             await client.call(name)
-        assert [own(record) for record in w.happened("tool_activation_denied")] == [{"reason": "unknown"}] * 2
-        assert name not in json.dumps(w.events)
+        recorded = [own(record) for record in w.happened("tool_activation_denied")]
+        assert recorded == [{"tool_name": name, "reason": reason}] * 2
+
+
+async def test_of_a_refused_name_personal_data_is_not_recorded(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}) as w, w.client() as client:
+        await client.tool_call("mail anna@corp.io")
+        [record] = w.happened("tool_activation_denied")
+        assert record["tool_name"] == "mail [REDACTED_EMAIL]"
+
+
+async def test_a_refusal_takes_the_same_steps_whatever_its_reason(tmp_path):
+    names = {"db__drop_table": "policy", "db__read_lines": "visibility", "db__nothing_xy": "unknown"}
+    steps: list[int] = []
+
+    def step(frame: FrameType, event: str, _argument: object) -> None:
+        is_ours = frame.f_globals["__name__"].startswith("toolcrib.")
+        steps[-1] += is_ours and event in ("call", "c_call")
+
+    async with world(tmp_path, {"db": [*TOOLS, tool("read_lines")]}, {"policy": RULES}) as w:
+        async with w.client(caller=GUEST) as client:
+            for name in ("db__nothing_ab", *names):  # what is made once is made for the first of them
+                await anyio.wait_all_tasks_blocked()
+                steps.append(0)
+                sys.setprofile(step)
+                await client.tried(name)
+                sys.setprofile(None)
+        assert [record["reason"] for record in w.happened("tool_activation_denied")] == ["unknown", *names.values()]
+    assert len(set(steps[1:])) == 1, steps
 
 
 async def test_a_tool_that_its_server_no_longer_has_is_recorded_as_refused(tmp_path):
@@ -84,7 +129,9 @@ async def test_a_tool_that_its_server_no_longer_has_is_recorded_as_refused(tmp_p
     async with world(tmp_path, {"db": server}) as w, w.client() as client:
         server.tools = []
         await client.tool_call("read_row")
-        assert [own(record) for record in w.happened("tool_activation_denied")] == [{"reason": "unknown"}]
+        assert [own(record) for record in w.happened("tool_activation_denied")] == [
+            {"tool_name": "db__read_row", "reason": "unknown"}
+        ]
 
 
 async def test_what_a_server_does_is_recorded(tmp_path):

@@ -3,10 +3,10 @@
 Knows globs and callers; never knows connections, sessions or what is listed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.base.names import SEPARATOR, public_name, qualified_spellings
+from toolcrib.base.names import SEPARATOR, bare_name, public_name, qualified_spellings
 from toolcrib.base.text import glob_matcher
 from toolcrib.config.schema import PolicySection
 from toolcrib.model import Caller
@@ -63,6 +63,16 @@ class View:
         """Return whether the policy leaves this kind of caller a tool of the server, whatever it may be called."""
         return self.permits(server, _ANY_TOOL, public_name(server, _ANY_TOOL))
 
+    def refuses(self, server: str, tool: str, public: str) -> bool:
+        """Return whether this kind of caller may not use the tool: every glob is tried, whatever the answer is.
+
+        For the reason of a refusal, which the time that it takes must not tell.
+        """
+        spellings = (tool, *qualified_spellings(server, tool, public))
+        is_denied = any([self._denied(each) for each in spellings])  # noqa: C419 - any of a list stops at none of them
+        is_allowed = any([self._allowed(each) for each in spellings[1:]])  # noqa: C419
+        return is_denied or not is_allowed
+
     def denies_name(self, name: str) -> bool:
         """Return whether a denied tool may be called ``name``, with or without its server: no name for an event."""
         return self._denied(name) or self._denied_ends(name)
@@ -103,6 +113,16 @@ class Policy:
     def views(self) -> tuple[View, ...]:
         """Return the views that were asked for so far."""
         return tuple(self._views.values())
+
+    def refuses_everyone(self, name: str, servers: Iterable[str]) -> bool:
+        """Return whether nobody may use the tool of one of these servers that is called ``name``, if there is one.
+
+        For the reason of a refusal: every step is done for every name of a server.
+        """
+        of_servers = [(server, bare_name(name, server)) for server in servers]
+        is_named = self._anyone.names_denied(name)
+        refused = [self._anyone.refuses(server, tool, name) for server, tool in of_servers if tool is not None]
+        return any(refused) or is_named
 
     def permits_anyone(self, server: str, tool: str, public: str) -> bool:
         """Return whether any caller at all may use the tool. If not, it is not even indexed (law 2)."""

@@ -9,6 +9,9 @@ from typing import ClassVar, Literal
 
 Level = Literal["debug", "info", "warning", "off"]
 
+RefusalReason = Literal["policy", "visibility", "unknown"]
+"""Why a name cannot be used."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -52,13 +55,15 @@ class ToolActivated(Event):
 
 @dataclass(frozen=True, slots=True)
 class ToolActivationDenied(Event):
-    """A name was called that the caller may not use, or that nobody has (R153)."""
+    """A name was called that the caller may not use, or that nobody has (R153). The client is not told which."""
 
     name: ClassVar[str] = "tool_activation_denied"
     level: ClassVar[Level] = "warning"
 
-    reason: str
-    """Why. The client is told the same in every case."""
+    tool_name: str
+    """The name as it was asked for."""
+    reason: RefusalReason
+    """`policy`: nobody may use it. `visibility`: others may. `unknown`: no such tool is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from toolcrib.access.activations import StoredActivations
 from toolcrib.access.policy import Policy, View
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
+from toolcrib.events.kinds import RefusalReason
 from toolcrib.model import Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.tool_index import ToolIndex
@@ -84,6 +85,17 @@ class Gate:
     def lists_everything(self) -> bool:
         """Whether every permitted tool is listed from the start: a plain proxy."""
         return self._lists_all
+
+    def why_refused(self, session: Session, name: str, catalog: Catalog) -> RefusalReason:
+        """Return why the session cannot use what it called ``name``: for an event, never for its answer.
+
+        ``policy``: nobody may. ``visibility``: others may. Every step is done for every name, so that the time of an
+        answer does not tell what its text does not tell.
+        """
+        rows = self.permitted(session, catalog).rows
+        hidden = [tool for tool in catalog.spelled(name) if tool.row not in rows]
+        by_policy = self._policy.refuses_everyone(name, self._servers)
+        return "visibility" if hidden else "policy" if by_policy else "unknown"
 
     def without_denied_names(self, session: Session, text: str, catalog: Catalog) -> str:
         """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""

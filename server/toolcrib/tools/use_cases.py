@@ -301,7 +301,8 @@ class Crib:
                 await self._first_listing(waited_for)
                 tool = self._find(session, name, forgiving=forgiving)
         if tool is None:
-            self._parts.events.emit(ToolActivationDenied(reason="unknown"), session=session.label)
+            reason = self.gate.why_refused(session, name, self._parts.indexer.current())
+            self._parts.events.emit(ToolActivationDenied(tool_name=name, reason=reason), session=session.label)
             raise UnknownTool(name)
         return tool
 

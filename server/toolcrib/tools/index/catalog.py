@@ -97,7 +97,7 @@ class Catalog:
             *self._by_qualified_name.get(spelling, ()),
             *self._by_bare_name.get(spelling, ()),
         ]
-        return tuple(dict.fromkeys(found))
+        return tuple({tool.row: tool for tool in found}.values())
 
     def exact(self, query: str) -> tuple[Tool, ...]:
         """Return the tools whose name ``query`` is: bare or qualified, in any case, with any separator."""
