@@ -1,6 +1,7 @@
 """How a database file is opened: checked, moved aside where it is damaged or foreign, migrated forward.
 
 Knows files, versions and SQLite's settings; never knows what a connection is used for afterwards.
+Where no file can be written, a copy in memory takes its place.
 """
 
 import os
@@ -8,8 +9,8 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,13 @@ Migration = Callable[[sqlite3.Connection], None]
 _BUSY_TIMEOUT_S = 5.0
 _WAL_ATTEMPTS = 100
 _OPEN_ATTEMPTS = 3
+_UNWRITABLE = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+)
 _FTS_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
 
 
@@ -29,11 +37,12 @@ class Schema:
     """What a file of ours is: its mark, and the steps that lead from an empty file to today's tables.
 
     The number of migrations is the version of the schema (``PRAGMA user_version``, R231). ``application_id``
-    is a positive 32-bit number.
+    is a positive 32-bit number. ``durable``: what is written outlives a power failure, because it cannot be made again.
     """
 
     application_id: int
     migrations: tuple[Migration, ...]
+    durable: bool = False
 
     @property
     def version(self) -> int:
@@ -58,7 +67,7 @@ def private_directory(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A connection for writing, the file behind it (None: memory), and why that is not the file asked for.
+    """A connection for writing, the file behind it (None: memory), and why that is not the file as it was left.
 
     ``checked_at`` is when the file was last found whole, in seconds since the epoch.
     """
@@ -79,7 +88,7 @@ class _NewerFileError(Exception):
 
 def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
     """Open ``path``, or what can be used in its place."""
-    reason = None
+    reason, asked = None, path
     try:
         private_directory(path.parent)
         for attempt in range(1, _OPEN_ATTEMPTS + 1):
@@ -102,7 +111,51 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
                     raise
     except (OSError, sqlite3.Error) as error:
         reason = f"{path.name} cannot be used: {error}"
-    return Opened(_connect_memory(schema), None, f"{reason}; the index is kept in memory for now", now)
+    return open_memory(schema, now, reason or "", asked)
+
+
+def open_another(damaged: Path, identity: tuple[int, int] | None, schema: Schema, now: float, *, fts: bool) -> Opened:
+    """Move a file aside that turned out damaged in use, and open a new one in its place.
+
+    Another process may have done so already: then it is that one's. Nothing of ours may have the file open.
+    """
+    try:
+        aside = _set_aside(damaged, identity, now)
+    except OSError as error:
+        return open_memory(schema, now, f"{damaged.name} is damaged and cannot be moved: {error}")
+    opened = open_file(damaged, schema, now, fts=fts)
+    return replace(opened, reason=opened.reason or f"the file was damaged; moved to {aside.name}")
+
+
+def open_memory(schema: Schema, now: float, reason: str, file: Path | None = None) -> Opened:
+    """Open a database in memory that has what stands in ``file``, as far as that can be read."""
+    with ExitStack() as stack:
+        connection = (file and _copy_in_memory(file, schema)) or _plain_connection(":memory:")
+        stack.callback(connection.close)
+        connection.execute("PRAGMA trusted_schema = ON")
+        _migrate(connection, schema)
+        stack.pop_all()
+    return Opened(connection, None, f"{reason}; it is kept in memory for now", now)
+
+
+def _copy_in_memory(file: Path, schema: Schema) -> sqlite3.Connection | None:
+    """Return a copy of a file of ours; None where it cannot be read, is damaged or not ours."""
+    for how in ("mode=ro", "mode=ro&immutable=1"):  # the second: where not even the log's index can be made
+        copy = _plain_connection(":memory:")
+        with suppress(sqlite3.Error, _UnusableFileError, _NewerFileError):
+            with closing(_plain_connection(f"{file.absolute().as_uri()}?{how}", uri=True)) as source:
+                if _inspect(source, schema):
+                    source.backup(copy, progress=_refuse_to_wait)
+            _check(copy, fts=False)
+            return copy
+        copy.close()
+    return None
+
+
+def _refuse_to_wait(status: int, _remaining: int, _total: int) -> None:
+    """End a copy whose file somebody keeps for themselves: it would wait without end."""
+    if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        raise sqlite3.OperationalError("the file is locked")
 
 
 def _create(path: Path) -> tuple[int, int] | None:
@@ -131,7 +184,7 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
                 raise
             raise _UnusableFileError(f"the file was damaged: {error}") from None
         _use_wal(connection)
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if schema.durable else 'NORMAL'}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         # Older SQLite does not count FTS5 as harmless in triggers. No function or extension that a schema
         # could misuse is ever loaded into this connection.
@@ -141,19 +194,15 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
     return connection
 
 
-def _connect_memory(schema: Schema) -> sqlite3.Connection:
-    with ExitStack() as stack:
-        connection = _plain_connection(":memory:")
-        stack.callback(connection.close)
-        connection.execute("PRAGMA trusted_schema = ON")
-        _migrate(connection, schema)
-        stack.pop_all()
-    return connection
-
-
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Open a connection that cannot write; the file must be open for writing already."""
-    return _plain_connection(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection = _plain_connection(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now it has opened the log
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
@@ -294,6 +343,11 @@ def check_fts(connection: sqlite3.Connection, table: str, *, against_content: bo
 def is_damage(error: Exception) -> bool:
     """Return whether SQLite says with this error that the file is damaged."""
     return isinstance(error, sqlite3.Error) and _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_unwritable(error: Exception) -> bool:
+    """Return whether SQLite says with this error that the disk is full, broken or not to be written to."""
+    return isinstance(error, sqlite3.Error) and _primary_code(error) in _UNWRITABLE
 
 
 def _primary_code(error: sqlite3.Error) -> int:

@@ -1,20 +1,23 @@
 """An open database file: written by one connection, read by as many as needed, from any thread.
 
-Knows transactions, connections and locks; never knows which tables a schema makes or what stands in them.
+Knows transactions, connections and locks, and what takes a file's place in use; never knows which tables a schema
+makes or what stands in them.
 """
 
+import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from toolcrib.errors import StoreError
 from toolcrib.store.opening import (
+    Opened,
     Schema,
     check_fts,
     connect_read_only,
@@ -22,11 +25,25 @@ from toolcrib.store.opening import (
     has_fts5,
     identity_of,
     is_damage,
+    is_unwritable,
+    open_another,
     open_file,
+    open_memory,
 )
 from toolcrib.store.soundness import forget_check, note_check
 
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
+_TRY_FILE_EVERY_S = 60.0
+_ATTEMPTS = 4
+"""One change can meet damage, damage once more, and a disk that takes nothing; then there is only memory left."""
+
+_OWED_MAX = 1000
+
+_Answer = TypeVar("_Answer")
+
+
+class StoreReplaced(StoreError):
+    """What was being written is not there: a new file, or memory, has just taken the place of the one in use."""
 
 
 class Store:
@@ -34,8 +51,13 @@ class Store:
 
     A file that is damaged or not ours is moved aside (``NAME.corrupt-TIME``) and made anew; one of a newer
     version is left alone and ``NAME.vN.db`` beside it is used; where no file can be used, the store lives in
-    memory (``path`` is then None). ``rebuilt`` says in each of these cases why. ``fts`` tells whether FTS5
-    is there and wanted (R32).
+    memory (``path`` is then None) with what could be read of the file. ``fts`` tells whether FTS5 is there and
+    wanted (R32).
+
+    Some damage, and a disk that takes nothing, shows only in a write: then the same is done in use. The second time
+    that a file is damaged, memory takes its place for good. From a disk that takes nothing a later write finds back.
+    ``generation`` grows with each replacement; ``rebuilt`` says why what is in use is not the file as it was left.
+    ``told`` gets that reason too, from whatever thread it happens in; that of a disk only once.
 
     Raises:
         StoreError: not even a database in memory can be made.
@@ -49,20 +71,19 @@ class Store:
         *,
         fts: Literal["auto", "off"] = "auto",
         clock: Callable[[], float] = time.time,
+        told: Callable[[str], None] | None = None,
     ) -> None:
+        self._asked, self._schema, self._clock, self._told = path, schema, clock, told
+        self._lock, self._pool = RLock(), Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._steps: list[Callable[[Store], None]] = []
+        self._owed: dict[str, Callable[[sqlite3.Connection], object]] = {}
+        self._is_told_of_memory = self._was_damaged = self._closed = False
+        self._data_version = 0
+        self.generation = -1
         with _store_errors(path.name):
             self.fts = fts == "auto" and has_fts5()
-            opened = open_file(path, schema, clock(), fts=self.fts)
-        self.path = opened.path
-        self.rebuilt = opened.reason
-        self._writer = opened.connection
-        self._checked_at = opened.checked_at
-        self._name = path.name
-        self._identity = identity_of(opened.path) if opened.path else None
-        self._lock = RLock()
-        self._idle: list[sqlite3.Connection] = []
-        self._data_version = 0
-        self._closed = False
+            self._take(open_file(path, schema, clock(), fts=self.fts))
 
     def __enter__(self) -> Self:
         return self
@@ -72,6 +93,37 @@ class Store:
     ) -> None:
         self.close()
 
+    def prepare(self, step: "Callable[[Store], None]") -> None:
+        """Do ``step`` now, and again with whatever takes the place of the file in use."""
+        self._steps.append(step)
+        with suppress(StoreReplaced):  # then it has been done
+            step(self)
+
+    def change(self, work: Callable[[sqlite3.Connection], _Answer], *, owed: str | None = None) -> _Answer:
+        """Return what ``work`` does in a write transaction; where the file is replaced meanwhile, it is done again.
+
+        ``owed`` is a name for what must not be lost: while the disk takes nothing, the last change of each name is
+        remembered, and done on the file as well once that can be written again.
+
+        Raises:
+            StoreError: anything SQLite complains about, but for damage and a disk that takes nothing.
+
+        """
+        with self._lock:
+            answer = self._changed(work)
+            if owed is not None and self.path is None:
+                self._owed.pop(owed, None)
+                if len(self._owed) < _OWED_MAX:
+                    self._owed[owed] = work
+            return answer
+
+    def _changed(self, work: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(StoreReplaced), self.write() as connection:
+                return work(connection)
+        with self.write() as connection:
+            return work(connection)
+
     @contextmanager
     def write(self) -> Generator[sqlite3.Connection]:
         """Open a write transaction: committed at the end, rolled back by an exception.
@@ -79,29 +131,39 @@ class Store:
         Writers wait for each other, up to 5 seconds for those of other processes.
 
         Raises:
-            StoreError: anything SQLite complains about.
+            StoreReplaced: the file is damaged or takes nothing: what was written has to be written again.
+            StoreError: anything else that SQLite complains about.
 
         """
-        with self._errors(), self._lock:
+        with _store_errors(self._asked.name), self._lock:
+            if self._clock() >= self._try_file_at:
+                self._go_back()
             connection = self._writer
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                if self._is_replaced(error):
+                    raise _made_ours(StoreReplaced, self._asked.name, error) from error
+                raise
             self._checkpoint()
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
         """Open a read transaction: all queries inside see one state. Not to be opened inside :meth:`write`.
 
+        Never waits for a writer, unless the store lives in memory.
+
         Raises:
             StoreError: anything SQLite complains about.
 
         """
-        with self._errors(), self._reader() as connection:
+        with self._distrusting(), self._reader() as connection:
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -109,17 +171,17 @@ class Store:
                 connection.execute("ROLLBACK")
 
     def data_version(self) -> int:
-        """Return a number that changes once another process, or another store, has written to the file.
+        """Return a number that changes once another process, or another store, has written, or the file was replaced.
 
         Never waits: while this store is writing it is the number of before.
         """
-        with self._errors():
+        with self._distrusting():
             if self._lock.acquire(blocking=False):
                 try:
                     self._data_version = int(self._writer.execute("PRAGMA data_version").fetchone()[0])
                 finally:
                     self._lock.release()
-        return self._data_version
+        return (self.generation << 32) + self._data_version
 
     def check(self) -> list[str]:
         """Return what SQLite finds wrong with the file and its full-text tables; empty if all is well (R43)."""
@@ -139,15 +201,69 @@ class Store:
         """Close all connections; a second call does nothing."""
         with self._lock:
             was_closed, self._closed = self._closed, True
-            readers, self._idle = self._idle, []
-            for connection in (*readers, self._writer):
-                connection.close()
+            self._close_connections()
         if self.path is not None and not was_closed and identity_of(self.path) == self._identity:
             note_check(self.path, self._checked_at)
 
+    # -- what takes the file's place -------------------------------------------------------------
+
+    def _take(self, opened: Opened) -> None:
+        """Use what was opened from now on."""
+        with self._pool:
+            self.generation += 1
+            self._writer, self.path, self.rebuilt = opened.connection, opened.path, opened.reason
+            self._checked_at = opened.checked_at
+            self._identity = identity_of(opened.path) if opened.path else None
+        is_for_good = opened.path is not None or self._was_damaged
+        self._try_file_at = math.inf if is_for_good else self._clock() + _TRY_FILE_EVERY_S
+        if opened.reason and self._told and not (opened.path is None and self._is_told_of_memory):
+            self._is_told_of_memory = self._is_told_of_memory or opened.path is None
+            self._told(opened.reason)
+
+    def _replace(self, opened: Opened) -> None:
+        """Use what was opened in the place of what was used so far. Holds the lock."""
+        self._take(opened)
+        with suppress(StoreReplaced):  # then the steps have been done with what took its place in turn
+            for step in self._steps:
+                step(self)
+
+    def _is_replaced(self, error: sqlite3.Error) -> bool:
+        """Return whether the file could not be used any more, and something has taken its place. Holds the lock."""
+        if self.path is None or self._closed:
+            return False
+        path, now = self.path, self._clock()
+        if is_damage(error):
+            self._close_connections()
+            reason = f"{path.name} was damaged once more"
+            opened = (
+                open_memory(self._schema, now, reason)
+                if self._was_damaged
+                else open_another(path, self._identity, self._schema, now, fts=self.fts)
+            )
+            self._was_damaged = True
+        elif is_unwritable(error):
+            self._close_connections()
+            opened = open_memory(self._schema, now, f"{path.name} cannot be written: {error}", path)
+        else:
+            return False
+        self._replace(opened)
+        return True
+
+    def _go_back(self) -> None:
+        """Use the file again, if it can be written by now, with all that it is owed. Holds the lock."""
+        opened = open_file(self._asked, self._schema, self._clock(), fts=self.fts)
+        if opened.path is not None and _is_done(opened.connection, self._owed.values()):
+            self._owed.clear()
+            self._close_connections()
+            self._replace(opened)
+        else:
+            opened.connection.close()
+            self._try_file_at = self._clock() + _TRY_FILE_EVERY_S
+
     @contextmanager
-    def _errors(self) -> Generator[None]:
-        with _store_errors(self._name):
+    def _distrusting(self) -> Generator[None]:
+        """Have the next start check the file where it turns out to be damaged."""
+        with _store_errors(self._asked.name):
             try:
                 yield
             except sqlite3.Error as error:
@@ -161,10 +277,12 @@ class Store:
         if self.path is not None:
             forget_check(self.path)
 
+    # -- connections -----------------------------------------------------------------------------
+
     @contextmanager
     def _reader(self) -> Generator[sqlite3.Connection]:
         """Lend a connection for reading: an idle one, a new one, or the writer where no file can be opened."""
-        connection = self._borrow()
+        connection, generation = self._borrow()
         if connection is None:
             with self._lock:
                 yield self._writer
@@ -172,23 +290,36 @@ class Store:
         try:
             yield connection
         finally:
-            self._give_back(connection)
+            self._give_back(connection, generation)
 
-    def _borrow(self) -> sqlite3.Connection | None:
-        with self._lock:
-            if self._closed or self.path is None:
-                return None
+    def _borrow(self) -> tuple[sqlite3.Connection | None, int]:
+        with self._pool:
+            path, identity, generation = self.path, self._identity, self.generation
+            if self._closed or path is None:
+                return None, generation
             if self._idle:
-                return self._idle.pop()
+                return self._idle.pop(), generation
         # A file deleted or replaced under us has other rows; the writer still holds the one that we opened.
-        return connect_read_only(self.path) if identity_of(self.path) == self._identity else None
+        if identity_of(path) != identity:
+            return None, generation
+        connection = connect_read_only(path)
+        if identity_of(path) == identity:  # until it was open, too
+            return connection, generation
+        connection.close()
+        return None, generation
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if not self._closed:
+    def _give_back(self, connection: sqlite3.Connection, generation: int) -> None:
+        with self._pool:
+            if not self._closed and generation == self.generation:
                 self._idle.append(connection)
                 return
         connection.close()
+
+    def _close_connections(self) -> None:
+        with self._pool:
+            readers, self._idle = self._idle, []
+        for connection in (*readers, self._writer):
+            connection.close()
 
     def _checkpoint(self) -> None:
         """Move a grown write-ahead log into the file.
@@ -203,11 +334,27 @@ class Store:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+def _is_done(connection: sqlite3.Connection, works: Iterable[Callable[[sqlite3.Connection], object]]) -> bool:
+    """Return whether all of these works could be done, in one transaction."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for work in works:
+            work(connection)
+        connection.execute("COMMIT")
+    except (sqlite3.Error, StoreError):
+        return False
+    return True
+
+
 @contextmanager
 def _store_errors(name: str) -> Generator[None]:
     """Turn SQLite's errors, and those about text that it cannot hold or give back, into ours."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:
-        public = f"The index {name} cannot be used just now; if this stays, restart toolcrib."
-        raise StoreError(public, detail=f"{type(error).__name__}: {error}") from error
+        raise _made_ours(StoreError, name, error) from error
+
+
+def _made_ours(kind: type[StoreError], name: str, error: Exception) -> StoreError:
+    public = f"The file {name} cannot be used just now; if this stays, restart toolcrib."
+    return kind(public, detail=f"{type(error).__name__}: {error}")
