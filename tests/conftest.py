@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,12 @@ settings.load_profile("quick")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what a test decides out of the data directory of whoever runs it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / f"data-{uuid4().hex}"))
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_every_variable_of_ours_and_every_exit_code_is_on_the_page():
     page = PAGE.read_text(encoding="utf-8")
     for name in (*child_environment.NEEDED, *child_environment.SAFE_POSIX, *child_environment.SAFE_WINDOWS):
         assert f"`{name}`" in page
-    for name in ("CONFIG", "CACHE_DIR", "TENANT_ID", "PROJECT_ID", "PROFILE", "SESSION_ID", "PARENT"):
+    for name in ("CONFIG", "CACHE_DIR", "STATE_DIR", "TENANT_ID", "PROJECT_ID", "PROFILE", "SESSION_ID", "PARENT"):
         assert f"`TOOLCRIB_{name}`" in page
     for code in ExitCode:
         assert f"| {code.value} |" in page

@@ -25,7 +25,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "etc"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_CACHE_DIR", "TOOLCRIB_PARENT", "UNSET"):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_CACHE_DIR", "TOOLCRIB_STATE_DIR", "TOOLCRIB_PARENT", "UNSET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GITHUB_TOKEN", "canary-variable")
 
@@ -152,6 +153,7 @@ def test_path_says_which_file_is_used_and_where_things_are(run: Run, good: str, 
         "source: the built-in defaults",
         f"cache_dir: {tmp_path}/cache/toolcrib/default",
         f"tool_cache_dir: {tmp_path}/cache/toolcrib/default",
+        f"state_dir: {tmp_path}/data/toolcrib/default",
         f"events_file: {tmp_path}/cache/toolcrib/default/events.jsonl",
     ]
 

@@ -35,7 +35,7 @@ def find(home: Path, repository: Path) -> Find:
             skills=SkillsSection(**{"core_pack": False, **skills}), context=ContextSection(**(context or {}))
         )
         place = Place(cwd=cwd, home=home)
-        return find_roots(Settings("test", None, home, section, {}, place))
+        return find_roots(Settings("test", None, home, home, section, {}, place))
 
     return run
 

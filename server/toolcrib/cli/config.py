@@ -74,6 +74,7 @@ def _paths_json(settings: Settings) -> JsonObject:
         "config": settings.config_path and str(settings.config_path),
         "cache_dir": str(settings.cache_dir),
         "tool_cache_dir": str(settings.tool_cache_dir),
+        "state_dir": str(settings.state_dir),
         "events_file": str(settings.events_file),
     }
 

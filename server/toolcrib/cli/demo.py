@@ -84,7 +84,7 @@ def _write_config(folder: Path, repository: Path) -> Path:
         key: {"command": sys.executable, "args": ["-m", module, *arguments[key]]} for key, module in _SERVERS.items()
     }
     config = folder / "toolcrib.json"
-    section: dict[str, Any] = {"cache_dir": str(folder / "cache")}
+    section: dict[str, Any] = {"cache_dir": str(folder / "cache"), "state_dir": str(folder / "state")}
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")
     return config
 

@@ -15,7 +15,7 @@ from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
 from toolcrib.config.nesting import refuse_nested
-from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir, user_model_dir
+from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir, user_model_dir, user_state_dir
 from toolcrib.config.schema import SemanticSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
@@ -81,6 +81,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
         source=source.name,
         config_path=source.path,
         cache_dir=_cache_dir(section, source),
+        state_dir=_state_dir(section, source),
         toolcrib=section,
         servers=servers,
         place=_place(source),
@@ -189,6 +190,7 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
     return section.model_copy(
         update={
             **settled(section, "cache_dir"),
+            **settled(section, "state_dir"),
             "tool_search": search.model_copy(
                 update={**settled(search, "cache_dir"), "semantic": _semantic(search.semantic, source)}
             ),
@@ -223,7 +225,15 @@ def _place(source: _Source) -> Place:
 def _cache_dir(section: ToolcribSection, source: _Source) -> Path:
     if section.cache_dir is not None:
         return Path(section.cache_dir)
-    named = source.environ.get("TOOLCRIB_CACHE_DIR")
-    if named:
-        return absolute(named, source.cwd, source.environ)
-    return user_cache_dir(source.environ, source.path)
+    return _named_dir("TOOLCRIB_CACHE_DIR", source) or user_cache_dir(source.environ, source.path)
+
+
+def _state_dir(section: ToolcribSection, source: _Source) -> Path:
+    if section.state_dir is not None:
+        return Path(section.state_dir)
+    return _named_dir("TOOLCRIB_STATE_DIR", source) or user_state_dir(source.environ, source.path)
+
+
+def _named_dir(variable: str, source: _Source) -> Path | None:
+    named = source.environ.get(variable)
+    return absolute(named, source.cwd, source.environ) if named else None

@@ -35,6 +35,11 @@ def user_cache_dir(environ: Mapping[str, str], config: Path | None) -> Path:
     return _user_cache_dir(environ) / _folder(config)
 
 
+def user_state_dir(environ: Mapping[str, str], config: Path | None) -> Path:
+    """Return the directory for what was decided under one config file, or under none: it is no cache."""
+    return _user_data_dir(environ) / _folder(config)
+
+
 def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
     """Return the directory of a fetched model, ``owner/name``; all configs of a person share it."""
     return _user_cache_dir(environ) / "models" / model
@@ -46,6 +51,14 @@ def _user_cache_dir(environ: Mapping[str, str]) -> Path:
     from platformdirs import user_cache_path  # noqa: PLC0415 - a start that names its cache does not pay for it
 
     return user_cache_path(_APP, appauthor=False)
+
+
+def _user_data_dir(environ: Mapping[str, str]) -> Path:
+    if environ.get("XDG_DATA_HOME"):
+        return Path(environ["XDG_DATA_HOME"], _APP)
+    from platformdirs import user_data_path  # noqa: PLC0415 - a start that names its directory does not pay for it
+
+    return user_data_path(_APP, appauthor=False)
 
 
 def _folder(config: Path | None) -> str:

@@ -299,6 +299,10 @@ class LimitsSection(Section):
     """Time for one search by pattern."""
     sessions_kept_s: Seconds = 30 * 86_400
     """How long the activations of an unused session are kept."""
+    sessions_kept: Count = 200
+    """Session ids of one caller whose activations are kept; the one unused for longest goes."""
+    activations_kept: Count = 500
+    """Activations kept of one session id; the oldest goes."""
     skills_per_root: Count = 10_000
     """Skills taken from one pack or folder."""
     skill_depth: Count = 6
@@ -318,6 +322,8 @@ class ToolcribSection(Section):
 
     cache_dir: Str | None = None
     """Where the index is kept; null: a folder for this config file in the user's cache directory."""
+    state_dir: Str | None = None
+    """Where decisions and use are kept; null: a folder for this config file in the user's data directory."""
     context: ContextSection = ContextSection()
     """Who asks."""
     tool_search: ToolSearchSection = ToolSearchSection()

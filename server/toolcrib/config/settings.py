@@ -19,6 +19,9 @@ TOOL_CACHE = "tool_cache.db"
 SKILL_CACHE = "skills.db"
 """The name of the skill index in its directory."""
 
+STATE = "state.db"
+"""The name of the file of decisions in its directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -96,6 +99,7 @@ class Settings:
     source: str
     config_path: Path | None
     cache_dir: Path
+    state_dir: Path
     toolcrib: ToolcribSection
     servers: Mapping[str, ServerSettings]
     place: Place
@@ -126,6 +130,11 @@ class Settings:
         """Return the file of the skill index."""
         named = self.toolcrib.skills.cache_dir
         return (self.cache_dir if named is None else Path(named)) / SKILL_CACHE
+
+    @property
+    def state_file(self) -> Path:
+        """Return the file of what was decided, and of what cannot be made again."""
+        return self.state_dir / STATE
 
     @property
     def events_file(self) -> Path:
