@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "requirements.md"
 SPEAKERS = ("server", "tests", "benchmarks", "scripts", "docs", "packs")
-ID = r"(?<![\w.%])[RC]\d{1,3}b?"
+ID = r"(?<![\w.%])(?:R\d{1,3}|C\d{1,2}b?)(?!\w)"  # three digits after C are a rule of the linter
 RANGE = re.compile(rf"({ID})(?:-| to )[RC](\d{{1,3}})\b")
 ROW = re.compile(rf"^\| ({ID}) \| (.+) \| (.+) \|$", re.MULTILINE)
 WORD_ROW = re.compile(r"^\| [^|]+ \| (?:all|both RFCs|[\w ]+) \| ([^|]+) \|$", re.MULTILINE)
