@@ -31,7 +31,7 @@ ENVELOPE = {
     f"{META}clientCapabilities": {},
 }
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 def write_config(folder: Path, *fakes: FakeServer, limits: JsonObject | None = None, **toolcrib: Any) -> Path:
