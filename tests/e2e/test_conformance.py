@@ -26,8 +26,8 @@ EXPECTED_FAILURES = {
         NO_PROMPTS,
     ),
     **dict.fromkeys(
-        ("resources-list", "resources-read-text", "resources-read-binary", "resources-templates-read",
-         "resources-subscribe", "resources-unsubscribe"),
+        ("resources-read-text", "resources-read-binary", "resources-templates-read", "resources-subscribe",
+         "resources-unsubscribe"),
         NO_RESOURCES,
     ),
     "caching": f"{NO_PROMPTS} and no resources; what it asks of tools holds",

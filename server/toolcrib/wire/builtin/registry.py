@@ -41,7 +41,7 @@ class Builtins:
     def __init__(self, parts: BuiltinParts) -> None:
         offered = (tool.offered_by(parts) for tool in BUILTINS)
         self._tools = {tool.name: tool for tool in offered if tool is not None}
-        self.definitions = [tool.definition for tool in self._tools.values()]
+        self.definitions = [{"name": name, **tool.definition} for name, tool in self._tools.items()]
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools

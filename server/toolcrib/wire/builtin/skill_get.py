@@ -3,7 +3,7 @@
 Knows the words that a model reads; never knows how a skill is read or shortened.
 """
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 
@@ -11,10 +11,9 @@ from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
 from toolcrib.skills.answers import get_json
 from toolcrib.skills.requests import GetRequest
-from toolcrib.skills.use_cases import Library
 from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import TASK_TYPE, TEXT, TEXTS, described, list_of, object_of
-from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, SkillTool
 
 _TOKENS_MIN, _TOKENS_MAX = 200, 6000
 _TOKENS = 1500
@@ -29,73 +28,6 @@ class GetArguments(Arguments):
     max_tokens: Annotated[int, Strict(), Field(ge=_TOKENS_MIN, le=_TOKENS_MAX)] = _TOKENS
     file: Annotated[str, Strict(), Field(min_length=1, max_length=1024)] | None = None
     force: Annotated[bool, Strict()] = False
-
-
-class GetSkills(BuiltinTool[GetArguments]):
-    """Gives skills by their names, within a budget."""
-
-    name: ClassVar[str] = "skill_get"
-    arguments = GetArguments
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self.definition = _definition(self.name)
-
-    @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where there are skills."""
-        return cls(parts.library) if parts.library else None
-
-    async def run(self, session: Session, given: GetArguments, _call: ToolCall) -> Answer:
-        """Give the skills; the text is the same in both forms of the answer.
-
-        Raises:
-            BadRequest: ``file`` with several skills, or one that cannot be shown as text.
-            UnknownSkill: ``file`` is no file of the skill.
-
-        """
-        request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
-        answer = await self._library.get(session, request)
-        return Answer(answer.formatted, get_json(answer, request))
-
-
-def _definition(name: str) -> JsonObject:
-    return {
-        "name": name,
-        "title": "Read skills",
-        "description": (
-            "Load skills by name within a token budget; what was sent before is not sent again.\n"
-            "Examples:\n"
-            '- args: {"names":["pdf-forms"],"max_tokens":3000}'
-        ),
-        "inputSchema": object_of(
-            {
-                "names": {
-                    **TEXTS,
-                    "minItems": 1,
-                    "maxItems": _NAMES_MAX,
-                    "description": "Names, source/name, ids or skill:// URIs",
-                },
-                "format": {
-                    "type": "string",
-                    "enum": ["raw", "injection"],
-                    "default": "injection",
-                    "description": "raw: whole text, all fields",
-                },
-                "max_tokens": {
-                    **described("integer", "Budget for all"),
-                    "minimum": _TOKENS_MIN,
-                    "maximum": _TOKENS_MAX,
-                    "default": _TOKENS,
-                },
-                "file": described("string", "A file of the one skill instead"),
-                "force": {**described("boolean", "Send again"), "default": False},
-            },
-            ["names"],
-        ),
-        "outputSchema": _OUTPUT,
-        **READ_ONLY,
-    }
 
 
 _OUTPUT = object_of(
@@ -127,3 +59,59 @@ _OUTPUT = object_of(
     },
     ["skills", "formatted_context"],
 )
+
+_DEFINITION: JsonObject = {
+    "title": "Read skills",
+    "description": (
+        "Load skills by name within a token budget; what was sent before is not sent again.\n"
+        "Examples:\n"
+        '- args: {"names":["pdf-forms"],"max_tokens":3000}'
+    ),
+    "inputSchema": object_of(
+        {
+            "names": {
+                **TEXTS,
+                "minItems": 1,
+                "maxItems": _NAMES_MAX,
+                "description": "Names, source/name, ids or skill:// URIs",
+            },
+            "format": {
+                "type": "string",
+                "enum": ["raw", "injection"],
+                "default": "injection",
+                "description": "raw: whole text, all fields",
+            },
+            "max_tokens": {
+                **described("integer", "Budget for all"),
+                "minimum": _TOKENS_MIN,
+                "maximum": _TOKENS_MAX,
+                "default": _TOKENS,
+            },
+            "file": described("string", "A file of the one skill instead"),
+            "force": {**described("boolean", "Send again"), "default": False},
+        },
+        ["names"],
+    ),
+    "outputSchema": _OUTPUT,
+    **READ_ONLY,
+}
+
+
+class GetSkills(SkillTool[GetArguments]):
+    """Gives skills by their names, within a budget."""
+
+    name: ClassVar[str] = "skill_get"
+    arguments = GetArguments
+    definition = _DEFINITION
+
+    async def run(self, session: Session, given: GetArguments, _call: ToolCall) -> Answer:
+        """Give the skills; the text is the same in both forms of the answer.
+
+        Raises:
+            BadRequest: ``file`` with several skills, or one that cannot be shown as text.
+            UnknownSkill: ``file`` is no file of the skill.
+
+        """
+        request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
+        answer = await self._library.get(session, request)
+        return Answer(answer.formatted, get_json(answer, request))

@@ -3,7 +3,7 @@
 Knows the words that a model reads; never knows where skills come from.
 """
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
@@ -11,10 +11,9 @@ from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject, ScopeMode, SkillOrigin, TaskType
 from toolcrib.skills.answers import list_json
 from toolcrib.skills.requests import ListAnswer, ListRequest
-from toolcrib.skills.use_cases import Library
 from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import COUNT, FLAG, ORIGIN, SCOPE, TASK_TYPE, TEXT, described, list_of, object_of
-from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, BuiltinTool
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, SkillTool
 
 _PAGE, _PAGE_MAX = 50, 200
 
@@ -28,71 +27,6 @@ class ListArguments(Arguments):
     source: Annotated[str, Strict()] | None = None
     cursor: Annotated[str, Strict()] | None = None
     page_size: Annotated[int, Strict(), Field(ge=1, le=_PAGE_MAX)] = _PAGE
-
-
-class ListSkills(BuiltinTool[ListArguments]):
-    """Lists skills page by page."""
-
-    name: ClassVar[str] = "skill_list"
-    arguments = ListArguments
-
-    def __init__(self, library: Library) -> None:
-        self._library = library
-        self.definition = _definition(self.name)
-
-    @classmethod
-    def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where there are skills."""
-        return cls(parts.library) if parts.library else None
-
-    async def run(self, session: Session, given: ListArguments, _call: ToolCall) -> Answer:
-        """List one page.
-
-        Raises:
-            BadRequest: the cursor is none of ours.
-
-        """
-        request = ListRequest(given.task_type, given.origin, given.scope, given.source, given.cursor, given.page_size)
-        answer = await self._library.list_skills(session, request)
-        return Answer(_text(answer), list_json(answer))
-
-
-def _text(answer: ListAnswer) -> str:
-    """Return the page as lines, and which files are missing from it."""
-    lines = [f"{len(answer.skills)} of {answer.total} skills"]
-    lines += [f"- {shown.name} ({shown.skill.source}): {shown.trigger}" for shown in answer.skills]
-    if answer.next_cursor:
-        lines.append(f"More with cursor {answer.next_cursor}")
-    if answer.errors:
-        lines.append(f"{answer.errors_count} files could not be loaded:")
-        lines += [f"- {error.place}: {error.message}" for error in answer.errors]
-    return "\n".join(lines)
-
-
-def _definition(name: str) -> JsonObject:
-    return {
-        "name": name,
-        "title": "List skills",
-        "description": 'List skills page by page.\nExamples:\n- args: {"origin":"dir","page_size":20}',
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
-                "origin": {**described("string", "Only of this origin"), **ORIGIN},
-                "scope": {**described("string", "Only of this scope"), **SCOPE},
-                "source": described("string", "Only of this source"),
-                "cursor": described("string", "From next_cursor"),
-                "page_size": {
-                    **described("integer", "Skills a page"),
-                    "minimum": 1,
-                    "maximum": _PAGE_MAX,
-                    "default": _PAGE,
-                },
-            },
-        },
-        "outputSchema": _OUTPUT,
-        **READ_ONLY,
-    }
 
 
 _OUTPUT = object_of(
@@ -118,3 +52,57 @@ _OUTPUT = object_of(
     },
     ["skills", "total"],
 )
+
+_DEFINITION: JsonObject = {
+    "title": "List skills",
+    "description": 'List skills page by page.\nExamples:\n- args: {"origin":"dir","page_size":20}',
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
+            "origin": {**described("string", "Only of this origin"), **ORIGIN},
+            "scope": {**described("string", "Only of this scope"), **SCOPE},
+            "source": described("string", "Only of this source"),
+            "cursor": described("string", "From next_cursor"),
+            "page_size": {
+                **described("integer", "Skills a page"),
+                "minimum": 1,
+                "maximum": _PAGE_MAX,
+                "default": _PAGE,
+            },
+        },
+    },
+    "outputSchema": _OUTPUT,
+    **READ_ONLY,
+}
+
+
+class ListSkills(SkillTool[ListArguments]):
+    """Lists skills page by page."""
+
+    name: ClassVar[str] = "skill_list"
+    arguments = ListArguments
+    definition = _DEFINITION
+
+    async def run(self, session: Session, given: ListArguments, _call: ToolCall) -> Answer:
+        """List one page.
+
+        Raises:
+            BadRequest: the cursor is none of ours.
+
+        """
+        request = ListRequest(given.task_type, given.origin, given.scope, given.source, given.cursor, given.page_size)
+        answer = await self._library.list_skills(session, request)
+        return Answer(_text(answer), list_json(answer))
+
+
+def _text(answer: ListAnswer) -> str:
+    """Return the page as lines, and which files are missing from it."""
+    lines = [f"{len(answer.skills)} of {answer.total} skills"]
+    lines += [f"- {shown.name} ({shown.skill.source}): {shown.trigger}" for shown in answer.skills]
+    if answer.next_cursor:
+        lines.append(f"More with cursor {answer.next_cursor}")
+    if answer.errors:
+        lines.append(f"{answer.errors_count} files could not be loaded:")
+        lines += [f"- {error.place}: {error.message}" for error in answer.errors]
+    return "\n".join(lines)

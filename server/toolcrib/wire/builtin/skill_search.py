@@ -59,7 +59,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
     def __init__(self, library: Library, section: SkillsSearchSection) -> None:
         self._library, self._limit = library, section.default_limit
         self._limit_max = max(section.max_limit, section.default_limit)
-        self.definition = _definition(self.name, self._limit, self._limit_max)
+        self.definition = _definition(self._limit, self._limit_max)
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
@@ -92,9 +92,8 @@ def _text(answer: SearchAnswer) -> str:
     return "\n".join(filter(None, [head, *found, next_step, answer.note]))
 
 
-def _definition(name: str, limit: int, limit_max: int) -> JsonObject:
+def _definition(limit: int, limit_max: int) -> JsonObject:
     return {
-        "name": name,
         "title": "Find skills",
         "description": (
             "Search skills: tested instructions for tasks. If nothing fits, try other words.\n"

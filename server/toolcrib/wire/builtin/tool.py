@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 
 class BuiltinTool(ABC, Generic[_ArgumentsT]):
-    """One of our own tools. ``definition`` is what ``tools/list`` shows of it, as this config has it."""
+    """One of our own tools. ``definition`` is what ``tools/list`` shows of it beside its name, by this config."""
 
     name: ClassVar[str]
     arguments: type[_ArgumentsT]
@@ -80,3 +80,15 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
             BadRequest: the arguments cannot be served; the text says what to change.
 
         """
+
+
+class SkillTool(BuiltinTool[_ArgumentsT]):
+    """A built-in that works with the library alone, and is there where skills are."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool where there are skills."""
+        return cls(parts.library) if parts.library else None

@@ -33,7 +33,6 @@ class CallTool(BuiltinTool[CallArguments]):
     def __init__(self, crib: Crib) -> None:
         self._crib = crib
         self.definition = {
-            "name": self.name,
             "title": "Call a tool",
             "description": (
                 f"Call a tool by name, listed or not; find names and signatures with tool_search.\n{_EXAMPLE}"
@@ -62,7 +61,6 @@ class CallReadOnly(BuiltinTool[CallArguments]):
     def __init__(self, crib: Crib) -> None:
         self._crib = crib
         self.definition = {
-            "name": self.name,
             "title": "Call a read-only tool",
             "description": f"Call a tool that its server declares read-only; refuses others.\n{_EXAMPLE}",
             "inputSchema": _input_schema(),

@@ -60,7 +60,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
     def __init__(self, crib: Crib, max_results: int) -> None:
         self._crib, self._max_results = crib, max_results
         self._limit_max = max(_LIMIT_MAX, max_results)
-        self.definition = _definition(self.name, self._limit_max)
+        self.definition = _definition(self._limit_max)
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
@@ -110,9 +110,8 @@ def _found_text(hit: FoundTool) -> str:
     return f"{line}\n{render(hit.examples, include_descriptions=True)}" if hit.examples else line
 
 
-def _definition(name: str, limit_max: int) -> JsonObject:
+def _definition(limit_max: int) -> JsonObject:
     return {
-        "name": name,
         "title": "Find tools",
         "description": (
             "Search the tools of all MCP servers, most of which are not listed. "
