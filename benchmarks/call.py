@@ -36,7 +36,8 @@ Call = Callable[[], Awaitable[Any]]
 async def connect(stack: AsyncExitStack, command: list[str], mode: str) -> Client:
     """Start a server and shake hands with it; what it says on stderr is not shown."""
     parameters = StdioServerParameters(command=command[0], args=command[1:])
-    client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=subprocess.DEVNULL), mode=mode))
+    nowhere: Any = subprocess.DEVNULL  # the SDK asks for a file, and hands it to what takes this too
+    client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=nowhere), mode=mode))
     await client.list_tools()
     return client
 

@@ -24,6 +24,7 @@ from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_crib
 from toolcrib.config.loading import load
+from toolcrib.config.settings import StdioTarget
 from toolcrib.model import Caller
 from toolcrib.tools.search import SearchRequest
 
@@ -33,7 +34,7 @@ TICK_S = 0.001
 
 async def worst_delay_ms(work: Callable[[], Awaitable[int]]) -> tuple[float, int]:
     """Return by how much the slowest tick came too late while ``work`` ran, and what it returned."""
-    worst = 0.0
+    worst, result = 0.0, 0
 
     async def tick() -> None:
         nonlocal worst
@@ -64,6 +65,7 @@ async def once_toolcrib(config: Path) -> None:
 async def once_sdk(config: Path) -> None:
     """Print the worst delay while the SDK's client lists the same server, and how many tools it got."""
     server = load(config, dict(os.environ), config.parent).servers["large"].target
+    assert isinstance(server, StdioTarget)
     async with Client(StdioServerParameters(command=server.command, args=list(server.args)), mode="legacy") as client:
 
         async def listed() -> int:

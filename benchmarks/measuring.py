@@ -116,7 +116,7 @@ async def interleaved_async(rounds: int, cases: Mapping[str, Callable[[], Awaita
 
 
 def _in_turn(names: Mapping[str, object], number: int) -> list[str]:
-    return list(names) if number % 2 == 0 else list(reversed(names))
+    return list(names) if number % 2 == 0 else list(names)[::-1]
 
 
 def say(text: str) -> None:

@@ -30,6 +30,9 @@ class RawClient:
             stderr=subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if name != _NO_BYTECODE},
         )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self._last_id = 0
 
     def __enter__(self) -> Self:
@@ -38,13 +41,13 @@ class RawClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._process.stdin.close()
+        self._stdin.close()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._stdout.close()
 
     def open(self) -> dict[str, Any]:
         """Shake hands and return what the server says of itself."""
@@ -56,7 +59,7 @@ class RawClient:
         """Send a request and return its result; whatever else arrives meanwhile is dropped."""
         self._last_id += 1
         self._send({"id": self._last_id, "method": method, "params": params})
-        while line := self._process.stdout.readline():
+        while line := self._stdout.readline():
             message = json.loads(line)
             if message.get("id") == self._last_id and "method" not in message:
                 if "error" in message:
@@ -76,5 +79,5 @@ class RawClient:
         raise RuntimeError("the kernel does not tell VmRSS")
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self._process.stdin.flush()
+        self._stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._stdin.flush()

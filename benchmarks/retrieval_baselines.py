@@ -101,7 +101,7 @@ def full_text(connection: sqlite3.Connection, operator: str) -> Find:
 
 def fastmcp(texts: Sequence[str]) -> Find:
     """Search as FastMCP's BM25 transform does: its own index class over its own text of a tool."""
-    from fastmcp.server.transforms.search.bm25 import _BM25Index as Index
+    from fastmcp.server.transforms.search.bm25 import _BM25Index as Index  # pyright: ignore[reportMissingImports] - may be absent
 
     index = Index()
     index.build(list(texts))
@@ -110,8 +110,8 @@ def fastmcp(texts: Sequence[str]) -> Find:
 
 def bm25s_index(texts: Sequence[str]) -> Find:
     """Search with bm25s, its English stop words and, where it is installed, its stemmer."""
-    import bm25s
-    import Stemmer
+    import bm25s  # pyright: ignore[reportMissingImports] - may be absent
+    import Stemmer  # pyright: ignore[reportMissingImports] - may be absent
 
     stemmer = Stemmer.Stemmer("english")
 

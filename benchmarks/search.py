@@ -21,10 +21,10 @@ import catalog
 from measuring import Finding, Target, any_of, interleaved_async, median, options, percentile, say, show
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
-from toolcrib.app import TOOL_CACHE, Outside, open_crib
+from toolcrib.app import Outside, open_crib
 from toolcrib.base.text import query_terms
 from toolcrib.config.loading import load
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.model import Caller, SearchType
 from toolcrib.tools.answers import search_json
 from toolcrib.tools.search import SearchRequest
@@ -49,7 +49,7 @@ def searches(crib: Crib, caller: Caller, kind: SearchType, queries: Iterable[str
         for query in queries:
             began = time.perf_counter()
             answer = await crib.search_tools(session, SearchRequest(query, kind), "signature")
-            answer_text(answer), search_json(answer)
+            _ = answer_text(answer), search_json(answer)
             taken.append((time.perf_counter() - began) * 1000)
         return taken
 

@@ -156,8 +156,8 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
             found.append(Finding(f"hit@{depth}{label}", "of 1", ours, base, "plain FTS5"))
         ours, base = reciprocal_rank(ranks[place]), reciprocal_rank(ranks[-1])
         found.append(Finding(f"mean reciprocal rank{label}", "", ours, base, "plain FTS5"))
-    missed = [1 - hit_share(ranks[place], DEPTHS[-1]) for place in (0, -1)]
-    return [*found, Finding(f"missed in the first {DEPTHS[-1]}", "of 1", *missed, "plain FTS5", MISSED)]
+    missed, base = (1 - hit_share(ranks[place], DEPTHS[-1]) for place in (0, -1))
+    return [*found, Finding(f"missed in the first {DEPTHS[-1]}", "of 1", missed, base, "plain FTS5", MISSED)]
 
 
 def first_of(names: Sequence[str], gold: set[str]) -> int | None:

@@ -18,7 +18,7 @@ def counter() -> tuple[Callable[[str], int], str]:
     folder = os.environ.get("TIKTOKEN_CACHE_DIR")
     if folder and Path(folder, _VOCABULARY).is_file():
         try:
-            import tiktoken
+            import tiktoken  # pyright: ignore[reportMissingImports] - may be absent
         except ImportError:
             pass
         else:

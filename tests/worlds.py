@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import jsonschema
@@ -81,6 +81,10 @@ class Client(mcp.Client):
         super().__init__(transport, cache=None, **options)
         self._schemas, self.heard = schemas, heard
 
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        return self
+
     @property
     def frames(self) -> list[JsonObject]:
         """All messages that came to it."""
@@ -103,8 +107,9 @@ class Client(mcp.Client):
     async def ask(self, method: str, params: JsonObject | None = None, **options: Any) -> JsonObject:
         """Send a request, with the envelope of its era, and return the raw result; an error is raised."""
         data: JsonObject = {"method": method, "params": {**(params or {})}}
-        self.session._stamp(data, options)
-        return await self.session._dispatcher.send_raw_request(method, data["params"], options)
+        sending = CallOptions(**options)
+        self.session._stamp(data, sending)
+        return await self.session._dispatcher.send_raw_request(method, data["params"], sending)
 
     async def tools(self) -> list[JsonObject]:
         """Return the definitions of ``tools/list``."""

@@ -91,7 +91,7 @@ async def fleet_of(
     *servers: ServerSettings, eras: Mapping[str, Era] | None = None, jitter: float = 0.0, **limits: Any
 ) -> AsyncGenerator[Watched]:
     """Run a fleet; servers get a moment to stop. The shortest pause after a failure is a quarter of a second."""
-    bounds = LimitsSection(**({"close_timeout_s": 0.3} | limits))
+    bounds = LimitsSection.model_validate({"close_timeout_s": 0.3, **limits})
     watched = Watched()
     surroundings = Surroundings(bounds, open_streams, watched.listed, watched.state_changed, lambda: jitter)
     with anyio.fail_after(TEST_S):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from mcp import MCPError
+from mcp_types import TextContent
 
 from e2e.crib import (
     JsonObject,
@@ -160,14 +161,16 @@ async def test_the_reference_server_answers_as_it_does_directly(
 async def test_progress_of_a_long_call_arrives_step_by_step(npm: Npm, tmp_path: Path, before: str, era: str):
     steps: list[tuple[float, float | None]] = []
 
-    async def note(progress: float, total: float | None, _message: str | None) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None:
         steps.append((progress, total))
 
     async with crib(before, era, write_config(tmp_path, {"it": entry(npm.everything())})) as client:
         for name, arguments in ((f"it__{LONG}", LONG_STEPS), ("tool_call", {"name": LONG, "arguments": LONG_STEPS})):
             steps.clear()
             result = await client.call_tool(name, arguments, progress_callback=note)
-            assert result.content[0].text == "Long running operation completed. Duration: 0.6 seconds, Steps: 3."
+            assert result.content == [
+                TextContent(text="Long running operation completed. Duration: 0.6 seconds, Steps: 3.")
+            ]
             assert steps == [(1, 3), (2, 3), (3, 3)]
 
 

@@ -69,7 +69,9 @@ def definition(number: int) -> dict:
     """Return the definition of one generated tool; the number is part of its name."""
     verb, noun = VERBS[number % len(VERBS)], NOUNS[number // len(VERBS) % len(NOUNS)]
     key = f"{noun.replace(' ', '_')}_id"
-    properties = {key: {"type": "string", "description": f"The {noun} to {verb}, by its id or by its full address."}}
+    properties: dict[str, dict] = {
+        key: {"type": "string", "description": f"The {noun} to {verb}, by its id or by its full address."}
+    }
     for name, kind, description in DETAILS:
         extra = {"items": {"type": "string"}} if kind == "array" else {}
         properties[name] = {"type": kind, "description": description, **extra}

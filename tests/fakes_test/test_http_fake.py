@@ -3,6 +3,7 @@
 import pytest
 from mcp import Client
 from mcp.client.sse import sse_client
+from mcp_types import TextContent
 
 from fakes.http_server import http_server
 
@@ -17,7 +18,7 @@ async def test_streamable_http_serves_both_eras(mode: str, version: str, *, json
             assert mcp.protocol_version == version
             assert [tool.name for tool in (await mcp.list_tools()).tools] == ["echo", "sleep", "progress"]
             assert (await mcp.call_tool("echo", {"text": "hi"})).structured_content == {"text": "hi"}
-            assert (await mcp.call_tool("sleep", {"seconds": 0})).content[0].text == "slept"
+            assert (await mcp.call_tool("sleep", {"seconds": 0})).content == [TextContent(text="slept")]
         assert server.headers
 
 

@@ -11,8 +11,9 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
+from mcp_types import TextContent
 
-from fakes.menu import FakeServer, tool
+from fakes.menu import FakeServer, Point, tool
 
 pytestmark = pytest.mark.anyio
 MODES = ("legacy", "auto")
@@ -48,7 +49,7 @@ async def test_it_lists_and_calls_in_both_eras(tmp_path: Path, mode: str, versio
         assert mcp.protocol_version == version
     assert [entry.name for entry in listed.tools] == ["echo", "book_flight"]
     assert echoed.structured_content == {"text": "hello"}
-    assert ran.content[0].text == 'ran book_flight {"to": "Oslo"}'
+    assert ran.content == [TextContent(text='ran book_flight {"to": "Oslo"}')]
     assert len(fake.starts()) == 1
     assert [call["name"] for call in fake.calls()] == ["echo", "book_flight"]
     assert fake.survivors() == []
@@ -65,7 +66,7 @@ async def test_a_legacy_server_makes_an_auto_client_fall_back(tmp_path: Path):
     fake = FakeServer(tmp_path, eras=["legacy"], legacy_version="2024-11-05")
     async with client(fake, "auto") as mcp:
         assert mcp.protocol_version == "2024-11-05"
-        assert (await mcp.call_tool("echo")).content[0].text == "{}"
+        assert (await mcp.call_tool("echo")).content == [TextContent(text="{}")]
 
 
 async def test_a_modern_server_refuses_initialize(tmp_path: Path):
@@ -166,7 +167,7 @@ async def test_a_flood_has_no_newline(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("point", "sent"), [("spawn", ""), ("initialize", INITIALIZE + "\n")])
-async def test_it_exits_where_it_is_ordered_to_for_so_many_starts(tmp_path: Path, point: str, sent: str):
+async def test_it_exits_where_it_is_ordered_to_for_so_many_starts(tmp_path: Path, point: Point, sent: str):
     fake = FakeServer(tmp_path, exit_at=point, faulty_starts=1, stderr="hello")
     first, second = run(fake, sent), run(fake, sent)
     assert (first.returncode, second.returncode) == (3, 0)

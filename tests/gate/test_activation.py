@@ -1,5 +1,7 @@
 """Activation: what is recorded when, what the list then shows, for whom, and for how long."""
 
+from typing import Any
+
 import anyio
 import pytest
 from mcp import MCPError
@@ -243,8 +245,9 @@ def test_the_listing_mode_follows_from_config_and_transport(tmp_path, servers, t
 
 async def test_a_caller_whose_token_stands_for_nobody_is_served_nothing(tmp_path):
     async with world(tmp_path, {"db": TOOLS}, listing="auto") as w:
+        nobody: Any = None
         for era in ERAS:
-            async with w.client(era, caller=Caller(None)) as client:
+            async with w.client(era, caller=Caller(nobody)) as client:
                 for method in ("tools/list", "tools/call"):
                     with pytest.raises(MCPError, match="stands for nobody"):
                         await client.ask(method, {"name": "db__read"})

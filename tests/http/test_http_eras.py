@@ -7,6 +7,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import MCPError
+from mcp_types import TextContent
 
 from fakes.menu import tool
 from online import ENVELOPE, META, MODERN, modern_headers, online, request
@@ -193,7 +194,7 @@ async def test_a_listed_tool_runs_where_header_and_argument_agree(tmp_path):
         async with it.client(MODERN) as client:
             await client.list_tools()
             result = await client.call_tool("zoo__gate", {"region": "ünïcode"})
-            assert result.content[0].text == f"ran gate {json.dumps({'region': 'ünïcode'})}"
+            assert result.content == [TextContent(text=f"ran gate {json.dumps({'region': 'ünïcode'})}")]
 
 
 async def test_headers_tell_nothing_of_tools_that_are_not_listed(tmp_path):

@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -128,7 +129,7 @@ NOT_A_TOKEN = ["", "Bearer", "Bearer token-anna", "Bearer token-an", "Basic toke
 async def test_without_a_known_token_nothing_is_served_in_either_era(tmp_path):
     async with online(tmp_path, {"zoo": [tool("feed")]}, TOKENS) as it:
         for credentials in (None, *NOT_A_TOKEN):
-            mine = {} if credentials is None else {"authorization": credentials.encode()}
+            mine: dict[Any, Any] = {} if credentials is None else {"authorization": credentials.encode()}
             answers = [
                 await it.http.post(it.url, json=CALL, headers={**ACCEPT, **CALLING, **mine}),
                 await it.http.post(it.url, json=HELLO, headers={**ACCEPT, **mine}),

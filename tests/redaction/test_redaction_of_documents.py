@@ -132,7 +132,11 @@ def phone(rng: random.Random) -> Planted:
 
 TOKENS = (private_key, json_web_token, vendor_token, bearer, assignment)
 URLS = (url_with_a_password, url_with_a_secret_parameter)
-MASKS = {**dict.fromkeys(TOKENS + URLS, TOKEN), email: EMAIL, phone: PHONE}
+MASKS: dict[Callable[[random.Random], Planted], str] = {
+    **dict.fromkeys(TOKENS + URLS, TOKEN),
+    email: EMAIL,
+    phone: PHONE,
+}
 
 
 @pytest.mark.parametrize("make", MASKS)

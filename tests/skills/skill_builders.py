@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from toolcrib.model import (
     FileMark,
@@ -78,7 +79,7 @@ def file(*records: SkillRecord, path: str = "", mtime: int = 1, problems: Sequen
     return SkillFile(path or records[0].path, FileMark(mtime, 10, f"digest {mtime}"), records, tuple(problems))
 
 
-def files(*texts: SkillText, **facts: object) -> list[SkillFile]:
+def files(*texts: SkillText, **facts: Any) -> list[SkillFile]:
     return [file(record(said, **facts)) for said in texts]
 
 
@@ -91,10 +92,10 @@ class Skills:
     searcher: SkillSearcher
     roots: Mapping[str, str] = field(default_factory=lambda: {"r": "repo"})
 
-    def apply(self, *changed: SkillFile, root: str = "r", gone: Sequence[str] = (), **options: object):
+    def apply(self, *changed: SkillFile, root: str = "r", gone: Sequence[str] = (), **options: Any):
         return self.index.apply(root, changed, gone, now=NOW, **options)
 
-    def have(self, *texts: SkillText, root: str = "r", **facts: object) -> None:
+    def have(self, *texts: SkillText, root: str = "r", **facts: Any) -> None:
         self.apply(*files(*texts, root=root, **facts), root=root)
 
     def all(self, tenant: str | None = None, project: str | None = None) -> list[Skill]:
@@ -112,13 +113,13 @@ class Skills:
 
 
 @contextmanager
-def opened(path: Path, *, fts: str = "auto", **options: object) -> Iterator[Skills]:
+def opened(path: Path, *, fts: Literal["auto", "off"] = "auto", **options: Any) -> Iterator[Skills]:
     with Store(path, SKILLS_SCHEMA, fts=fts) as store:
         index = SkillIndex(store)
         yield Skills(store, index, SkillSearcher(index, SearchSettings(**options)))
 
 
-def outside(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
+def outside(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
     """Run a statement as another program would."""
     with closing(sqlite3.connect(path)) as connection:
         found = connection.execute(statement, values).fetchall()

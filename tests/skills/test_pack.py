@@ -1,6 +1,7 @@
 """A pack's file: what is read, what is refused and why, and how its skills are published."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -58,7 +59,7 @@ failure_modes: [Cold water]
 """
 
 
-def read(text: str | bytes, path: str, **more: object) -> tuple[list[SkillText], list[SkillProblem]]:
+def read(text: str | bytes, path: str, **more: Any) -> tuple[list[SkillText], list[SkillProblem]]:
     raw = text if isinstance(text, bytes) else text.encode()
     return read_pack_file(raw, path=path, pack="home", **more)
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import watched
@@ -108,7 +109,7 @@ class TestApply:
         skills.have(text("a"), text("b"))
         real = index_module.columns_of
 
-        def while_another_clears(*given: object):
+        def while_another_clears(*given: Any):
             monkeypatch.undo()
             with opened(path) as other:
                 other.index.clear()
@@ -330,7 +331,7 @@ class TestTables:
         row = skills.one("a").row
         outside(path, f"UPDATE skills SET {column} = '{{not ours'")
         with pytest.raises(StoreError, match="index of skills is damaged"):
-            (skills.all(), skills.index.details([row]), skills.index.stems([row]))
+            _ = skills.all(), skills.index.details([row]), skills.index.stems([row])
 
 
 names = st.text(max_size=8)

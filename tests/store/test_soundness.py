@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stores import SCHEMA, add, texts
@@ -20,7 +21,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     made: list[float] = []
     check = opening._check
 
-    def counted(*args: object, **options: object) -> None:
+    def counted(*args: Any, **options: Any) -> None:
         made.append(1)
         check(*args, **options)
 
@@ -71,7 +72,7 @@ def test_a_file_that_others_have_written_to_is_checked(path: Path):
     content = bytearray(path.read_bytes())
     content[40 * 4096 : 60 * 4096] = os.urandom(20 * 4096)
     path.write_bytes(content)
-    assert "damaged" in start(path)
+    assert "damaged" in (start(path) or "")
     assert path.with_name("large.db-checked").exists() is False
 
 
@@ -92,7 +93,7 @@ def test_damage_that_is_met_in_use_has_the_next_start_check(path: Path, checks: 
         with pytest.raises(StoreError):
             texts(store)
     assert checks == []
-    assert "damaged" in start(path)
+    assert "damaged" in (start(path) or "")
 
 
 def test_what_a_check_on_demand_finds_counts_too(path: Path, checks: list[float]):

@@ -86,7 +86,7 @@ class Ends:
     async def rest(self) -> list[Any]:
         """Close the far end and return the ids of all messages that still come."""
         os.close(self.far_out)
-        return [item.message.id async for item in self.reader]
+        return [key_of(item) async for item in self.reader]
 
 
 @asynccontextmanager
@@ -100,6 +100,11 @@ async def ends(bounds: PipeBounds = BOUNDS) -> AsyncGenerator[Ends]:
 
 def request(key: int | str, size: int = 0) -> SessionMessage:
     return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=key, method="m", params={"text": "x" * size}))
+
+
+def key_of(item: Any) -> Any:
+    """Return the id of a received request or response."""
+    return item.message.id
 
 
 def line(key: int | str, size: int = 0) -> bytes:
@@ -130,7 +135,11 @@ def plain(message: Any) -> Any:
 @asynccontextmanager
 async def both_ends(wires: Callable[[], Any]) -> AsyncGenerator[tuple[Any, Any]]:
     with wires() as (near, far):
-        async with message_pipe(*near, BOUNDS, [].append) as one, message_pipe(*far, BOUNDS, [].append) as other:
+        (near_in, near_out), (far_in, far_out) = near, far
+        async with (
+            message_pipe(near_in, near_out, BOUNDS, [].append) as one,
+            message_pipe(far_in, far_out, BOUNDS, [].append) as other,
+        ):
             yield one, other
 
 
@@ -143,7 +152,7 @@ async def test_messages_larger_than_any_buffer_come_whole(wires: Callable[[], An
         tasks.start_soon(writer.send, request("after"))
         with anyio.fail_after(PATIENCE_S):
             assert (await reader.receive()).message == large
-            assert (await reader.receive()).message.id == "after"
+            assert key_of(await reader.receive()) == "after"
 
 
 @pytest.mark.parametrize("size", [0, 200_000])
@@ -168,7 +177,7 @@ async def test_a_line_may_come_in_pieces_and_several_in_one():
         received: list[Any] = []
 
         async def collect() -> None:
-            received.extend([item.message.id async for item in end.reader])
+            received.extend([key_of(item) async for item in end.reader])
 
         tasks.start_soon(collect)
         data = line(1) + line(2) + b"\n \r\n" + line(3).replace(b"\n", b"\r\n") + line(4)
@@ -215,7 +224,8 @@ async def test_frames_of_many_senders_are_never_torn_even_when_some_are_cancelle
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
 
-    keys = [jsonrpc_message_adapter.validate_json(each).id for each in received.splitlines()]
+    frames: list[Any] = [jsonrpc_message_adapter.validate_json(each) for each in received.splitlines()]
+    keys = [frame.id for frame in frames]
     assert given_up, "nobody was cancelled while the pipe was full"
     assert len(keys) == len(set(keys))
     assert {f"{sender}-{number}" for sender in range(senders) for number in range(each)} - set(keys) <= given_up
@@ -251,7 +261,7 @@ async def test_a_reader_that_does_not_read_holds_up_nobody_but_the_senders():
         tasks.start_soon(end.writer.send, request("stuck", 1_000_000))
         tasks.start_soon(end.writer.send, request("behind it"))
         end.feed(line(1))
-        assert (await end.reader.receive()).message.id == 1
+        assert key_of(await end.reader.receive()) == 1
         tasks.cancel_scope.cancel()
 
 
@@ -309,7 +319,7 @@ async def test_a_line_that_is_too_long_ends_it_after_what_came_before(ending: by
     async with ends(PipeBounds(line_max_bytes=1000, garbage_lines=3)) as end, anyio.create_task_group() as tasks:
         data = line(1) + line(2, 900) + b"x" * 1001 + ending
         tasks.start_soon(feed_in_pieces, end, data, pieces)
-        received = [item.message.id async for item in end.reader]
+        received = [key_of(item) async for item in end.reader]
         assert received == [1, 2]
         assert end.reader.fault == "sent a line of more than 1000 bytes"
         assert end.reader.ended.is_set()
@@ -364,14 +374,14 @@ async def test_a_false_alarm_does_no_harm():
             end.feed(line("left"))
 
         tasks.start_soon(steal_once)
-        assert (await end.reader.receive()).message.id == "left"
+        assert key_of(await end.reader.receive()) == "left"
 
 
 async def test_a_closed_reader_gives_nothing_more():
     async with ends() as end:
         end.feed(line(1) + line(2))
         async with end.reader as reader:
-            assert (await reader.receive()).message.id == 1
+            assert key_of(await reader.receive()) == 1
         with pytest.raises(anyio.EndOfStream):
             await end.reader.receive()
 

@@ -1,6 +1,7 @@
 """What the tests of tools share."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import GUEST, World, guests_without, opened
@@ -21,7 +22,7 @@ def ask(request: pytest.FixtureRequest):
     """Search as a caller ranked by the full-text table, and as one ranked in memory over their own rows."""
     policy = Policy() if request.param == "whole" else guests_without("none.*")
 
-    def search(world: World, query: str, kind: str = "fts", **options: object):
+    def search(world: World, query: str, kind: str = "fts", **options: Any):
         catalog = world.catalog()
         permitted = catalog.permitted(policy.view(GUEST))
         return world.searcher.search(SearchRequest(query, SearchType(kind), **options), catalog, permitted)

@@ -1,6 +1,7 @@
 """``tools/call`` of a downstream tool by its own name, and all that passes through on the way there and back."""
 
 import json
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -339,9 +340,8 @@ async def test_a_call_sent_as_a_notification_runs_nothing(tmp_path):
     server = MemoryServer([tool("drop"), tool("get")])
     async with world(tmp_path, {"db": server}) as w, w.client() as client:
         await client.call("db__get")
-        await client.session.send_notification(
-            types.CallToolRequest(params=types.CallToolRequestParams(name="db__drop", arguments={}))
-        )
+        notification: Any = types.CallToolRequest(params=types.CallToolRequestParams(name="db__drop", arguments={}))
+        await client.session.send_notification(notification)
         await client.call("db__get")
         await client.call("db__get")
         assert [params["name"] for params in server.calls()] == ["get", "get", "get"]

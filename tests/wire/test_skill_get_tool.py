@@ -148,7 +148,7 @@ async def test_what_cannot_be_given_does_not_keep_back_what_can(shelf):
 
 async def test_a_hidden_skill_is_not_found_like_one_that_does_not_exist(shelf):
     put(repo(shelf), "secret", "Keeps quiet.")
-    put(repo(shelf), "for-people", "Is for people only.", **{"disable-model-invocation": True})
+    put(repo(shelf), "for-people", "Is for people only.", None, **{"disable-model-invocation": True})
     async with world(shelf, {}, skills(disabled_skills=["secret"])) as w, w.client() as client:
         for hidden in ("secret", "for-people"):
             forms = [hidden, f"repo/{hidden}", f"skill://repo/{hidden}/SKILL.md", f"${hidden}", hidden.upper()]

@@ -144,7 +144,7 @@ async def test_two_toolcribs_with_one_cache_serve_each_their_own(tmp_path):
                 assert await listed(client) == ["mine", f"only-{own}"]
                 assert await found(client, "paints in") == ["mine", f"only-{own}"]
                 assert await found(client, f"only-{other}", search_type="exact") == []
-                assert f"only-{other}" not in client.instructions
+                assert f"only-{other}" not in (client.instructions or "")
                 answer = await client.skill("get", names=["mine", f"only-{other}"])
                 assert f"Paints in {own}." in answer["formatted_context"]
                 assert answer["not_found"] == [f"only-{other}"]

@@ -117,7 +117,7 @@ async def test_a_rule_without_a_name_is_about_every_skill(shelf):
         assert await listed(client) == ["vault"]
     async with world(shelf, {}, skills(permissions=[{"action": "deny"}])) as w, w.client() as client:
         assert await listed(client) == []
-        assert "<skill_directory>" not in client.instructions
+        assert "<skill_directory>" not in (client.instructions or "")
 
 
 @pytest.mark.parametrize("first", ["deny", "allow", "confirm"])
@@ -133,7 +133,7 @@ async def test_a_deny_beats_an_allow_and_an_allow_beats_a_confirmation(shelf, fi
 
 
 async def test_a_skill_that_is_for_people_only_is_nowhere(shelf):
-    put(repo(shelf), "vault", SECRET, **{"disable-model-invocation": True})
+    put(repo(shelf), "vault", SECRET, None, **{"disable-model-invocation": True})
     async with world(shelf, {}, skills()) as w, w.client() as client:
         assert not await is_visible(client)
 

@@ -78,7 +78,7 @@ async def test_its_output_schema_requires_what_is_always_there(tmp_path):
 async def test_the_built_in_tools_say_what_they_do_to_the_world_and_are_never_deferred(tmp_path, era):
     async with world(tmp_path, BOTH, {"gate": {"call_tools": "split"}}, listing="auto") as w, w.client(era) as client:
         search, call, call_read = await client.tools()
-        instructions = client.instructions
+        instructions = client.instructions or ""
     assert search["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
     assert call["annotations"] == {"destructiveHint": True, "openWorldHint": True}
     assert call_read["annotations"]["readOnlyHint"] is True
