@@ -203,7 +203,7 @@ def measure(given: Namespace) -> None:
             f"{name}, {kind}",
             kind,
             own[name][kind],
-            base and base[name][kind],
+            None if base is None else base[name][kind],
             "there",
             MODULES_MOST.get(name) if kind == "modules" else None,
         )

@@ -28,7 +28,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
-from toolcrib.streams.sdk import serve_dual_era_loop, serve_loop
+from toolcrib.streams.sdk import CallOptions, serve_dual_era_loop, serve_loop
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
@@ -205,12 +205,8 @@ class World:
     @property
     def schemas(self) -> Schemas:
         """Return what the structured answers of our own tools are valid by."""
-        own = self.wire._builtins.definitions
-        return {
-            tool["name"]: jsonschema.Draft202012Validator(tool["outputSchema"])
-            for tool in own
-            if "outputSchema" in tool
-        }
+        own = ((tool["name"], tool.get("outputSchema")) for tool in self.wire._builtins.definitions)
+        return {name: jsonschema.Draft202012Validator(schema) for name, schema in own if isinstance(schema, dict)}
 
     @property
     def catalog_file(self) -> Path:

@@ -108,7 +108,7 @@ class Skills:
     def names(self, tenant: str | None = None, project: str | None = None) -> list[str]:
         return [skill.name for skill in self.all(tenant, project)]
 
-    def search(self, query: str, kind: str = "fts", **options: object) -> Found[Skill]:
+    def search(self, query: str, kind: str = "fts", **options: Any) -> Found[Skill]:
         return self.searcher.search(SkillQuery(query, SearchType(kind), **options), Shelf(self.all()))
 
 

@@ -119,7 +119,7 @@ class TestFullText:
         for query in ("zebra", "!?", "🙂"):
             found = skills.search(query)
             assert (found.matches, found.count, found.confidence) == ((), 0, "none")
-            assert "No skill has any of these words" in found.note
+            assert "No skill has any of these words" in (found.note or "")
 
     def test_a_weak_match_is_said_to_be_weak(self, skills: Skills):
         found = skills.search("zebra giraffe elephant leaks")
@@ -191,7 +191,7 @@ class TestSeveralQueries:
     def test_a_name_among_them_comes_first_and_one_without_an_answer_is_named(self, skills: Skills):
         found = skills.search("code review\nzebra")
         assert (names(found)[0], reasons(found)[0]) == ("code-review", "exact_name")
-        assert (found.confidence, '"zebra"' in found.note) == ("low", True)
+        assert (found.confidence, '"zebra"' in (found.note or "")) == ("low", True)
 
 
 class TestFilters:
@@ -202,7 +202,7 @@ class TestFilters:
         assert names(skills.search("co", "regex", task_type=TaskType.CODE)) == ["code-review"]
 
     def test_nothing_of_that_kind_is_said(self, skills: Skills):
-        assert "no skill of this kind" in skills.search("pdf", task_type=TaskType.BROWSER).note
+        assert "no skill of this kind" in (skills.search("pdf", task_type=TaskType.BROWSER).note or "")
         assert skills.search("pdf", source="nowhere").matches == ()
 
 
@@ -238,7 +238,7 @@ class TestRegex:
         skills.have(text("x", "y" * 1000 + "needle"))
         found = skills.search("needle", "regex")
         assert (found.matches, found.confidence) == ((), "none")
-        assert "No name, description or tag" in found.note
+        assert "No name, description or tag" in (found.note or "")
 
     @pytest.mark.parametrize(("pattern", "reason"), [("(?=x)", "RE2"), ("x" * 257, "257 characters")])
     def test_a_pattern_that_cannot_be_used_is_a_bad_request(self, skills: Skills, pattern: str, reason: str):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.names import public_name
@@ -115,12 +116,12 @@ class World:
         servers = {key: row.config_fingerprint for key, row in self.index.server_rows().items()}
         return Catalog(self.index.load(servers), self.generation)
 
-    def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: object) -> Found[Tool]:
+    def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: Any) -> Found[Tool]:
         catalog = self.catalog()
         request = SearchRequest(query, SearchType(kind), **options)
         return self.searcher.search(request, catalog, permitted(catalog, policy))
 
-    def names(self, query: str, kind: str = "fts", **options: object) -> list[str]:
+    def names(self, query: str, kind: str = "fts", **options: Any) -> list[str]:
         return [match.document.public_name for match in self.search(query, kind, **options).matches]
 
 
@@ -130,7 +131,7 @@ def permitted(catalog: Catalog, policy: Policy | None = None) -> Permitted:
 
 @contextmanager
 def opened(
-    path: Path, *, fts: str = "auto", preferred_namespaces: Sequence[str] = (), **options: object
+    path: Path, *, fts: Literal["auto", "off"] = "auto", preferred_namespaces: Sequence[str] = (), **options: Any
 ) -> Iterator[World]:
     with Store(path, TOOLS_SCHEMA, fts=fts) as store:
         index = ToolIndex(store)
