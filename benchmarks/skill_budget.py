@@ -16,7 +16,8 @@ from measuring import Finding, Target, interleaved, median, options, percentile,
 from toolcrib.formats.markdown import outline
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.text.rendering import Estimate, Sheet, estimator, injection
+from toolcrib.skills.text.rendering import Estimate, Page, Rendered, Sheet, estimator
+from toolcrib.skills.text.rendering import rendered as rendered_pages
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
 BUDGETS = (200, 500, 1500, 6000)
@@ -54,6 +55,10 @@ class Round:
     milliseconds: list[float] = field(default_factory=list)
     used: list[float] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
+
+
+def injection(skills: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
+    return rendered_pages([Page(sheet, estimate) for sheet in skills], max_tokens, estimate)
 
 
 def rendered(skills: Sequence[Sheet], max_tokens: int, batch: int, estimate: Estimate) -> Round:

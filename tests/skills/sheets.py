@@ -1,11 +1,12 @@
 """Skills to render: made up ones, and the ones of the corpus."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from toolcrib.skills.formats.agent_skill import read_agent_skill
-from toolcrib.skills.text.rendering import Sheet
+from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Rendered, Sheet, rendered
 
 CORPUS = (Path(__file__).resolve().parents[2] / "../shared/skills-dev/corpus").resolve()
 """Real skills of strangers, beside the repository where there are any."""
@@ -23,6 +24,16 @@ PLAIN = Sheet(
     failure_modes=(),
     body="# Fill a form\n\n1. Open it.\n2. Fill it.",
 )
+
+
+def injection(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
+    """Render skills to work by."""
+    return rendered([Page(sheet, estimate) for sheet in sheets], max_tokens, estimate)
+
+
+def raw(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
+    """Render skills as their authors wrote them."""
+    return rendered([RawPage(sheet, estimate) for sheet in sheets], max_tokens, estimate)
 
 
 def sheet(body: str = PLAIN.body, **changes: object) -> Sheet:

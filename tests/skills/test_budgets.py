@@ -4,10 +4,10 @@ import re
 from typing import Literal
 
 import pytest
-from sheets import corpus_sheets
+from sheets import corpus_sheets, injection, raw
 
 from toolcrib.formats.markdown import outline
-from toolcrib.skills.text.rendering import Sheet, estimator, injection, raw
+from toolcrib.skills.text.rendering import Sheet, estimator
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sheets import PLAIN, named, sheet
+from sheets import PLAIN, injection, named, raw, sheet
 
 from toolcrib.model import ToolNote
-from toolcrib.skills.text.rendering import Estimate, Rendered, Sheet, estimator, inert, injection, raw
+from toolcrib.skills.text.rendering import Estimate, Rendered, Sheet, estimator, inert
 
 CHARS, BYTES = estimator("chars"), estimator("bytes")
 LONG = "\n\n".join(f"## Part {number}\n\n" + "Words that fill a line. " * 20 for number in range(30))

@@ -18,10 +18,10 @@ from toolcrib.model import Skill, SkillText
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.index.shelf import Wanted
-from toolcrib.skills.requests import GetAnswer, GetRequest, GivenSkill
+from toolcrib.skills.requests import Format, GetAnswer, GetRequest, GivenSkill
 from toolcrib.skills.sources.files import list_inside
 from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
-from toolcrib.skills.text.rendering import Estimate, Sheet, estimator, inert, inert_line, injection, raw
+from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
 from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
@@ -39,12 +39,12 @@ class _Ready:
     """A skill ready to be rendered, and the tools it mentions that a list may lack."""
 
     given: GivenSkill
-    sheet: Sheet
+    page: Page
     mentioned: tuple[str, ...]
 
 
-_MadeOf = tuple[Skill, Home | None, tuple[str, ...]]
-"""What a :class:`_Ready` is made of besides the text, which the skill's hash stands for: its place and its files."""
+_MadeOf = tuple[Skill, Home | None, tuple[str, ...], Format]
+"""What a :class:`_Ready` is made of: a skill, whose hash stands for its text, its place, its files, and the format."""
 
 
 class Giver:
@@ -61,32 +61,31 @@ class Giver:
 
     def give(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
         """Return the skills within ``request.max_tokens``; what this session has already is only named (R177)."""
-        loaded = self._loaded(wanted.skills, cleaner)
+        loaded = self._loaded(wanted.skills, cleaner, request.format)
         share = request.max_tokens // max(len(loaded), 1)
         known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
         mentioned = (name for each in fresh for name in each.mentioned if name not in session.activations)
         tail = self._tail(wanted, known, mentioned, request.max_tokens // (_TAIL_SHARE if fresh else 1))
         left = request.max_tokens - self.estimate(f"{tail}\n\n")
-        render = raw if request.format == "raw" else injection
-        rendered = render([each.sheet for each in fresh], left, self.estimate)
+        text, outcomes = rendered([each.page for each in fresh], left, self.estimate)
         portions = {"full": request.max_tokens, "compressed": request.max_tokens // max(len(fresh), 1)}
         shares = {
             each.given.skill.row: portions.get(outcome.included, 0)
-            for each, outcome in zip(fresh, rendered.outcomes, strict=True)
+            for each, outcome in zip(fresh, outcomes, strict=True)
         }
         return GetAnswer(
             skills=tuple(replace(each.given, share=shares.get(each.given.skill.row, 0)) for each in loaded),
-            formatted="\n\n".join(filter(None, [rendered.text, tail])),
+            formatted="\n\n".join(filter(None, [text, tail])),
             not_found=wanted.not_found,
             ambiguous=wanted.ambiguous,
         )
 
     def give_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
         """Return the one skill that is wanted with ``content``, which is its file ``path``, in place of its text."""
-        [loaded] = self._loaded(wanted.skills, cleaner)
+        [loaded] = self._loaded(wanted.skills, cleaner, "injection")
         uri = skill_uri(loaded.given.skill.source, loaded.given.skill.folder, path)
-        head = f'<skill name="{_attribute(loaded.sheet.name)}" uri="{_attribute(uri)}" trust="untrusted-content">'
+        head = f'<skill name="{_attribute(loaded.given.text.name)}" uri="{_attribute(uri)}" trust="untrusted-content">'
         return GetAnswer((loaded.given,), f"{head}\n{inert(content)}\n</skill>", (), {})
 
     def missing(self, wanted: Wanted, max_tokens: int) -> GetAnswer:
@@ -95,9 +94,9 @@ class Giver:
 
     def render(self, skills: Sequence[Skill], cleaner: Cleaner, max_tokens: int) -> tuple[str, int]:
         """Return the skills as one text within ``max_tokens``, and the tokens that they would take in full."""
-        loaded = self._loaded(skills, cleaner)
-        rendered = injection([each.sheet for each in loaded], max_tokens, self.estimate)
-        return rendered.text, sum(outcome.raw_tokens for outcome in rendered.outcomes)
+        loaded = self._loaded(skills, cleaner, "injection")
+        text, outcomes = rendered([each.page for each in loaded], max_tokens, self.estimate)
+        return text, sum(outcome.raw_tokens for outcome in outcomes)
 
     def remember(self, session: Session, answer: GetAnswer, request: GetRequest) -> None:
         """Note which texts the session has now, so that they need not be sent again."""
@@ -107,13 +106,13 @@ class Giver:
                 budget, had = _had(session, key)
                 session.sent_skills[key] = max(budget, request.max_tokens), max(had, given.share)
 
-    def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner) -> list[_Ready]:
+    def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner, kind: Format) -> list[_Ready]:
         """Return these skills ready to be rendered; those whose row is gone are left out."""
         ready = self._ready[cleaner]
         loaded: list[_Ready] = []
         for skill in skills:
             home = self._catalog.home_of(skill)
-            made_of = skill, home, self._files(home)
+            made_of = skill, home, self._files(home), kind
             with suppress(KeyError):
                 loaded.append(ready[made_of])
                 continue
@@ -127,14 +126,15 @@ class Giver:
         return loaded
 
     def _made_ready(self, made_of: _MadeOf, text: SkillText, cleaner: Cleaner) -> _Ready:
-        skill, home, paths = made_of
+        skill, home, paths, kind = made_of
         cleaned = cleaner.skill(text)
         uri = cleaner.text(skill_uri(skill.source, skill.folder))
         files = tuple(map(cleaner.text, paths))
         digest = skill.content_hash[:DIGEST_SHOWN]
         sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
         given = GivenSkill(skill, cleaned.text, uri, skill.content_hash, files, self._base(skill, home))
-        return _Ready(given, sheet, cleaned.mentioned)
+        page = RawPage(sheet, self.estimate) if kind == "raw" else Page(sheet, self.estimate)
+        return _Ready(given, page, cleaned.mentioned)
 
     def _files(self, home: Home | None) -> tuple[str, ...]:
         if home is None:
@@ -152,7 +152,7 @@ class Giver:
 
     def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:
         """Return what there is to say beside the skills themselves, in at most ``room`` tokens."""
-        sent = [f"{each.sheet.name} ({each.sheet.digest})" for each in known]
+        sent = [f"{each.given.text.name} ({each.given.digest[:DIGEST_SHOWN]})" for each in known]
         lines = [
             ("Already sent in this session and unchanged (force=true sends again)", sent),
             ("Not found (skill_search finds skills)", wanted.not_found),

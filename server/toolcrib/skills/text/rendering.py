@@ -7,7 +7,6 @@ Room is counted in the quarters of tokens that an :class:`Estimate` counts in, s
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from typing import Literal, NamedTuple, TypeVar
 
@@ -71,7 +70,7 @@ def _tokens(size: int) -> int:
     return -(-size // _QUARTERS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sheet:
     """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is."""
 
@@ -108,11 +107,6 @@ class Sheet:
             files=files,
         )
 
-    @cached_property
-    def written(self) -> tuple[str, Outline]:
-        """All that the skill says as one Markdown text, its blocks too: its body, and what the body does not say."""
-        return _written(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -123,27 +117,21 @@ class Outcome:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(NamedTuple):
     """The text, and what became of each skill, in the order in which they were given."""
 
     text: str
     outcomes: tuple[Outcome, ...]
 
 
-def injection(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
-    """Return the skills as a text to work by, of at most ``max_tokens`` (R136).
+def rendered(pages: "Sequence[Page]", max_tokens: int, estimate: Estimate) -> Rendered:
+    """Return skills as one text of at most ``max_tokens`` (R136); their pages were made with the same ``estimate``.
 
-    What does not fit whole is compressed (R142); the room is shared equally, and what one skill leaves over goes to
+    What does not fit whole is shortened by its page; the room is shared equally, and what one skill leaves over goes to
     the next. Skills with too little room for any text are listed by name, as many as fit. The text says that it is
     untrusted (R229), and nothing in a skill can open or close a wrapper.
     """
-    return _Sharing([_Page(sheet, estimate) for sheet in sheets], estimate).rendered(max_tokens)
-
-
-def raw(sheets: Sequence[Sheet], max_tokens: int, estimate: Estimate) -> Rendered:
-    """Return the skills as :func:`injection` does, but as their authors wrote them, cut after a block (R175)."""
-    return _Sharing([_RawPage(sheet, estimate) for sheet in sheets], estimate).rendered(max_tokens)
+    return _Sharing(pages, estimate).rendered(max_tokens)
 
 
 def inert(text: str) -> str:
@@ -163,13 +151,13 @@ def _joined(*parts: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-class _Page:
-    """One skill: its whole text, and that text in less room."""
+class Page:
+    """One skill to work by: its whole text, and that text compressed (R142). It never changes, so it can be kept."""
 
     def __init__(self, sheet: Sheet, estimate: Estimate) -> None:
         self.sheet = sheet
         self._size = estimate.size
-        body, self._outline = sheet.written
+        body, self._outline = _written(sheet)
         self._text = self._whole(closed(body))
         self._opening = _opening(sheet)
         size = self._size(self._text)
@@ -241,8 +229,8 @@ class _Page:
         return f"Files (skill_get with file=PATH): {', '.join(map(inert_line, files[:count]))}{more}"
 
 
-class _RawPage(_Page):
-    """One skill as its author wrote it."""
+class RawPage(Page):
+    """One skill as its author wrote it, cut after a block (R175)."""
 
     def _whole(self, body: str) -> str:
         return _joined(body, self._files(_FILES[0]))
@@ -261,6 +249,7 @@ def _opening(sheet: Sheet) -> str:
 
 
 def _written(sheet: Sheet) -> tuple[str, Outline]:
+    """Return all that a skill says as one Markdown text, and its blocks: its body, and what the body does not say."""
     body = closed(inert(sheet.body).strip())
     said = outline(body)
     words = _letters(body)
@@ -303,7 +292,7 @@ _NOT_SHOWN = _Shown("left_out", "", 0)
 class _Sharing:
     """Shares one budget among skills: who needs less than an equal share leaves the rest to the others."""
 
-    def __init__(self, pages: Sequence[_Page], estimate: Estimate) -> None:
+    def __init__(self, pages: Sequence[Page], estimate: Estimate) -> None:
         self._pages = pages
         self._size = estimate.size
         self._newline = self._size("\n")
