@@ -30,8 +30,12 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations policy skill_rules
+        activations policy skill_rules state
         sessions
+    """,
+    "access.state": """
+        earlier kept_sessions skill_decisions tables
+        opening
     """,
     "base": """
         json_values names paging patterns recent text
@@ -164,7 +168,7 @@ that know nothing of each other. ``toolcrib`` in the top row stands for its own 
 """
 
 DOORS = {
-    "sqlite3": ("store", "tools.index", "skills.index"),
+    "sqlite3": ("store", "access.state", "tools.index", "skills.index"),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "streams.sdk", "cli.demo"),

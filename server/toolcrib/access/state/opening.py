@@ -1,0 +1,62 @@
+"""The file of decisions, opened: what it holds, and what is done when a process starts with it.
+
+Knows which parts it has; never knows what an earlier version kept elsewhere, which it is given.
+"""
+
+import logging
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolcrib.access.state.earlier import EarlierFile, EarlierTable, take_over
+from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
+from toolcrib.access.state.skill_decisions import SkillDecisions
+from toolcrib.access.state.tables import STATE_SCHEMA
+from toolcrib.errors import StoreError
+from toolcrib.store.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What was decided, and what cannot be made again. ``is_kept``: on disk; otherwise in memory only, for now."""
+
+    sessions: KeptSessions
+    skills: SkillDecisions
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Where earlier versions kept decisions: the index of tools the activations, that of skills the rest."""
+
+    activations: tuple[Path, EarlierTable]
+    skills: tuple[Path, EarlierTable]
+
+
+@contextmanager
+def open_state(
+    file: Path, bounds: KeptBounds, earlier: Earlier, *, clock: Callable[[], float], told: Callable[[str], None]
+) -> Generator[State]:
+    """Open ``state.db``, with what an earlier version kept elsewhere. ``told`` is the store's.
+
+    A file that another process keeps locked for long stops no start: what was to be done first is done at the next.
+
+    Raises:
+        StoreError: it can neither be opened nor replaced.
+
+    """
+    with Store(file, STATE_SCHEMA, fts="off", clock=clock, told=told) as store:
+        sessions, skills = KeptSessions(store, bounds), SkillDecisions(store)
+        files: Sequence[EarlierFile] = (
+            EarlierFile(*earlier.activations, sessions.keep),
+            EarlierFile(*earlier.skills, skills.keep),
+        )
+        try:
+            take_over(store, files)
+            sessions.expire(clock())
+        except StoreError as error:
+            _log.warning("%s: %s %s", file.name, error, error.detail)
+        yield State(sessions, skills, store.path is not None)

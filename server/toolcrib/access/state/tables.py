@@ -1,0 +1,56 @@
+"""The tables of ``state.db``: their columns and their migrations.
+
+Knows names and SQL of tables only; never knows what a decision means or when it is asked for.
+"""
+
+import sqlite3
+
+from toolcrib.store.opening import Schema
+
+APPLICATION_ID = int.from_bytes(b"tcST")
+"""Marks the file as one of decisions (``PRAGMA application_id``)."""
+
+_SESSIONS = """
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    principal TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    last_used REAL NOT NULL,
+    UNIQUE (principal, session_id)
+)"""
+
+_ACTIVATIONS = """
+CREATE TABLE activations (
+    id INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    UNIQUE (session, name)
+)"""
+
+_FORGOTTEN = """
+CREATE TRIGGER sessions_forgotten AFTER DELETE ON sessions BEGIN
+    DELETE FROM activations WHERE session = old.id;
+END"""
+
+_SKILLS = """
+CREATE TABLE skills (
+    id TEXT PRIMARY KEY,
+    is_off INTEGER NOT NULL DEFAULT 0,
+    use_count INTEGER NOT NULL DEFAULT 0,
+    last_used REAL
+) WITHOUT ROWID"""
+
+_META = "CREATE TABLE state_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+
+
+def _first_tables(connection: sqlite3.Connection) -> None:
+    for statement in (_SESSIONS, _ACTIVATIONS, _FORGOTTEN, _SKILLS, _META):
+        connection.execute(statement)
+
+
+STATE_SCHEMA = Schema(APPLICATION_ID, (_first_tables,), durable=True)
+"""What ``state.db`` is. Append migrations, never change one: nothing in this file can be made again.
+
+Times are in seconds since the epoch. A row of ``skills`` is there for each skill that was ever switched off or used,
+whether the skill is there or not.
+"""
