@@ -18,6 +18,8 @@ from pathlib import Path
 
 from measuring import Finding, Target, interleaved, median, options, say, show
 from raw_client import RawClient
+from toolcrib.access.state.skill_decisions import SkillDecisions
+from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.model import SkillFile
@@ -68,8 +70,8 @@ def _reason(file: SkillFile) -> str:
 def refresh(settings: Settings) -> float:
     """Bring the index in step with all files; return the milliseconds from opening it to being able to list skills."""
     began = time.perf_counter()
-    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
-        catalog = SkillCatalog(settings, SkillIndex(store), time.time)
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
+        catalog = SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), time.time)
         catalog.refresh(threading.Event())
         return (time.perf_counter() - began) * 1000
 

@@ -14,15 +14,18 @@ from pathlib import Path
 
 import anyio
 
+from toolcrib.access.activations import KeptActivations
 from toolcrib.access.policy import policy_of
+from toolcrib.access.state.kept_sessions import KeptBounds
+from toolcrib.access.state.opening import Earlier, State, open_state
 from toolcrib.config.schema import Listing
-from toolcrib.config.settings import SKILL_CACHE, TOOL_CACHE, Settings
+from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE, Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Status, Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
-from toolcrib.events.kinds import DownstreamState, IndexRebuilt
+from toolcrib.events.kinds import DownstreamState, IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
@@ -30,7 +33,7 @@ from toolcrib.search.semantic import Semantic, VectorStore
 from toolcrib.search.static_model import load_model
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
+from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.use_cases import Library, LibraryParts
 from toolcrib.status import StatusParts
@@ -39,7 +42,7 @@ from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
+from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.search import Searcher
@@ -100,6 +103,7 @@ class _Known:
     index: ToolIndex
     indexer: Indexer
     gate: Gate
+    state: State
     events: EventLog
     model: SharedModel | None
     search: SearchSettings
@@ -111,20 +115,50 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
     section = settings.toolcrib
     with ExitStack() as stack:
         events = stack.enter_context(_open_events(settings, outside))
+        # Before the indexes: in these, an earlier version kept what belongs to it.
+        state = stack.enter_context(open_decisions(settings, outside, events))
+        told = _teller(events, IndexRebuilt, TOOL_CACHE)
         store = stack.enter_context(
-            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock)
+            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock, told=told)
         )
-        if store.rebuilt:
-            events.emit(IndexRebuilt(file=TOOL_CACHE, reason=store.rebuilt))
         index = ToolIndex(store)
-        index.expire_activations(outside.wall_clock() - section.limits.sessions_kept_s)
         policy = policy_of(settings.toolcrib.policy)
         indexer = Indexer(settings, policy, index, outside.wall_clock)
         indexer.open()
-        gate = Gate(settings, policy, index, outside.wall_clock, NAMES)
+        gate = Gate(settings, policy, NAMES)
+        stores = {STATE: state.store, TOOL_CACHE: store}
         model = _model(settings)
         search = _search_settings(settings, outside, model, VectorCache(store, TOOL_TEXTS))
-        yield _Known(index, indexer, gate, events, model, search, {TOOL_CACHE: store})
+        yield _Known(index, indexer, gate, state, events, model, search, stores)
+
+
+@contextmanager
+def open_decisions(settings: Settings, outside: Outside, events: EventLog | None = None) -> Generator[State]:
+    """Open what a person has decided, with what an earlier version kept of it in the indexes.
+
+    Raises:
+        StoreError: it can neither be read nor replaced.
+
+    """
+    limits = settings.toolcrib.limits
+    bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
+    earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
+    told = _teller(events, StateReplaced, STATE)
+    with open_state(settings.state_file, bounds, earlier, clock=outside.wall_clock, told=told) as state:
+        yield state
+
+
+def _teller(
+    events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str
+) -> Callable[[str], None]:
+    """Return what tells, from any thread, that another file or memory is used in the place of one of ours."""
+
+    def tell(reason: str) -> None:
+        _log.warning("%s: %s", file, reason)
+        if events:
+            events.emit(kind(file=file, reason=reason))
+
+    return tell
 
 
 def _model(settings: Settings) -> SharedModel | None:
@@ -175,15 +209,16 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
 @asynccontextmanager
 async def _open_library(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[Library]:
     section = settings.toolcrib
-    with Store(settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock) as store:
-        if store.rebuilt:
-            known.events.emit(IndexRebuilt(file=SKILL_CACHE, reason=store.rebuilt))
+    told = _teller(known.events, IndexRebuilt, SKILL_CACHE)
+    with Store(
+        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock, told=told
+    ) as store:
         known.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
         search = _search_settings(settings, outside, known.model, VectorCache(store, SKILL_TEXTS))
         parts = LibraryParts(
             settings=settings,
-            catalog=SkillCatalog(settings, index, outside.wall_clock),
+            catalog=SkillCatalog(settings, index, known.state.skills, outside.wall_clock),
             searcher=SkillSearcher(index, search),
             gate=known.gate,
             indexer=known.indexer,
@@ -221,7 +256,8 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
     async with AsyncExitStack() as stack:
         known = stack.enter_context(_open_catalog(settings, outside))
         crib = await stack.enter_async_context(_open_crib(settings, known, outside))
-        sessions = Sessions(settings, known.gate, listing)
+        kept = KeptActivations(known.state.sessions, outside.wall_clock)
+        sessions = Sessions(settings, kept, listing)
         library = None
         if settings.toolcrib.skills.enabled:
             library = await stack.enter_async_context(_open_library(settings, known, outside))

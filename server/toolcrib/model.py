@@ -270,4 +270,3 @@ class Skill:
     is_pinned: bool
     is_hidden: bool
     is_conforming: bool
-    is_enabled: bool

@@ -1,40 +1,136 @@
-"""Activations that outlive a process: whose they are, and when they are forgotten."""
+"""Activations that outlive a process: whose they are, how many, and when they are forgotten."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from builders import opened, watched
+import anyio
+import pytest
+from builders import watched
+
+from toolcrib.access.activations import KeptActivations
+from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
+from toolcrib.access.state.tables import STATE_SCHEMA
+from toolcrib.errors import StoreError
+from toolcrib.store.store import Store
 
 HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+@contextmanager
+def opened(path: Path, **bounds: int) -> Iterator[KeptSessions]:
+    with Store(path, STATE_SCHEMA, fts="off") as store:
+        yield KeptSessions(store, KeptBounds(**{"sessions": 9, "activations": 9, "age_s": 30 * DAY, **bounds}))
 
 
 def test_activations_belong_to_one_caller_and_one_session(path: Path):
-    with opened(path) as world:
-        world.index.record_activation("ann", "one", "s__a", 1.0)
-        world.index.record_activation("ann", "one", "s__b", 1.0)
-        world.index.record_activation("ann", "one", "s__a", 2.0)
-        world.index.record_activation("bob", "one", "s__c", 1.0)
-    with opened(path) as world:
-        assert world.index.activated("ann", "one") == {"s__a", "s__b"}
-        assert world.index.activated("bob", "one") == {"s__c"}
-        assert world.index.activated("ann", "two") == set()
+    with opened(path) as kept:
+        kept.record("ann", "one", "s__a", 1.0)
+        kept.record("ann", "one", "s__b", 1.0)
+        kept.record("ann", "one", "s__a", 2.0)
+        kept.record("bob", "one", "s__c", 1.0)
+    with opened(path) as kept:
+        assert kept.activated("ann", "one", 2.0) == {"s__a", "s__b"}
+        assert kept.activated("bob", "one", 2.0) == {"s__c"}
+        assert kept.activated("ann", "two", 2.0) == set()
 
 
 def test_activations_expire_when_their_session_is_not_used(path: Path):
-    with opened(path) as world:
-        world.index.record_activation("ann", "used", "s__a", 0.0)
-        world.index.record_activation("ann", "forgotten", "s__a", 0.0)
-        world.index.touch("ann", "used", 2 * HOUR)
-        world.index.expire_activations(HOUR)
-        assert world.index.activated("ann", "used") == {"s__a"}
-        assert world.index.activated("ann", "forgotten") == set()
+    with opened(path, age_s=HOUR) as kept:
+        kept.record("ann", "used", "s__a", 0.0)
+        kept.record("ann", "forgotten", "s__a", 0.0)
+        assert kept.activated("ann", "used", 2 * HOUR) == {"s__a"}
+        kept.expire(2 * HOUR)
+        assert kept.activated("ann", "used", 2 * HOUR) == {"s__a"}
+        assert kept.activated("ann", "forgotten", 2 * HOUR) == set()
 
 
 def test_a_session_in_steady_use_is_written_once_an_hour(path: Path):
-    with opened(path) as world, watched(path) as written:
-        world.index.record_activation("ann", "one", "s__a", 0.0)
+    with opened(path) as kept, watched(path) as written:
+        kept.record("ann", "one", "s__a", 0.0)
         assert written()
-        world.index.touch("ann", "one", HOUR - 1)
-        world.index.record_activation("ann", "one", "s__a", HOUR - 1)
+        kept.activated("ann", "one", HOUR - 1)
+        kept.record("ann", "one", "s__a", HOUR - 1)
         assert not written()
-        world.index.touch("ann", "one", HOUR)
+        kept.activated("ann", "one", HOUR)
         assert written()
+
+
+def test_of_one_session_the_newest_activations_are_kept(path: Path):
+    with opened(path, activations=3) as kept:
+        for number in range(5):
+            kept.record("ann", "one", f"s__{number}", 1.0)
+        kept.record("ann", "one", "s__3", 2.0)
+        kept.record("ann", "two", "s__0", 1.0)
+        assert kept.activated("ann", "one", 2.0) == {"s__2", "s__3", "s__4"}
+        assert kept.activated("ann", "two", 2.0) == {"s__0"}
+
+
+def test_of_one_caller_the_sessions_used_last_are_kept(path: Path):
+    with opened(path, sessions=2) as kept, watched(path):
+        for day, session in enumerate(("old", "middle", "new")):
+            kept.record("ann", session, "s__a", day * DAY)
+            kept.record("bob", "only", "s__a", 0.0)
+        assert [bool(kept.activated("ann", each, 0.0)) for each in ("old", "middle", "new")] == [False, True, True]
+        assert kept.activated("bob", "only", 0.0) == {"s__a"}
+
+
+# -- in a process --------------------------------------------------------------------------------
+
+
+class Refusing:
+    """A store that cannot be used."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def activated(self, principal: str, session_id: str, now: float) -> set[str]:
+        self.asked += 1
+        raise StoreError("no", detail="locked")
+
+    def record(self, principal: str, session_id: str, name: str, now: float) -> None:
+        self.asked += 1
+        raise StoreError("no", detail="locked")
+
+
+@pytest.mark.anyio
+async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCaptureFixture):
+    store = Refusing()
+    kept = KeptActivations(store, lambda: 0.0)
+    activations = await kept.of("ann", "one")
+    assert [await activations.add("s__a"), await activations.add("s__a")] == [True, False]
+    assert "s__a" in await kept.of("ann", "one")
+    assert store.asked == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "the activations of a session cannot be read: locked",
+        "an activation cannot be kept: locked",
+    ]
+
+
+@pytest.mark.anyio
+async def test_connections_of_one_session_share_what_it_has_activated(path: Path):
+    with opened(path) as store:
+        kept = KeptActivations(store, lambda: 0.0)
+        found: list[object] = []
+
+        async def connect() -> None:
+            found.append(await kept.of("ann", "one"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(connect)
+        assert len(set(map(id, found))) == 1
+
+
+@pytest.mark.anyio
+async def test_a_session_in_use_for_a_month_in_one_process_is_known_to_be_in_use(path: Path):
+    now = 0.0
+    with opened(path) as store:
+        kept = KeptActivations(store, lambda: now)
+        await (await kept.of("ann", "one")).add("s__a")
+        for now in (20 * DAY, 40 * DAY):  # noqa: B007 - the clock
+            await kept.of("ann", "one")
+        store.expire(40 * DAY)
+    with opened(path) as store:
+        assert store.activated("ann", "one", 40 * DAY) == {"s__a"}

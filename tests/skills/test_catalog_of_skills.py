@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from toolcrib.access.state.skill_decisions import SkillDecisions
+from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.model import Caller
 from toolcrib.skills import catalog
 from toolcrib.skills.index.skill_index import SkillIndex
@@ -20,8 +22,8 @@ def test_a_skill_that_lacks_a_variable_is_told_of_by_the_name_of_that_variable(t
     file.parent.mkdir(parents=True)
     file.write_text("---\nname: tidy\ndescription: Tidy up.\nrequires: [DESK_KEY]\n---\n# Tidy\n")
     settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
-    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
-        skills = catalog.SkillCatalog(settings, SkillIndex(store), lambda: 0.0)
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0)
         skills.refresh(threading.Event())
         [problem] = skills.lacking()
     assert str(problem) == "user/tidy: is hidden: it needs the environment variable DESK_KEY"
@@ -32,8 +34,8 @@ def test_only_other_bytes_make_a_file_another_one(tmp_path: Path):
     file.parent.mkdir(parents=True)
     file.write_text("---\nname: tidy\ndescription: Tidy up.\n---\n# Tidy\n")
     settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
-    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
-        skills = catalog.SkillCatalog(settings, SkillIndex(store), lambda: 0.0)
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0)
         skills.refresh(threading.Event())
         before = file.stat()
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
@@ -62,8 +64,8 @@ def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(
 
     monkeypatch.setattr(catalog, "scan", breaks_at_the_core_pack)
     settings = configured(tmp_path, {}, {"skills": {}})
-    with Store(settings.skill_cache, SKILLS_SCHEMA) as store:
-        skills = catalog.SkillCatalog(settings, SkillIndex(store), lambda: 0.0)
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0)
         assert [load.root.source for load in skills.refresh(threading.Event())] == ["user"]
         assert skills.shelf(Caller()).names == ("tidy",)
     assert "pack/core could not be scanned" in caplog.text

@@ -29,7 +29,6 @@ SKILL = Skill(
     is_pinned=False,
     is_hidden=False,
     is_conforming=True,
-    is_enabled=True,
 )
 
 

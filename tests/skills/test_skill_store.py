@@ -84,10 +84,10 @@ class TestApply:
     def test_a_skill_that_moves_to_another_file_stays(self, skills: Skills):
         one = record(text("a"), path="one.skill.jsonl")
         skills.apply(file(one), file(path="two.skill.jsonl"))
-        skills.index.record_use([skills.one("a").row], NOW)
+        before = skills.one("a")
         moved = replace(one, path="two.skill.jsonl")
         assert skills.apply(file(path=one.path, mtime=2), file(moved, mtime=2)) == SkillChanges(0, 1, 0)
-        assert skills.index.usage([skills.one("a").row]) == {skills.one("a").row: (1, NOW)}
+        assert (skills.one("a").row, skills.one("a").id) == (before.row, before.id)
 
     def test_problems_stay_with_their_file(self, skills: Skills):
         skills.apply(file(record(text("pdf")), problems=[PROBLEM]), file(path="bad/SKILL.md"))
@@ -207,62 +207,6 @@ class TestScope:
         ]
 
 
-class TestUse:
-    def used(self, skills: Skills) -> dict[str, tuple[int, float]]:
-        usage = skills.index.usage([skill.row for skill in skills.all()])
-        return {skill.name: usage[skill.row] for skill in skills.all() if skill.row in usage}
-
-    def test_uses_are_counted(self, skills: Skills):
-        skills.have(text("a"), text("b"), text("c"))
-        skills.index.record_use([skills.one("a").row, skills.one("b").row], NOW)
-        skills.index.record_use([skills.one("a").row], NOW + 5)
-        skills.index.record_use([], NOW)
-        skills.index.record_use([999], NOW)
-        assert self.used(skills) == {"a": (2, NOW + 5), "b": (1, NOW)}
-
-    @pytest.mark.parametrize("how", ["removed", "cleared", "changed", "reopened", "forgotten"])
-    def test_use_and_switches_outlive_the_skill(self, path: Path, how: str):
-        with opened(path) as skills:
-            skills.have(text("a"), text("b"))
-            skills.index.record_use([skills.one("a").row], NOW)
-            skills.index.switch(skills.one("b").id, enabled=False)
-            if how == "removed":
-                skills.apply(gone=["a/SKILL.md", "b/SKILL.md"])
-            elif how == "cleared":
-                skills.index.clear()
-                assert skills.names() == []
-                assert skills.index.marks("r") == {}
-            elif how == "changed":
-                skills.apply(*(file(record(text(name, "Else.")), mtime=9) for name in "ab"))
-            elif how == "forgotten":
-                assert skills.index.forget_roots(used=[], now=NOW + 31 * DAY) == 1
-                assert skills.names() == []
-        with opened(path) as skills:
-            skills.have(text("a"), text("b"))
-            assert self.used(skills) == {"a": (1, NOW)}
-            assert [skill.is_enabled for skill in skills.all()] == [True, False]
-            assert skills.index.check() == []
-
-    def test_a_switch_turned_back_stays_turned_back(self, skills: Skills, path: Path):
-        skills.have(text("a"))
-        skill_id = skills.one("a").id
-        for enabled in (False, True):
-            skills.index.switch(skill_id, enabled=enabled)
-            skills.index.clear()
-            skills.have(text("a"))
-            assert skills.one("a").is_enabled is enabled
-        with watched(path) as written:
-            skills.index.switch(skill_id, enabled=True)
-            assert not written()
-
-    def test_a_skill_that_is_not_indexed_yet_can_be_switched_off(self, skills: Skills):
-        skill_id = record(text("a")).id
-        for enabled in (True, False):
-            skills.index.switch(skill_id, enabled=enabled)
-        skills.have(text("a"))
-        assert not skills.one("a").is_enabled
-
-
 class TestRoots:
     def test_a_root_is_dropped_when_nobody_used_it_for_thirty_days(self, skills: Skills):
         skills.have(text("a"))
@@ -312,7 +256,6 @@ class TestTables:
         assert matching("tags: carpentry") == ["b"]
         skills.apply(file(record(text("a", "Fills forms.")), mtime=2), gone=["b/SKILL.md"])
         assert (matching("paint OR wood"), matching("form")) == ([], ["a"])
-        skills.index.record_use([skills.one("a").row], NOW)
         skills.index.clear()
         assert matching("form") == []
         assert skills.index.check() == []
@@ -385,7 +328,6 @@ with opened(Path(sys.argv[1])) as skills:
     for turn in range(3):
         wanted = [file(record(text(f"s{number}", f"Turn {turn}.")), mtime=turn) for number in range(20)]
         skills.apply(*wanted)
-        skills.index.record_use([skill.row for skill in skills.all()][:1], NOW)
         skills.search("turn")
     print(skills.store.rebuilt)
 """
@@ -411,5 +353,3 @@ def test_eight_processes_that_scan_the_same_files_agree(path: Path):
         assert skills.store.rebuilt is None
         assert skills.index.check() == []
         assert len(skills.all()) == 20
-        rows = [skill.row for skill in skills.all()]
-        assert sum(count for count, _ in skills.index.usage(rows).values()) == 24

@@ -194,14 +194,12 @@ def test_servers_that_are_not_configured_any_more_are_dropped(path: Path):
         assert world.index.check() == []
 
 
-def test_clearing_forgets_tools_but_not_activations(path: Path):
+def test_clearing_forgets_every_tool_and_server(path: Path):
     with opened(path) as world:
         replace(world.index, numbered("s", 5))
-        world.index.record_activation("local", "session", "s__tool_1", 1.0)
         world.index.clear()
         assert world.index.server_rows() == {}
         assert world.index.load({"s": "c1"}) == []
-        assert world.index.activated("local", "session") == {"s__tool_1"}
         assert world.index.check() == []
 
 

@@ -3,11 +3,24 @@
 Knows the three kinds of scope; never knows tools, what a list shows, or how activations are kept on disk.
 """
 
+import logging
+import math
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
+
+from toolcrib.errors import StoreError
+
+_KEPT_READY = 1000
+"""Session ids that stay in memory although no connection uses them; the others are read from disk again."""
+
+_READ_EVERY_S = 3600.0
+
+_log = logging.getLogger(__name__)
 
 
 class Activations(Protocol):
@@ -26,18 +39,14 @@ class Activations(Protocol):
 
 
 class ActivationStore(Protocol):
-    """Where the activations of session ids are kept. Times are in seconds since the epoch."""
+    """Where the activations of session ids are kept. May block. Times are in seconds since the epoch."""
 
-    def activated(self, principal: str, session_id: str) -> set[str]:
-        """Return the public names that a caller's session has activated."""
+    def activated(self, principal: str, session_id: str, now: float) -> set[str]:
+        """Return the public names that a caller's session has activated, and note that it is in use."""
         ...
 
-    def record_activation(self, principal: str, session_id: str, name: str, now: float) -> None:
+    def record(self, principal: str, session_id: str, name: str, now: float) -> None:
         """Keep an activation under a caller and a session id."""
-        ...
-
-    def touch(self, principal: str, session_id: str, now: float) -> None:
-        """Note that a session is in use."""
         ...
 
 
@@ -71,21 +80,63 @@ class NoActivations:
 
 
 class StoredActivations:
-    """Activations of one (principal, session id), kept across reconnects (R73); changes are serialised (R74)."""
+    """Activations of one (principal, session id), kept across reconnects (R73); changes are serialised (R74).
+
+    What cannot be read or kept is logged; the session goes on with what it has activated in this process.
+    """
 
     def __init__(self, store: ActivationStore, key: tuple[str, str], now: Callable[[], float]) -> None:
         self._store, self._key, self._now = store, key, now
         self._changing = anyio.Lock()
-        self.names = store.activated(*key)
-        store.touch(*key, now())
+        self._read_at = -math.inf
+        self.names: set[str] = set()
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
+    async def ready(self) -> None:
+        """Read what was activated under this id before; now and then again, so that the store knows it in use."""
+        if self._is_read():
+            return
+        async with self._changing:
+            if self._is_read():
+                return
+            self._read_at = self._now()
+            try:
+                self.names |= await anyio.to_thread.run_sync(self._store.activated, *self._key, self._read_at)
+            except StoreError as error:
+                _log.warning("the activations of a session cannot be read: %s", error.detail)
+
+    def _is_read(self) -> bool:
+        return 0 <= self._now() - self._read_at < _READ_EVERY_S
+
     async def add(self, name: str) -> bool:
         """Record an activation, on disk too; return whether it is new."""
         async with self._changing:
-            new = name not in self.names
+            if name in self.names:
+                return False
             self.names.add(name)
-            await anyio.to_thread.run_sync(self._store.record_activation, *self._key, name, self._now())
-            return new
+            try:
+                await anyio.to_thread.run_sync(self._store.record, *self._key, name, self._now())
+            except StoreError as error:
+                _log.warning("an activation cannot be kept: %s", error.detail)
+            return True
+
+
+class KeptActivations:
+    """The activations of all session ids in use: one object for each, shared by all its connections."""
+
+    def __init__(self, store: ActivationStore, now: Callable[[], float]) -> None:
+        self._store, self._now = store, now
+        self._known: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
+        self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
+
+    async def of(self, principal: str, session_id: str) -> StoredActivations:
+        """Return the activations of one session id, read from disk where no connection uses them yet."""
+        key = (principal, session_id)
+        stored = self._known.get(key)
+        if stored is None:
+            stored = self._known[key] = StoredActivations(self._store, key, self._now)
+            self._recent.append(stored)
+        await stored.ready()
+        return stored

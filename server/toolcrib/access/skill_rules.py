@@ -3,7 +3,7 @@
 Knows the rules of the config and the names of set variables; never knows a scope, which SQL enforces, or a text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from toolcrib.config.skills_schema import SkillPermission, SkillsSection
 from toolcrib.model import Skill
@@ -20,9 +20,9 @@ class Visibility:
         self._rules = [rule for rule in section.permissions if rule.tool in _TOOLS]
         self._variables = frozenset(variables)
 
-    def reason(self, skill: Skill) -> str | None:
-        """Return why nobody is shown the skill, or None where nothing hides it."""
-        if not skill.is_enabled:
+    def reason(self, skill: Skill, switched_off: Container[str]) -> str | None:
+        """Return why nobody is shown the skill, or None where nothing hides it. ``switched_off`` are ids of skills."""
+        if skill.id in switched_off:
             return "disabled"
         if self._disabled & {skill.name, skill.id, f"{skill.source}/{skill.name}"}:
             return "in skills.disabled_skills"

@@ -108,6 +108,19 @@ class IndexRebuilt(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StateReplaced(Event):
+    """The file of decisions could not be used and was replaced: what was decided may have to be decided again."""
+
+    name: ClassVar[str] = "state_replaced"
+    level: ClassVar[Level] = "warning"
+
+    file: str
+    """The name of the file."""
+    reason: str
+    """What was wrong with it, and where the old one is now."""
+
+
+@dataclass(frozen=True, slots=True)
 class SkillPackLoaded(Event):
     """A pack was scanned (R154)."""
 

@@ -6,6 +6,7 @@ Knows lines, levels and the file; never knows what an event is about. Every text
 import json
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +32,8 @@ class EventFile:
     """The file that events are appended to: mode 0600, and moved to ``.1`` before it grows past ``max_bytes``.
 
     Nothing is opened before :meth:`open` or the first line. Writing never raises; the first failure is logged,
-    and every later line tries again.
+    and every later line tries again. Safe to use from several threads: what befalls a file is told from whichever
+    thread meets it.
     """
 
     def __init__(self, path: Path, max_bytes: int = 10 * 1024 * 1024) -> None:
@@ -39,6 +41,7 @@ class EventFile:
         self._fd: int | None = None
         self._size = 0
         self._is_reported = False
+        self._lock = threading.Lock()
 
     def open(self) -> None:
         """Open the file, making it and its directory (0700) where they do not exist."""
@@ -49,12 +52,13 @@ class EventFile:
 
     def write(self, line: bytes) -> None:
         """Append ``line`` with one system call."""
-        try:
-            if self._fd is not None and self._size and self._size + len(line) > self._max_bytes:
-                self._rotate(self._fd)
-            self._size += os.write(self._fd if self._fd is not None else self._open(), line)
-        except (OSError, ValueError) as error:
-            self._fail(error)
+        with self._lock:
+            try:
+                if self._fd is not None and self._size and self._size + len(line) > self._max_bytes:
+                    self._rotate(self._fd)
+                self._size += os.write(self._fd if self._fd is not None else self._open(), line)
+            except (OSError, ValueError) as error:
+                self._fail(error)
 
     def close(self) -> None:
         """Close the file; writing opens it again."""

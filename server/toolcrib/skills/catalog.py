@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.access.skill_rules import Visibility
+from toolcrib.access.state.skill_decisions import SkillDecisions, Use
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
-from toolcrib.errors import Problem
+from toolcrib.errors import Problem, StoreError
 from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.skills.index.changes import SkillChanges
 from toolcrib.skills.index.shelf import Shelf
@@ -66,8 +67,10 @@ class Home:
 class SkillCatalog:
     """The skills of the configured roots, as they were last scanned. Safe to use from several threads."""
 
-    def __init__(self, settings: Settings, index: SkillIndex, now: Callable[[], float]) -> None:
-        self._settings, self._index, self._now = settings, index, now
+    def __init__(
+        self, settings: Settings, index: SkillIndex, decisions: SkillDecisions, now: Callable[[], float]
+    ) -> None:
+        self._settings, self._index, self._decisions, self._now = settings, index, decisions, now
         self._visibility = Visibility(settings.toolcrib.skills, settings.place.variables)
         found = find_roots(settings)
         self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
@@ -77,7 +80,7 @@ class SkillCatalog:
         self._shelves = Recent[tuple[str | None, str | None], Shelf](_SHELVES_MAX)
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
-        self._data_version = -1
+        self._versions = (-1, -1)
         self._lock = threading.Lock()
 
     def refresh(self, stop: threading.Event) -> list[RootLoad]:
@@ -100,9 +103,9 @@ class SkillCatalog:
         """Return what ``caller`` may see: rows in their scope, by SQL (R145), without those that something hides."""
         key = (caller.tenant_id, caller.project_id)
         with self._lock:
-            version = self._index.data_version()
-            if version != self._data_version:
-                self._data_version = version
+            versions = self._index.data_version(), self._decisions.version()
+            if versions != self._versions:
+                self._versions = versions
                 self._forget_shelves()
             with suppress(KeyError):
                 return self._shelves[key]
@@ -118,9 +121,10 @@ class SkillCatalog:
         """Return what the caller may see, and of every root in scope the folders of the skills that are hidden."""
         hidden: dict[str, set[str]] = {}
         seen: list[Skill] = []
+        switched_off = self._decisions.switched_off()
         for skill in self._in_scope(caller):
             places = hidden.setdefault(skill.root, set())
-            if self._visibility.reason(skill) is None:
+            if self._visibility.reason(skill, switched_off) is None:
                 seen.append(skill)
             else:
                 places.add(_folder(skill.path))
@@ -132,7 +136,8 @@ class SkillCatalog:
 
     def withheld(self, caller: Caller) -> list[Withheld]:
         """Return the skills in the caller's scope that something hides."""
-        reasons = ((skill, self._visibility.reason(skill)) for skill in self._in_scope(caller))
+        switched_off = self._decisions.switched_off()
+        reasons = ((skill, self._visibility.reason(skill, switched_off)) for skill in self._in_scope(caller))
         return [Withheld(skill, reason) for skill, reason in reasons if reason is not None]
 
     def lacking(self) -> list[Problem]:
@@ -193,16 +198,19 @@ class SkillCatalog:
         return [(self._by_key[key].source, problem) for key, problem in (*found, *self._index.problems(keys))]
 
     def record_use(self, skills: Sequence[Skill]) -> None:
-        """Count one use of each skill (R139)."""
-        self._index.record_use([skill.row for skill in skills], self._now())
+        """Count one use of each skill (R139). A use that cannot be counted keeps nobody from the skill."""
+        try:
+            self._decisions.record_use([skill.id for skill in skills], self._now())
+        except StoreError as error:
+            _log.warning("the use of a skill could not be counted: %s", error.detail)
 
-    def usage(self, skills: Iterable[Skill]) -> dict[int, tuple[int, float]]:
-        """Return how often and when each skill was last used, in seconds since the epoch, by row."""
-        return self._index.usage([skill.row for skill in skills])
+    def uses(self) -> dict[str, Use]:
+        """Return how often and when each skill was last used, by id; skills never used are left out."""
+        return self._decisions.uses()
 
     def switch(self, skill: Skill, *, enabled: bool) -> None:
-        """Enable or disable a skill, for good (R243)."""
-        self._index.switch(skill.id, enabled=enabled)
+        """Enable or disable a skill, for good: also over its removal and return (R243)."""
+        self._decisions.switch(skill.id, enabled=enabled)
         with self._lock:
             self._forget_shelves()
 

@@ -35,7 +35,7 @@ class Overviews:
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
         shelf, cleaner = self._library.view(session)
-        usage = self._catalog.usage(shelf.skills)
+        uses = self._catalog.uses()
         entries = [
             DirectoryEntry(
                 name=shelf.spelling(skill),
@@ -43,8 +43,8 @@ class Overviews:
                 trigger=skill.trigger,
                 task_type=skill.task_type,
                 is_pinned=skill.is_pinned,
-                use_count=usage.get(skill.row, (0, None))[0],
-                last_used=usage.get(skill.row, (0, None))[1],
+                use_count=use.count if (use := uses.get(skill.id)) else 0,
+                last_used=use.last if use else None,
             )
             for skill in shelf.skills
         ]

@@ -6,7 +6,7 @@ Knows the SQL of FTS5; never knows what the rows are about or how a match is ran
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 
 from toolcrib.store.store import Store
@@ -40,8 +40,7 @@ class FullText:
         with store.read() as connection:
             row = connection.execute(f"SELECT value FROM {self.meta} WHERE key = 'full_text'").fetchone()  # noqa: S608 - own name
         if (row[0] if row else None) != (self._digest if store.fts else None):
-            with store.write() as connection:
-                self._remake(connection, fts=store.fts)
+            store.change(partial(self._remake, fts=store.fts))
 
     def merge(self, connection: sqlite3.Connection) -> None:
         """Join small parts of the full-text table, which a write leaves behind and a search pays for.

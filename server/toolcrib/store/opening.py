@@ -205,6 +205,16 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def connect_existing(path: Path) -> sqlite3.Connection:
+    """Open a connection to a file as it is, unchecked and not migrated; it is never made.
+
+    Raises:
+        sqlite3.Error: there is no such file, or it cannot be opened.
+
+    """
+    return _plain_connection(f"{path.absolute().as_uri()}?mode=rw", uri=True)
+
+
 def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         target, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri

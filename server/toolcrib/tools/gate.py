@@ -3,52 +3,27 @@
 Knows sessions, loading modes and activation; never knows protocols, connections or search.
 """
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
-from weakref import WeakValueDictionary
+from collections.abc import Collection, Iterable, Sequence
 
-from toolcrib.access.activations import StoredActivations
 from toolcrib.access.policy import Policy, View
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
 from toolcrib.model import Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.mentions import ToolMentions
-
-_KEPT_READY = 1000
-"""Kept sessions that stay in memory although no connection uses them; the others are read from disk again."""
 
 
 class Gate:
     """Decides, for a session, over the catalog; the only one who does. Policies are not about ``own_tools``."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        policy: Policy,
-        index: ToolIndex,
-        now: Callable[[], float],
-        own_tools: Collection[str],
-    ) -> None:
-        self._policy, self._index, self._now = policy, index, now
+    def __init__(self, settings: Settings, policy: Policy, own_tools: Collection[str]) -> None:
+        self._policy = policy
         self._servers, self._own_tools = tuple(settings.servers), frozenset(own_tools)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
-        self._stored: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
-        self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
         self._mentions: dict[tuple[int, ...], ToolMentions] = {}
         self.scope = settings.toolcrib.tool_search.activation_scope
-
-    def stored_activations(self, principal: str, session_id: str) -> StoredActivations:
-        """Return the one scope object of (principal, session id), shared by all its connections."""
-        key = (principal, session_id)
-        stored = self._stored.get(key)
-        if stored is None:
-            stored = self._stored[key] = StoredActivations(self._index, key, self._now)
-            self._recent.append(stored)
-        return stored
 
     def view(self, session: Session) -> View:
         """Return the policy as it stands for the session's caller."""

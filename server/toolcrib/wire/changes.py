@@ -30,7 +30,7 @@ class ListChanges:
 
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve one subscription (2026-07-28); callers who see the same tools are told together."""
-        session = self._sessions.of(context)
+        session = await self._sessions.of(context)
         key = self._gate.view(session).key
         if key not in self._subscribers:
             self._subscribers[key] = session, Subscriptions()

@@ -4,7 +4,7 @@ Knows the words, and how much room hosts leave for them; never knows how anythin
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
@@ -49,7 +49,7 @@ class Instructions:
             self._guidance.append(SKILL_GUIDANCE)
             self._overviews = Overviews(library)
 
-    async def told_to(self, asking: Callable[[], Session]) -> str:
+    async def told_to(self, asking: Callable[[], Awaitable[Session]]) -> str:
         """Return what a caller is told, the directory of skills included as far as there is room (R122).
 
         ``asking`` gives the caller's session, and is called only where the text depends on who it is.
@@ -57,7 +57,7 @@ class Instructions:
         parts = list(self._guidance)
         if self._overviews:
             room = _BYTES_MAX - sum(len(part.encode()) + 1 for part in parts)
-            parts.append(await _directory(self._overviews, asking(), room))
+            parts.append(await _directory(self._overviews, await asking(), room))
         return "\n".join(filter(None, parts))
 
 

@@ -98,7 +98,7 @@ class Wire:
         return {**result, "instructions": told} if told else result
 
     async def _list_tools(self, context: Context) -> JsonObject:
-        session = self._sessions.of(context)
+        session = await self._sessions.of(context)
         downstream_tools = await self._crib.list_tools(session)
         return list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
 
@@ -110,7 +110,7 @@ class Wire:
                 code=types.INVALID_PARAMS,
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
-        session, call = self._sessions.of(context), _tool_call(context, name, as_object(arguments))
+        session, call = await self._sessions.of(context), _tool_call(context, name, as_object(arguments))
         try:
             run = self._builtins.run if name in self._builtins else self._crib.call_listed
             result = await run(session, call)

@@ -11,7 +11,7 @@ from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolcrib.access.activations import Activations, NoActivations, RunActivations
+from toolcrib.access.activations import KeptActivations, NoActivations, RunActivations
 from toolcrib.access.sessions import Session, local_caller
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
@@ -20,7 +20,6 @@ from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
 from toolcrib.streams.sdk import Connection, Context, connection_of
-from toolcrib.tools.gate import Gate
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
@@ -54,25 +53,29 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
 
-    def __init__(self, settings: Settings, gate: Gate, listing: Listing) -> None:
-        self._settings, self._gate, self._listing = settings, gate, listing
+    def __init__(self, settings: Settings, kept: KeptActivations, listing: Listing) -> None:
+        self._settings, self._kept, self._listing = settings, kept, listing
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
         self._count = 0
 
-    def of(self, context: Context) -> Session:
-        """Return the session of a request; a request without one gets a session that keeps nothing."""
+    async def of(self, context: Context) -> Session:
+        """Return the session of a request; a request without one gets a session that keeps nothing.
+
+        Waits only where a session id has to be read from disk.
+        """
         caller, session_id = self._caller(), self._session_id(context)
+        kept = None if session_id is None else await self._kept.of(caller.principal, session_id)
         client = _client_of(context)
         if is_modern(context):
             key = caller, session_id, client
             label = self._sessionless.get(key, lambda: self._label(caller, client))
-            return Session(label, caller, self._stored(caller, session_id) or NoActivations(), growing=False)
+            return Session(label, caller, kept or NoActivations(), growing=False)
         known = self._of_connection(context.session)
         connected = known.get((caller, session_id))
         if connected is None:
-            activations = self._stored(caller, session_id) or RunActivations()
+            activations = kept or RunActivations()
             session = Session(self._label(caller, client), caller, activations, growing=self._listing != "stable")
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
@@ -103,15 +106,12 @@ class Sessions:
 
     def _session_id(self, context: Context) -> str | None:
         """Return the id under which activations outlive the connection, if that is configured and there is one."""
-        if self._gate.scope != "session":
+        if self._settings.toolcrib.tool_search.activation_scope != "session":
             return None
         if context.request is None:
             return self._settings.session_id
         named = context.request.headers.get(SESSION_HEADER) if get_access_token() else None
         return named or None
-
-    def _stored(self, caller: Caller, session_id: str | None) -> Activations | None:
-        return None if session_id is None else self._gate.stored_activations(caller.principal, session_id)
 
     def _caller(self) -> Caller:
         """Return who is asking: the token's subject, or the person at this machine."""

@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 class State:
     """What was decided, and what cannot be made again. ``is_kept``: on disk; otherwise in memory only, for now."""
 
+    store: Store
     sessions: KeptSessions
     skills: SkillDecisions
     is_kept: bool
@@ -59,4 +60,4 @@ def open_state(
             sessions.expire(clock())
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(sessions, skills, store.path is not None)
+        yield State(store, sessions, skills, store.path is not None)

@@ -18,8 +18,6 @@ from toolcrib.store.values import storable, to_json
 ROW_FORMAT = 2
 """Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
 
-ENABLED, DISABLED = "enabled", "disabled"
-
 SHORT_FIELDS = 4
 """Name, title, trigger with description, and tags; the body comes after them."""
 
@@ -93,7 +91,7 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
     One that another program wrote without a place has its place by its origin and its id.
     """
     number, name_id, name, source, root, folder, path, title, trigger, task_type, tags, requires, *rest = row
-    origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming, status = rest
+    origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming = rest
     return Skill(
         row=number,
         id=name_id,
@@ -114,7 +112,6 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
         is_pinned=bool(is_pinned),
         is_hidden=bool(is_hidden),
         is_conforming=bool(is_conforming),
-        is_enabled=status == ENABLED,
     )
 
 

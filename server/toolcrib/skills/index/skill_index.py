@@ -1,8 +1,9 @@
-"""The index of skills on disk: what each root's files hold, whole texts, words, switches and use.
+"""The index of skills on disk: what each root's files hold, whole texts and words.
 
 Knows rows and how they are kept in step with files; never knows a folder, a format or a ranking.
 """
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -10,8 +11,6 @@ from toolcrib.model import FileMark, Skill, SkillFile, SkillProblem, SkillText
 from toolcrib.search.stemming import Stemmer
 from toolcrib.skills.index.changes import SkillChanges, carry_out, plan
 from toolcrib.skills.index.rows import (
-    DISABLED,
-    ENABLED,
     columns_of,
     counted_stems,
     problems_of,
@@ -48,7 +47,7 @@ class SkillIndex:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._stem = Stemmer()
-        SKILLS_FULL_TEXT.keep_in_step(store)
+        store.prepare(SKILLS_FULL_TEXT.keep_in_step)
 
     @property
     def fts(self) -> bool:
@@ -58,6 +57,11 @@ class SkillIndex:
     def data_version(self) -> int:
         """Return a number that changes once another process has written to the file; never waits."""
         return self._store.data_version()
+
+    @property
+    def generation(self) -> int:
+        """Return a number that grows when another file, which knows of no skill, takes the place of the one in use."""
+        return self._store.generation
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -86,14 +90,17 @@ class SkillIndex:
             return first.changes
         # Stems take long, so they are counted before others have to wait.
         columns = {record.id: columns_of(record, self._stem, now) for record in (*first.added, *first.updated)}
-        with self._store.write() as connection:
+
+        def apply(connection: sqlite3.Connection) -> SkillChanges:
             current = plan(connection, root, changed, gone, update=update)  # again: another process may have been here
             for record in (*current.added, *current.updated):
                 if record.id not in columns:
                     columns[record.id] = columns_of(record, self._stem, now)
             carry_out(connection, root, current, columns)
             connection.execute("INSERT INTO skill_roots VALUES (?, ?) ON CONFLICT DO NOTHING", (root, now))
-        return current.changes
+            return current.changes
+
+        return self._store.change(apply)
 
     def problems(self, roots: Iterable[str]) -> list[tuple[str, SkillProblem]]:
         """Return what is wrong with files, each with its root's key: roots in the order given, then by path."""
@@ -113,21 +120,27 @@ class SkillIndex:
         in_use = known.keys() & set(map(storable, used))
         touched = sorted(root for root in in_use if not 0 <= now - known[root] < _TOUCH_AFTER_S)
         stale = sorted(root for root in known.keys() - in_use if known[root] < now - _ROOT_KEPT_S)
+
+        def forget(connection: sqlite3.Connection) -> None:
+            connection.executemany("UPDATE skill_roots SET used_at = ? WHERE root = ?", [(now, r) for r in touched])
+            unused = "SELECT 1 FROM skill_roots WHERE root = ? AND used_at < ?"
+            for root in stale:
+                if connection.execute(unused, (root, now - _ROOT_KEPT_S)).fetchone():
+                    for table in ("skills", "skill_files", "skill_roots"):
+                        connection.execute(f"DELETE FROM {table} WHERE root = ?", (root,))  # noqa: S608 - own name
+
         if touched or stale:
-            with self._store.write() as connection:
-                connection.executemany("UPDATE skill_roots SET used_at = ? WHERE root = ?", [(now, r) for r in touched])
-                unused = "SELECT 1 FROM skill_roots WHERE root = ? AND used_at < ?"
-                for root in stale:
-                    if connection.execute(unused, (root, now - _ROOT_KEPT_S)).fetchone():
-                        for table in ("skills", "skill_files", "skill_roots"):
-                            connection.execute(f"DELETE FROM {table} WHERE root = ?", (root,))  # noqa: S608 - own name
+            self._store.change(forget)
         return len(stale)
 
     def clear(self) -> None:
-        """Forget every skill, file and root; which are switched off, and how they were used, is kept for later."""
-        with self._store.write() as connection:
+        """Forget every skill, file and root."""
+
+        def clear(connection: sqlite3.Connection) -> None:
             for table in ("skills", "skill_files", "skill_roots"):
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608 - own name
+
+        self._store.change(clear)
 
     def check(self) -> list[str]:
         """Return what is wrong with the file, the full-text table included; empty if all is well."""
@@ -173,34 +186,6 @@ class SkillIndex:
         """Return what a pattern is tried on besides names, by row: trigger, description and tags (R237)."""
         return self._of_rows(("trigger", "description", "tags"), rows, short_texts_of)
 
-    # -- switches and use ------------------------------------------------------------------------
-
-    def switch(self, skill_id: str, *, enabled: bool) -> None:
-        """Enable or disable a skill, for good: also over its removal and return, and :meth:`clear` (R243)."""
-        status = ENABLED if enabled else DISABLED
-        with self._store.write() as connection:
-            there = connection.execute("SELECT status FROM skills WHERE id = ?", (skill_id,)).fetchone()
-            if there is None:
-                connection.execute(
-                    "INSERT INTO skill_memory(id, status) VALUES (?, ?) "
-                    "ON CONFLICT DO UPDATE SET status = excluded.status",
-                    (skill_id, status),
-                )
-            elif there[0] != status:
-                connection.execute("UPDATE skills SET status = ? WHERE id = ?", (status, skill_id))
-
-    def record_use(self, rows: Collection[int], now: float) -> None:
-        """Count one use of each of these rows. ``now`` is in seconds since the epoch (R139)."""
-        if rows:
-            statement = "UPDATE skills SET use_count = use_count + 1, last_used = ? WHERE rowid = ?"
-            with self._store.write() as connection:
-                connection.executemany(statement, [(now, row) for row in rows])
-
-    def usage(self, rows: Iterable[int]) -> dict[int, tuple[int, float]]:
-        """Return how often and when each row was used, in seconds since the epoch; rows never used are left out."""
-        found = self._of_rows(("use_count", "last_used"), rows, _use)
-        return {number: use for number, use in found.items() if use[0]}
-
     def _of_rows(self, columns: Sequence[str], rows: Iterable[int], make: Callable[..., _Value]) -> dict[int, _Value]:
         """Return what ``make`` makes of the columns of each row that is there."""
         query = (
@@ -209,7 +194,3 @@ class SkillIndex:
         )
         with self._store.read() as connection, damaged_rows("skills"):
             return {row[0]: make(*row[1:]) for row in connection.execute(query, (to_json(list(rows)),))}
-
-
-def _use(use_count: int, last_used: float | None) -> tuple[int, float]:
-    return use_count, last_used or 0.0

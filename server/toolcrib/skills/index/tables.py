@@ -5,6 +5,7 @@ Knows names and SQL of tables only; never knows what a skill means or how one is
 
 import sqlite3
 
+from toolcrib.access.state.earlier import EarlierTable, drop_when_empty
 from toolcrib.store.full_text import FullText
 from toolcrib.store.opening import Schema
 from toolcrib.store.vectors import Texts, create_vectors
@@ -32,7 +33,6 @@ SHELF_COLUMNS = (
     "is_pinned",
     "is_hidden",
     "is_conforming",
-    "status",
 )
 """What is held in memory of a skill. First in the table: rows are long, and SQLite reads from the left."""
 
@@ -150,11 +150,39 @@ def _words_split_anew(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM skill_files")
 
 
-SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _words_split_anew, create_vectors))
+_DECIDED = (
+    "SELECT id, status <> 'enabled', use_count, last_used FROM skill_memory "
+    "UNION ALL SELECT id, status <> 'enabled', use_count, last_used FROM skills "
+    "WHERE use_count > 0 OR status <> 'enabled'"
+)
+_NOT_REMEMBERED = tuple(f"DROP TRIGGER IF EXISTS {name}" for name in ("skills_remembered", "skills_recalled"))
+
+EARLIER_DECISIONS = EarlierTable(
+    application_id=APPLICATION_ID,
+    table="skill_memory",
+    rows=_DECIDED,
+    leave=(*_NOT_REMEMBERED, "DROP TABLE skill_memory"),
+)
+"""Where switches and use stood before there was ``state.db``: in the rows of skills, and here of those that went."""
+
+
+def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
+    """Keep decisions in one table and no longer in the rows, until they are taken over."""
+    for statement in _NOT_REMEMBERED:
+        connection.execute(statement)
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'skill_memory'").fetchone():
+        connection.execute(
+            "INSERT OR REPLACE INTO skill_memory SELECT id, status, use_count, last_used FROM skills "
+            "WHERE use_count > 0 OR status <> 'enabled'"
+        )
+        drop_when_empty(connection, "skill_memory")
+
+
+SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _words_split_anew, create_vectors, _decisions_elsewhere))
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
 
-``record_hash`` tells a row that is as wanted from one that is not. ``skill_memory`` has the switch and the use of
-skills that are gone, for the day they come back; what a skill that is there has of both stands in its row (R243, R139).
+``record_hash`` tells a row that is as wanted from one that is not. ``status``, ``use_count`` and ``last_used`` are
+there because R103 names them: nothing reads them, what they were for stands in ``state.db`` (R139, R243).
 """
 
 SKILLS_FULL_TEXT = FullText(

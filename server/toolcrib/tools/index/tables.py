@@ -5,6 +5,7 @@ Knows names and SQL of tables only; never knows what a tool means or how one is 
 
 import sqlite3
 
+from toolcrib.access.state.earlier import EarlierTable, drop_when_empty
 from toolcrib.store.full_text import FullText
 from toolcrib.store.opening import Schema
 from toolcrib.store.vectors import Texts, create_vectors
@@ -88,7 +89,19 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
 
 
-TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, create_vectors))
+def _activations_elsewhere(connection: sqlite3.Connection) -> None:
+    drop_when_empty(connection, EARLIER_ACTIVATIONS.table)
+
+
+EARLIER_ACTIVATIONS = EarlierTable(
+    application_id=APPLICATION_ID,
+    table="activations",
+    rows="SELECT principal, session_id, name, last_used FROM activations ORDER BY last_used, name",
+    leave=("DROP TABLE activations",),
+)
+"""Where the activations of session ids stood before there was ``state.db``."""
+
+TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere))
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 
 _VIEW = (

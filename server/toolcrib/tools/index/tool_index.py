@@ -1,4 +1,4 @@
-"""The index of tools on disk: what each server listed, whole definitions, search text, and activations.
+"""The index of tools on disk: what each server listed, whole definitions and search text.
 
 Knows rows and how they are kept in step with a server's list; never knows a connection, a policy or a ranking.
 """
@@ -29,7 +29,7 @@ from toolcrib.tools.index.tables import (
 )
 
 _TOUCH_AFTER_S = 3600.0
-"""A time of last use or listing is moved only when it is this old: a second start writes nothing (R45)."""
+"""A time of listing is moved only when it is this old: a second start writes nothing (R45)."""
 
 _GATE = ", ".join(GATE_COLUMNS)
 _UPSERT = (
@@ -47,6 +47,9 @@ class Changes:
     added: int
     updated: int
     removed: int
+
+
+_NO_CHANGES = Changes(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class ToolIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        TOOLS_FULL_TEXT.keep_in_step(store)
+        store.prepare(TOOLS_FULL_TEXT.keep_in_step)
 
     @property
     def fts(self) -> bool:
@@ -81,13 +84,19 @@ class ToolIndex:
         """Return a number that changes once another process has written to the file; never waits."""
         return self._store.data_version()
 
+    @property
+    def generation(self) -> int:
+        """Return a number that grows when another file, which may be empty, takes the place of the one in use."""
+        return self._store.generation
+
     def replace(self, ingest: Ingest, *, config_fingerprint: str, now: float, era: str | None) -> Changes:
         """Make the rows of one server those of ``ingest``, in one transaction; unchanged rows stay untouched.
 
         ``now`` is in seconds since the epoch. ``era`` None keeps the one that is remembered.
         """
         wanted = {record.public_name: record for record in ingest.records}
-        with self._store.write() as connection:
+
+        def replace(connection: sqlite3.Connection) -> Changes:
             stored: dict[str, str] = dict(
                 connection.execute("SELECT name, hash FROM tools WHERE namespace = ?", (ingest.server,))
             )
@@ -104,10 +113,12 @@ class ToolIndex:
                 _refused_json(ingest),
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
-        if self.fts and (added or updated or removed):
-            with self._store.write() as connection:
-                TOOLS_FULL_TEXT.merge(connection)
-        return Changes(len(added), len(updated), len(removed))
+            return Changes(len(added), len(updated), len(removed))
+
+        changes = self._store.change(replace, owed=f"list {ingest.server}")
+        if self.fts and changes != _NO_CHANGES:
+            self._store.change(TOOLS_FULL_TEXT.merge)
+        return changes
 
     def server_rows(self) -> dict[str, ServerRow]:
         """Return what is known of every server that was ever listed."""
@@ -129,25 +140,34 @@ class ToolIndex:
         """
         with self._store.read() as connection, damaged_rows():
             tools, damaged = _sound_tools(connection, servers)
-        if damaged:
-            with self._store.write() as connection, damaged_rows():
+
+        def forget(connection: sqlite3.Connection) -> list[Tool]:
+            with damaged_rows():
                 tools, damaged = _sound_tools(connection, servers)  # again: another process may have listed it
-                for key in damaged:
-                    _forget(connection, key)
-        return tools
+            for key in damaged:
+                _forget(connection, key)
+            return tools
+
+        return self._store.change(forget) if damaged else tools
 
     def retain(self, keys: Collection[str]) -> None:
         """Drop all that is known of servers other than ``keys``."""
-        with self._store.write() as connection:
+
+        def retain(connection: sqlite3.Connection) -> None:
             query = "SELECT key FROM servers UNION SELECT namespace FROM tools"
             for key in sorted({row[0] for row in connection.execute(query)} - set(keys)):
                 _forget(connection, key)
 
+        self._store.change(retain)
+
     def clear(self) -> None:
-        """Forget every tool and server; activations stay."""
-        with self._store.write() as connection:
+        """Forget every tool and server."""
+
+        def clear(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM tools")
             connection.execute("DELETE FROM servers")
+
+        self._store.change(clear)
 
     def check(self) -> list[str]:
         """Return what is wrong with the file, the full-text table included; empty if all is well (R43)."""
@@ -177,29 +197,6 @@ class ToolIndex:
         with self._store.read() as connection:
             query = f"SELECT id, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
             return {row[0]: row[1:] for row in connection.execute(query, (_id_list(ids),))}
-
-    def activated(self, principal: str, session_id: str) -> set[str]:
-        """Return the public names that a caller's session has activated."""
-        query = "SELECT name FROM activations WHERE principal = ? AND session_id = ?"
-        with self._store.read() as connection:
-            return {row[0] for row in connection.execute(query, (principal, session_id))}
-
-    def record_activation(self, principal: str, session_id: str, name: str, now: float) -> None:
-        """Keep an activation under a caller and a session id. ``now`` is in seconds since the epoch."""
-        statement = "INSERT INTO activations VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-        with self._store.write() as connection:
-            connection.execute(statement, (principal, session_id, name, now))
-
-    def touch(self, principal: str, session_id: str, now: float) -> None:
-        """Note that a session is in use, to the hour."""
-        statement = "UPDATE activations SET last_used = ? WHERE principal = ? AND session_id = ? AND last_used <= ?"
-        with self._store.write() as connection:
-            connection.execute(statement, (now, principal, session_id, now - _TOUCH_AFTER_S))
-
-    def expire_activations(self, older_than: float) -> None:
-        """Forget activations last used before ``older_than``, in seconds since the epoch."""
-        with self._store.write() as connection:
-            connection.execute("DELETE FROM activations WHERE last_used < ?", (older_than,))
 
 
 def _gate_rows(connection: sqlite3.Connection, server: str) -> list[GateRow]:

@@ -44,12 +44,12 @@ class PromptMethods:
         server.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get)
 
     async def _list(self, context: Context, _params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        session = self._sessions.of(context)
+        session = await self._sessions.of(context)
         prompts = [prompt for provider in self._providers for prompt in await provider.prompts(session)]
         return types.ListPromptsResult(prompts=prompts)
 
     async def _get(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        session = self._sessions.of(context)
+        session = await self._sessions.of(context)
         for provider in self._providers:
             if (found := await provider.get(session, params.name, params.arguments or {})) is not None:
                 return found

@@ -73,7 +73,7 @@ class ResourceMethods:
         server.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read)
 
     async def _list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        session, cursor = self._sessions.of(context), params.cursor if params else None
+        session, cursor = await self._sessions.of(context), params.cursor if params else None
         after = "" if cursor is None else place_of(cursor, 1)[0]
         listed = [resource.as_listed for resource in self._fixed.values()] if cursor is None else []
         for provider in self._from(after):
@@ -99,7 +99,7 @@ class ResourceMethods:
         return types.ListResourceTemplatesResult(resource_templates=[])
 
     async def _read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        session, uri = self._sessions.of(context), str(params.uri)
+        session, uri = await self._sessions.of(context), str(params.uri)
         if fixed := self._fixed.get(uri):
             text = await fixed.read(session)
             contents = types.TextResourceContents(uri=uri, mime_type=fixed.mime_type, text=text)

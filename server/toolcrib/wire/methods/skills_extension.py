@@ -52,16 +52,16 @@ class SkillsExtension:
     async def _list_skills(self, context: Context, params: types.PaginatedRequestParams | None) -> JsonObject:
         cursor = params.cursor if params else None
         after = "" if cursor is None else place_of(cursor, 1)[0]
-        page, has_more = await self._resources.published(self._sessions.of(context), after)
+        page, has_more = await self._resources.published(await self._sessions.of(context), after)
         more = {"nextCursor": cursor_of((page[-1].uri,))} if has_more else {}
         return {"skills": list(map(_entry, page)), **more, **_CACHE}
 
     async def _get_skill(self, context: Context, params: UriParams) -> JsonObject:
-        published = await self._resources.published_skill(self._sessions.of(context), params.uri)
+        published = await self._resources.published_skill(await self._sessions.of(context), params.uri)
         return {"skill": _entry(published), **_CACHE}
 
     async def _read_directory(self, context: Context, params: UriPageParams) -> JsonObject:
-        session = self._sessions.of(context)
+        session = await self._sessions.of(context)
         page, next_cursor = await self._resources.children(session, params.uri, params.cursor)
         more = {"nextCursor": next_cursor} if next_cursor else {}
         return {"resources": list(map(_child, page)), **more}
