@@ -87,6 +87,7 @@ def assert_kept(state: State) -> None:
 
 def test_they_are_taken_over_and_gone_from_where_they_were(place: Place):
     with place.opened() as state:
+        assert state.has_all
         assert_kept(state)
         place.open_indexes()
         assert place.tables() == set()
@@ -160,7 +161,7 @@ def test_where_they_can_only_be_kept_in_memory_they_stay_where_they_are(place: P
     place.state.parent.write_text("in the way")
     for _ in range(2):
         with place.opened() as state:
-            assert not state.is_kept
+            assert not state.has_all
             assert_kept(state)
             place.open_indexes()
     place.state.parent.unlink()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -19,7 +20,7 @@ DAY = 24 * HOUR
 
 
 @contextmanager
-def opened(path: Path, **bounds: int) -> Iterator[KeptSessions]:
+def opened(path: Path, **bounds: Any) -> Iterator[KeptSessions]:
     with Store(path, STATE_SCHEMA, fts="off") as store:
         yield KeptSessions(store, KeptBounds(**{"sessions": 9, "activations": 9, "age_s": 30 * DAY, **bounds}))
 

@@ -15,16 +15,15 @@ from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
 from toolcrib.config.paths import user_model_dir
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.errors import ModelUnavailable
+from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.model import JsonObject
 from toolcrib.search.encoding import OFF, SemanticState
 from toolcrib.search.static_model import download_model, load_model
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.store.opening import discard
 from toolcrib.store.store import Store
 from toolcrib.tools.index.rows import rows_fingerprint
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ServerRow, ToolIndex
+from toolcrib.tools.index.tool_index import ServerRow, ToolIndex, known_tools
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
@@ -76,10 +75,22 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 @commands.command()
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Forget every listed tool and skill; activations and use stay. Restart a toolcrib that is running."""
+    """Forget every listed tool and skill; what was decided stays. Restart a toolcrib that is running."""
+    from toolcrib.app import Outside, open_decisions
+
     settings = load_settings(config)
-    forgotten = sum(row.tool_count for row in _rows(settings, clear=True).values())
-    _forget_skills(settings)
+    forgotten = known_tools(settings.tool_cache)
+    indexes = [file for file in (settings.tool_cache, settings.skill_cache) if file.exists()]
+    if indexes:
+        with open_decisions(settings, Outside()) as state:
+            if not state.has_all:
+                raise StoreError(
+                    "Nothing was removed: the index holds decisions of an earlier version, which "
+                    f"{settings.state_file} could not take over. Make that file's folder writable, or name another as "
+                    "toolcrib.state_dir."
+                )
+    for file in indexes:
+        discard(file)
     if as_json:
         print_json({"forgotten": forgotten})
     else:
@@ -162,22 +173,12 @@ def _server_view(server: ServerSettings, row: ServerRow | None) -> JsonObject:
     }
 
 
-def _rows(settings: Settings, *, clear: bool = False) -> dict[str, ServerRow]:
-    """Return what the index knows of servers, and make it forget where that is asked for; no file is made."""
+def _rows(settings: Settings) -> dict[str, ServerRow]:
+    """Return what the index knows of servers; no file is made."""
     if not settings.tool_cache.exists():
         return {}
     with Store(settings.tool_cache, TOOLS_SCHEMA, fts=settings.toolcrib.tool_search.fts) as store:
-        index = ToolIndex(store)
-        rows = index.server_rows()
-        if clear:
-            index.clear()
-        return rows
-
-
-def _forget_skills(settings: Settings) -> None:
-    if settings.skill_cache.exists():
-        with Store(settings.skill_cache, SKILLS_SCHEMA, fts=settings.toolcrib.tool_search.fts) as store:
-            SkillIndex(store).clear()
+        return ToolIndex(store).server_rows()
 
 
 def _server_text(server: JsonObject) -> str:

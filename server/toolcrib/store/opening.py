@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from toolcrib.errors import StoreError
 from toolcrib.store.soundness import last_check, note_check
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -29,6 +30,9 @@ _UNWRITABLE = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PERM,
 )
+_PARTS = ("-wal", "-shm", "-checked", "")
+"""What belongs to a file, by the end of its name. The file itself goes last: only then is another one made."""
+
 _FTS_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
 
 
@@ -289,17 +293,31 @@ def _user_version(connection: sqlite3.Connection) -> int:
 def _set_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path:
     """Rename the file and its companions, unless another process has replaced it already.
 
-    The file itself goes last: once it is gone, another process makes a new one, with companions of its own. Processes
-    take turns: between a look at the file and its renaming it could be replaced, and the new one be moved.
+    Processes take turns: between a look at the file and its renaming it could be replaced, and the new one be moved.
     """
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
     with _turn_in(path.parent):
         if identity_of(path) == identity:
-            for suffix in ("-wal", "-shm", "-checked", ""):
+            for suffix in _PARTS:
                 with suppress(FileNotFoundError):
                     path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
     return aside
+
+
+def discard(path: Path) -> None:
+    """Remove a file and its companions, whatever is in it; whoever has it open goes on without it.
+
+    Raises:
+        StoreError: it cannot be removed.
+
+    """
+    try:
+        with _turn_in(path.parent):
+            for suffix in _PARTS:
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be removed: {error.strerror}") from error
 
 
 @contextmanager

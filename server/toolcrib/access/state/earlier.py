@@ -53,8 +53,10 @@ class _NotNowError(Exception):
     """An earlier file cannot be read or written for the moment."""
 
 
-def take_over(store: Store, files: Sequence[EarlierFile]) -> None:
+def take_over(store: Store, files: Sequence[EarlierFile]) -> bool:
     """Move decisions from earlier files into ``store``; at any later start this does nothing.
+
+    Return whether the old files hold nothing more that is not safe.
 
     They are copied in one transaction that leaves a mark, so that of several processes one does it. Only when they
     are safe on disk do they leave the old files; until then no migration of these drops them. A file that cannot be
@@ -66,17 +68,20 @@ def take_over(store: Store, files: Sequence[EarlierFile]) -> None:
     """
     with store.read() as connection:
         if _mark(connection) == _DONE:
-            return
+            return True
     try:
         count = store.change(lambda connection: _copy(connection, files))
         if count:
             _log.info("took over %d rows of decisions and use from the cache directory", count)
-        if store.path is not None:
-            for file in files:
-                _asked(file, partial(_leave, file.kept_in), "BEGIN IMMEDIATE")
-            store.change(lambda connection: _set_mark(connection, _DONE))
+        if store.path is None:
+            return not count
+        for file in files:
+            _asked(file, partial(_leave, file.kept_in), "BEGIN IMMEDIATE")
+        store.change(lambda connection: _set_mark(connection, _DONE))
     except _NotNowError as reason:
         _log.warning("What was decided before is not all taken over; the next start goes on: %s", reason)
+        return False
+    return True
 
 
 def drop_when_empty(connection: sqlite3.Connection, table: str) -> None:
@@ -122,7 +127,7 @@ def _asked(file: EarlierFile, ask: Callable[[sqlite3.Connection], _Answer], begi
     In one transaction, begun by ``begin``: another process may be leaving it at this moment.
     Its errors are told from those of the store. Of a damaged one there is nothing to wait for.
     """
-    if not file.path.exists():
+    if not file.path.is_file():
         return None
     try:
         with closing(connect_existing(file.path)) as earlier:

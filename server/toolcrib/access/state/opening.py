@@ -21,12 +21,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was decided, and what cannot be made again. ``is_kept``: on disk; otherwise in memory only, for now."""
+    """What was decided, and what cannot be made again.
+
+    ``has_all``: the file has what an earlier version kept elsewhere; otherwise that must not be removed there.
+    """
 
     store: Store
     sessions: KeptSessions
     skills: SkillDecisions
-    is_kept: bool
+    has_all: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,10 @@ def open_state(
             EarlierFile(*earlier.activations, sessions.keep),
             EarlierFile(*earlier.skills, skills.keep),
         )
+        has_all = False
         try:
-            take_over(store, files)
+            has_all = take_over(store, files)
             sessions.expire(clock())
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(store, sessions, skills, store.path is not None)
+        yield State(store, sessions, skills, has_all)

@@ -6,10 +6,13 @@ Knows rows and how they are kept in step with a server's list; never knows a con
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.model import Ingest, JsonObject, Refused, Tool
+from toolcrib.store.opening import connect_existing
 from toolcrib.store.store import Store
 from toolcrib.store.values import damaged_rows, to_json
 from toolcrib.tools.index.rows import (
@@ -197,6 +200,13 @@ class ToolIndex:
         with self._store.read() as connection:
             query = f"SELECT id, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
             return {row[0]: row[1:] for row in connection.execute(query, (_id_list(ids),))}
+
+
+def known_tools(file: Path) -> int:
+    """Return how many tools stand in a file, without making, checking or migrating it; 0 where it cannot be read."""
+    with suppress(sqlite3.Error), closing(connect_existing(file)) as connection:
+        return int(connection.execute("SELECT count(*) FROM tools").fetchone()[0])
+    return 0
 
 
 def _gate_rows(connection: sqlite3.Connection, server: str) -> list[GateRow]:
