@@ -222,9 +222,10 @@ class World:
         """Have a server list other tools, and wait until that is known here and everybody has been told."""
         crib = self.wire._crib
         await crib._parts.fleet[server].connection()
-        before = crib.indexer.catalog.generation
+        listed: list[str | None] = []
+        crib.indexer.subscribe(lambda change: listed.append(change.server))
         await self[server].change(*tools)
-        await until(lambda: crib.indexer.catalog.generation > before)
+        await until(lambda: server in listed)
         await anyio.wait_all_tasks_blocked()
 
     @asynccontextmanager

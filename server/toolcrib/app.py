@@ -186,7 +186,7 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
     surroundings = Surroundings(
         section.limits, outside.connector, known.indexer.listed, _state_reporter(known.events), outside.jitter
     )
-    async with open_fleet(settings.servers, eras, surroundings) as fleet:
+    async with open_fleet(settings.servers, eras, surroundings) as fleet, anyio.create_task_group() as tasks:
         parts = Parts(
             settings=settings,
             index=known.index,
@@ -203,7 +203,9 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )
         fleet.begin(known.indexer.unlisted(), known.indexer.stale())
+        tasks.start_soon(known.indexer.follow, fleet.list_again)
         yield Crib(parts)
+        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager

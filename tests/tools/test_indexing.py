@@ -1,23 +1,26 @@
 """From a server's list to the catalog: what is trusted, what has to be listed again, and who is told."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from fakes.menu import tool
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.config.settings import Settings
+from toolcrib.errors import StoreError
 from toolcrib.store.store import Store
+from toolcrib.tools import indexing as indexing_module
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import Changes, ToolIndex
 from toolcrib.tools.indexing import CatalogChange, Indexer
-from worlds import Clock, MemoryServer, configured
+from worlds import Clock, MemoryServer, configured, until
 
 pytestmark = pytest.mark.anyio
 
@@ -169,13 +172,96 @@ async def test_a_list_that_is_a_day_old_is_stale_and_one_that_was_never_made_is_
         assert it.indexer.stale() == []
 
 
-async def test_what_another_process_has_listed_is_seen(tmp_path):
+async def test_what_another_process_has_listed_is_seen_soon_after_somebody_looks(tmp_path):
+    told: list[CatalogChange] = []
     with indexing(tmp_path) as one, indexing(tmp_path) as other:
+        one.indexer.subscribe(told.append)
         before = one.indexer.current()
         await other.take_in("a", tool("x"))
-        assert one.names() == ["a__x"]
-        assert one.indexer.current().generation > before.generation
-        assert one.indexer.current() is one.indexer.current()
+        async with following(one):
+            assert one.indexer.current() is before
+            one.indexer.look()
+            assert one.indexer.current() is before
+            await until(lambda: one.names() == ["a__x"])
+            after = one.indexer.current()
+            assert after.generation > before.generation
+            assert [(change.server, change.before, change.after) for change in told] == [(None, before, after)]
+
+
+async def test_a_look_at_what_has_not_changed_changes_nothing(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(indexing_module, "_REST_S", 0)
+    with indexing(tmp_path) as it:
+        looks: list[object] = []
+        real = it.index.data_version
+        monkeypatch.setattr(it.index, "data_version", lambda: looks.append(1) or real())
+        async with following(it):
+            await it.take_in("a", tool("x"))
+            before = it.indexer.current()
+            looks.clear()
+            for expected in (1, 2, 3):
+                it.indexer.look()
+                await until(lambda: len(looks) == expected)  # noqa: B023 - waited for at once
+            assert it.indexer.current() is before
+
+
+async def test_many_looks_are_one(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    with indexing(tmp_path) as it:
+        looks: list[object] = []
+        real = it.index.data_version
+        monkeypatch.setattr(it.index, "data_version", lambda: looks.append(1) or real())
+        async with following(it):
+            for _ in range(50):
+                it.indexer.look()
+                await anyio.lowlevel.checkpoint()
+            await until(lambda: bool(looks))
+            assert len(looks) == 1
+
+
+async def test_a_catalog_that_cannot_be_reloaded_stays_and_is_tried_again(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(indexing_module, "_REST_S", 0)
+    with indexing(tmp_path) as one, indexing(tmp_path) as other:
+        await one.take_in("a", tool("x"))
+        await other.take_in("b", tool("y"))
+        failures = [StoreError("no", detail="locked")]
+        real = one.index.load
+        monkeypatch.setattr(one.index, "load", lambda servers: raised(failures.pop()) if failures else real(servers))
+        async with following(one):
+            one.indexer.look()
+            await until(lambda: not failures)
+            assert one.names() == ["a__x"]
+            one.indexer.look()
+            await until(lambda: one.names() == ["a__x", "b__y"])
+
+
+def raised(error: Exception) -> None:
+    raise error
+
+
+@asynccontextmanager
+async def following(it: Indexing) -> AsyncIterator[list[str]]:
+    """Have it follow what others write; gives the servers that are to be listed again."""
+    lost: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(it.indexer.follow, lost.extend)
+        yield lost
+        tasks.cancel_scope.cancel()
+
+
+async def test_servers_whose_rows_went_with_a_damaged_file_are_listed_again(tmp_path):
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x"))
+        await it.take_in("b", tool("y"))
+        with closing(sqlite3.connect(tmp_path / "tool_cache.db")) as connection, connection:
+            connection.execute("INSERT INTO tools_fts(tools_fts) VALUES ('delete-all')")
+        async with following(it) as lost:
+            await it.take_in("b", tool("z"))
+            assert it.names() == ["b__z"]
+            await until(lambda: lost == ["a"])
+            await it.take_in("a", tool("x"))
+            assert it.names() == ["a__x", "b__z"]
+            it.indexer.look()
+            await anyio.wait_all_tasks_blocked()
+            assert lost == ["a"]
 
 
 async def test_a_server_under_another_config_in_another_process_is_not_mixed_in(tmp_path):

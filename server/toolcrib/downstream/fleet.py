@@ -80,6 +80,19 @@ class Fleet:
                 tasks.start_soon(self._list, key)
         return self.statuses()
 
+    def list_again(self, keys: Iterable[str]) -> None:
+        """List these servers in the background, those that are up included."""
+        for key in keys:
+            self._tasks.start_soon(self._list_again, key)
+
+    async def _list_again(self, key: str) -> None:
+        server = self._servers[key]
+        if server.status.state is State.READY:
+            with suppress(StartFailed):
+                await server.list_again()
+        else:
+            await self._list(key)
+
     async def _list_first(self, key: str) -> None:
         """List a server for the first time; where that fails, nobody waits for it any longer, and it is tried again."""
         try:

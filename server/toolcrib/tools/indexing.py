@@ -3,9 +3,10 @@
 Knows when rows are trusted, stale or missing; never knows callers, sessions or how a server is reached.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Never
 
 import anyio
 import anyio.to_thread
@@ -18,21 +19,30 @@ from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import rows_fingerprint
 from toolcrib.tools.index.tool_index import Changes, ToolIndex
 
+_REST_S = 0.25
+"""Between two looks at what other processes have written."""
+
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """One step of the catalog: what it was, what it is, and which server's list made the difference."""
+    """One step of the catalog: what it was, what it is, and which server's list made the difference.
 
-    server: str
+    ``server`` and ``rows`` are None where it was not a list that came to this process.
+    """
+
+    server: str | None
     before: Catalog
     after: Catalog
-    rows: Changes
+    rows: Changes | None
 
 
 class Indexer:
-    """Keeps the index and the catalog in memory in step with what the servers list.
+    """Keeps the index and the catalog in memory in step with what the servers list, and what other processes write.
 
-    ``catalog`` is the current snapshot. ``now`` returns wall-clock seconds.
+    ``catalog`` is the current snapshot; it is immutable and may be read from any thread. ``now`` returns wall-clock
+    seconds.
     """
 
     def __init__(self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float]) -> None:
@@ -40,7 +50,8 @@ class Indexer:
         self._shaping = Shaping.of(settings)
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
-        self._version = 0
+        self._version = self._generation = 0
+        self._look_wanted = anyio.Event()
         self._on_change: list[Callable[[CatalogChange], None]] = []
         self.refused: dict[str, tuple[Refused, ...]] = {}
         self.catalog = Catalog(())
@@ -50,7 +61,8 @@ class Indexer:
         if self._settings.toolcrib.tool_search.rebuild_cache_on_init:
             self._index.clear()
         self._index.retain(self._fingerprints)
-        self.catalog = self._loaded()
+        self._version, self._generation = self._index.data_version(), self._index.generation
+        self.catalog = self._snapshot()
 
     def subscribe(self, on_change: Callable[[CatalogChange], None]) -> None:
         """Have ``on_change`` called on the event loop after each swap of the catalog."""
@@ -74,34 +86,70 @@ class Indexer:
         ]
 
     def current(self) -> Catalog:
-        """Return the catalog, reloaded first if another process has written to the index meanwhile."""
-        if self._index.data_version() != self._version and not self._swap.locked():
-            self.catalog = self._loaded()
+        """Return the catalog as it is known now. Never waits; from any thread."""
         return self.catalog
+
+    def look(self) -> None:
+        """Have the catalog reloaded soon if another process has written to the index. Never waits; on the loop."""
+        self._look_wanted.set()
+
+    async def follow(self, list_again: Callable[[Collection[str]], None]) -> Never:
+        """Reload the catalog when asked to look and it has changed on disk; never more than a few times a second.
+
+        ``list_again`` gets the servers whose rows went when the index was replaced.
+        """
+        while True:
+            await self._look_wanted.wait()
+            self._look_wanted = anyio.Event()
+            try:
+                await self._catch_up(list_again)
+            except Exception as error:  # barrier: the follower; what is known is served, and the next look tries again
+                _log.warning("the catalog could not be reloaded: %s", error, exc_info=error)
+            await anyio.sleep(_REST_S)
+
+    async def _catch_up(self, list_again: Callable[[Collection[str]], None]) -> None:
+        async with self._swap:
+            before, generation = self.catalog, self._generation
+            version, after = await anyio.to_thread.run_sync(self._reloaded)
+            if after is None:
+                return
+            self._version, self.catalog = version, after
+            self._generation = self._index.generation
+        self._tell(CatalogChange(None, before, after, None))
+        if self._generation != generation:
+            list_again(await anyio.to_thread.run_sync(self.unlisted))
 
     async def listed(self, server: ServerSettings, raw_tools: list[Any], era: str) -> dict[str, str]:
         """Take in a server's whole list. Return its tools' names with the fingerprints of their records."""
         taken = await anyio.to_thread.run_sync(ingest, server, raw_tools, self._shaping)
         async with self._swap:
             before = self.catalog
-            rows, after = await anyio.to_thread.run_sync(self._store, taken, era)
+            self._version, rows, after = await anyio.to_thread.run_sync(self._store, taken, era)
             self.catalog = after
-            self._version = self._index.data_version()
             self.refused[server.key] = taken.refused
-        for on_change in self._on_change:
-            on_change(CatalogChange(server.key, before, after, rows))
+        self._tell(CatalogChange(server.key, before, after, rows))
+        if self._index.generation != self._generation:
+            self.look()  # the rows of the other servers went with the file
         return {record.name: record.fingerprint for record in taken.records}
 
-    def _store(self, taken: Ingest, era: str) -> tuple[Changes, Catalog]:
+    def _tell(self, change: CatalogChange) -> None:
+        for on_change in self._on_change:
+            on_change(change)
+
+    def _store(self, taken: Ingest, era: str) -> tuple[int, Changes, Catalog]:
         fingerprint = self._fingerprints[taken.server]
+        version = self._index.data_version()  # before the rows are read: what is written meanwhile is seen next time
         changes = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
+        return version, changes, self._prepared()
+
+    def _reloaded(self) -> tuple[int, Catalog | None]:
+        version = self._index.data_version()
+        return version, None if version == self._version else self._prepared()
+
+    def _prepared(self) -> Catalog:
         catalog = self._snapshot()
         catalog.prepare()
-        return changes, catalog
-
-    def _loaded(self) -> Catalog:
-        self._version = self._index.data_version()
-        return self._snapshot()
+        return catalog
 
     def _snapshot(self) -> Catalog:
         """Build the catalog, and what every kind of caller seen so far may use of it: ready before it is swapped in."""

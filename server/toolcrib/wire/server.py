@@ -71,6 +71,7 @@ class Wire:
         if ctx.request_id is None:
             return await call_next(ctx)  # a notification asks for nothing
         try:
+            self._crib.indexer.look()
             if self._refuses_modern:
                 _require_session(ctx)
             if ctx.method == "tools/list" and _is_open(ctx):
