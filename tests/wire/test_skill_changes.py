@@ -314,6 +314,26 @@ async def test_a_damaged_index_is_moved_aside_and_made_anew(tmp_path, damage):
         assert w.happened("index_rebuilt") == []
 
 
+@pytest.mark.parametrize("when", ["while running", "before a start"])
+async def test_damage_that_only_a_change_reveals_costs_no_skill(tmp_path, when):
+    for name in ("tea", "milk"):
+        put(repo(tmp_path), name, f"Makes {name}.")
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        assert await listed(client) == ["milk", "tea"]
+        with closing(sqlite3.connect(database(tmp_path))) as connection, connection:
+            connection.execute("INSERT INTO skills_fts(skills_fts) VALUES ('delete-all')")
+        put(repo(tmp_path), "tea", "Makes green tea.")
+        if when == "while running":
+            [given] = (await client.skill("get", names=["tea"], format="raw"))["skills"]
+            assert given["trigger"] == "Makes green tea."
+            assert await listed(client) == ["milk", "tea"]
+            assert len(w.happened("index_rebuilt")) == 1
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        assert await listed(client) == ["milk", "tea"]
+        assert len(w.happened("index_rebuilt")) == (0 if when == "while running" else 1)
+    assert list(database(tmp_path).parent.glob("skills.db.corrupt-*Z"))
+
+
 async def test_an_index_that_is_deleted_is_made_anew_without_a_word(tmp_path):
     put(repo(tmp_path), "tea", "Makes tea.")
     async with world(tmp_path, {}, skills()):

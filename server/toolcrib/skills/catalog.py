@@ -88,6 +88,14 @@ class SkillCatalog:
 
         Between two roots ``stop`` is looked at, so that a program that ends need not wait for all of them.
         """
+        while True:
+            generation = self._index.generation
+            loads = self._scanned(stop)
+            if stop.is_set() or generation == self._index.generation:
+                return loads
+            # Another file took the index's place meanwhile, without the rows of files that have not changed.
+
+    def _scanned(self, stop: threading.Event) -> list[RootLoad]:
         loads: list[RootLoad] = []
         for root in self.roots:
             if stop.is_set():
@@ -161,7 +169,7 @@ class SkillCatalog:
         Their bytes are compared, whatever their times and sizes are: a checkout may set both to what they were (C18).
         """
         limits = self._settings.toolcrib.limits
-        changed = False
+        changed, generation = False, self._index.generation
         for root_key, path in sorted({(skill.root, skill.path) for skill in skills}):
             root = self._by_key.get(root_key)
             if root is None or not _follows_its_file(root):
@@ -173,6 +181,8 @@ class SkillCatalog:
             if again is not None:
                 self._take_in(root, again)
                 changed = True
+        if generation != self._index.generation:
+            self.refresh(threading.Event())
         return changed
 
     def texts(self, skills: Iterable[Skill]) -> dict[int, SkillText]:
