@@ -1,7 +1,8 @@
 """How well tools and skills are found: toolcrib's own search, through its use cases, beside others on the same data.
 
 Each path is a file `{tools, queries}`, one tool `{id, name, description, schema, tags, server}` and one query
-`{text, gold: {id: gain}}`, or a folder of skills with `queries.jsonl` in it, one `{query, gold: [name]}` a line.
+`{text, gold: {id: gain}}`, or a folder of skills with `queries.jsonl` in it, one `{query, gold: [name]}` a line, or the
+requests of the set in `tests/retrieval`.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from typing import Any
 import catalog
 from measuring import percentile, say
 from retrieval_baselines import baselines
-from retrieval_data import UNANSWERABLE, Dataset, Half, load, scaled, unanswerable
+from retrieval_data import OWN_SKILLS, OWN_TOOLS, UNANSWERABLE, Dataset, Half, load, scaled, unanswerable
 from retrieval_metrics import FIGURES, Comparison, Metrics, Search, TradeOff, ask, compared, evaluate, trade_offs
 from retrieval_names import KnownItems, known_items
 from retrieval_world import Opened, opened, opened_tools
@@ -198,14 +199,17 @@ def machine() -> str:
 
 
 def default_paths() -> list[Path]:
-    """Return the sets that lie beside the repository, if any do."""
+    """Return the repository's own sets, and those that lie beside it, if any do."""
     skills = SHARED / "skills-dev"
-    return [*sorted((SHARED / "retrieval-dev").glob("*.json")), *([skills] if skills.is_dir() else [])]
+    others = [*sorted((SHARED / "retrieval-dev").glob("*.json")), *([skills] if skills.is_dir() else [])]
+    return [OWN_TOOLS, OWN_SKILLS, *others]
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="sets (default: those in ../shared)")
+    parser.add_argument(
+        "paths", type=Path, nargs="*", metavar="PATH", help="sets (default: our own, and those in ../shared)"
+    )
     halves = ("all", "tune", "test")
     parser.add_argument("--split", nargs="+", choices=halves, default=["all"], help="halves of the queries")
     parser.add_argument("--limit", type=int, metavar="N", help="most queries of a set")

@@ -1,6 +1,6 @@
 """What retrieval is measured on: catalogs of tools or skills with queries whose right answers are known.
 
-Knows the two forms of such data, how queries are split and misspelt; never knows how anything is searched.
+Knows the forms of such data, how queries are split and misspelt; never knows how anything is searched.
 """
 
 import json
@@ -20,6 +20,9 @@ Half = Literal["tune", "test", "all"]
 
 UNANSWERABLE = Path(__file__).resolve().parent / "queries" / "unanswerable.json"
 QUERIES_FILE = "queries.jsonl"
+OWN = Path(__file__).resolve().parents[1] / "tests" / "retrieval"
+"""The set that is kept with the tests; its README tells what it is."""
+OWN_TOOLS, OWN_SKILLS = OWN / "tool_requests.json", OWN / "skill_requests.json"
 
 _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 _TOOLS_PER_SERVER = 1000
@@ -52,10 +55,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What somebody asks, and what answers it: gain by id. No gold means that nothing does."""
+    """What somebody asks, and what answers it: gain by id. No gold means that nothing does.
+
+    ``needs``: what a search has to be able to do to find it, where the set says so.
+    """
 
     text: str
     gold: Mapping[str, float]
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +127,29 @@ def _edited(word: str, chance: random.Random) -> str:
 
 
 def load(path: Path) -> Dataset:
-    """Return the data in a ``{tools, queries}`` file, or in a folder of skills that holds ``queries.jsonl``."""
+    """Return the data in a ``{tools, queries}`` file, or in a folder of skills that holds ``queries.jsonl``.
+
+    A file called as one of the own set's is a list of requests: what they are about lies beside it.
+    """
+    if path.name == OWN_TOOLS.name:
+        return Dataset("own tools", tuple(_listed_tools(path.parent / "servers")), _requests(path))
+    if path.name == OWN_SKILLS.name:
+        folder = path.parent / "skills"
+        return Dataset("own skills", tuple(_skill_documents(folder)), _requests(path), folder)
     return _skills(path) if path.is_dir() else _tools(path)
+
+
+def _requests(path: Path) -> tuple[Query, ...]:
+    asked = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(Query(each["text"], dict.fromkeys(each["right"], 1.0), tuple(each["needs"])) for each in asked)
+
+
+def _listed_tools(folder: Path) -> Iterator[Document]:
+    """Yield the tools of several servers, each in a file as it answers ``tools/list``; an id is ``server.tool``."""
+    for path in sorted(folder.glob("*.json")):
+        for tool in json.loads(path.read_text(encoding="utf-8"))["tools"]:
+            description = tool.get("description", "")
+            yield Document(f"{path.stem}.{tool['name']}", tool["name"], description, (), path.stem, tool)
 
 
 def _tools(path: Path) -> Dataset:

@@ -22,7 +22,7 @@ TINY = {
     "skill_budget": ["--repeat", "1"],
 }
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
-QUALITY_BENCHMARKS = {"retrieval"}
+QUALITY_BENCHMARKS = {"retrieval", "retrieval_groups"}
 """These say how good an answer is."""
 HOST_BENCHMARKS = {"hosts"}
 """These run agent hosts; tests/hosts runs them too."""
