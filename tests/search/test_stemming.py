@@ -15,6 +15,10 @@ ENDINGS = (
     "alize iciti ical ful ness al ance er able ement ment ent ion tion sion ou ism ate iti ous ive ize e ll at bl iz"
 ).split()
 
+MORE_ENDINGS = (
+    "anci alli entli eli ation fulness ousness aliti iviti ical ence ant ic ible ent ly ted ized bled sion tted ssed"
+).split()
+
 
 def stems_of_sqlite(words: list[str]) -> list[str]:
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -58,6 +62,19 @@ def test_stems_are_those_of_the_full_text_table(pairs: list[tuple[str, str]]):
     assert [stem(word) for word in words] == stems_of_sqlite(words)
 
 
+def test_every_ending_after_stems_of_every_shape_is_cut_as_in_the_full_text_table():
+    starts = (
+        "t s o is tr oat tie ski play hop box stew trac happ fail fizz roll control conform radic sensit oper".split()
+    )
+    endings = (*ENDINGS, *MORE_ENDINGS)
+    words = [start + ending for start in starts for ending in endings]
+    words += [
+        start + one + other for start in starts[-8:] for one in endings for other in ("s", "ed", "ing", "e", "ly")
+    ]
+    words += ["as", "is", "ies", "tied", "bled", "sing", *(f"{'ab' * half}s" for half in (31, 32)), "a" * 63 + "s"]
+    assert dict(zip(words, map(stem, words), strict=True)) == dict(zip(words, stems_of_sqlite(words), strict=True))
+
+
 @given(st.text(max_size=80))
 def test_any_text_has_a_stem(word: str):
     assert isinstance(stem(word), str)
@@ -66,5 +83,16 @@ def test_any_text_has_a_stem(word: str):
 def test_a_stemmer_forgets_before_it_grows_too_large(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stemming, "_MEMORY_MAX", 3)
     stemmer = Stemmer()
-    assert [stemmer(f"words{number}") for number in range(10)] == [stem(f"words{number}") for number in range(10)]
-    assert len(stemmer._known) <= 3
+    for number in range(10):
+        assert stemmer(f"words{number}") == stem(f"words{number}")
+        assert len(stemmer._known) <= 3
+
+
+def test_a_stemmer_remembers_as_many_words_as_it_may(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stemming, "_MEMORY_MAX", 3)
+    asked: list[str] = []
+    monkeypatch.setattr(stemming, "stem", lambda word: asked.append(word) or word)
+    stemmer = Stemmer()
+    for word in ("one", "two", "three", "one", "two", "three"):
+        stemmer(word)
+    assert asked == ["one", "two", "three"]
