@@ -89,7 +89,7 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
         environ = {**os.environ, "PYTHONPATH": str(self.folder / "server"), "PYTHONHASHSEED": "0"}
         try:
-            done = subprocess.run(  # noqa: S603 - this Python and files of this repository
+            done = subprocess.run(
                 [*command, "--hypothesis-seed=0", *self._tests],
                 cwd=self.folder,
                 env=environ,
