@@ -6,7 +6,8 @@ Knows the three kinds of scope; never knows tools, what a list shows, or how act
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 from weakref import WeakValueDictionary
 
@@ -27,11 +28,9 @@ class Activations(Protocol):
     """What one activation scope has activated."""
 
     @property
-    def names(self) -> Iterable[str]:
+    def names(self) -> AbstractSet[str]:
         """Public names, in no order."""
         ...
-
-    def __contains__(self, name: object, /) -> bool: ...
 
     async def add(self, name: str, /) -> bool:
         """Record an activation; return whether it is new."""
@@ -56,9 +55,6 @@ class RunActivations:
     def __init__(self) -> None:
         self.names: set[str] = set()
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
-
     async def add(self, name: str) -> bool:
         """Record an activation; return whether it is new."""
         new = name not in self.names
@@ -70,9 +66,6 @@ class NoActivations:
     """The scope of a request that belongs to no session: nothing is kept, nothing is new."""
 
     names: frozenset[str] = frozenset()
-
-    def __contains__(self, _name: object) -> bool:
-        return False
 
     async def add(self, _name: str) -> bool:
         """Keep nothing."""
@@ -90,9 +83,6 @@ class StoredActivations:
         self._changing = anyio.Lock()
         self._read_at = -math.inf
         self.names: set[str] = set()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
 
     async def ready(self) -> None:
         """Read what was activated under this id before; now and then again, so that the store knows it in use."""

@@ -65,7 +65,7 @@ class Giver:
         share = request.max_tokens // max(len(loaded), 1)
         known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
-        mentioned = (name for each in fresh for name in each.mentioned if name not in session.activations)
+        mentioned = (name for each in fresh for name in each.mentioned if name not in session.activations.names)
         tail = self._tail(wanted, known, mentioned, request.max_tokens // (_TAIL_SHARE if fresh else 1))
         left = request.max_tokens - self.estimate(f"{tail}\n\n")
         text, outcomes = rendered([each.page for each in fresh], left, self.estimate)

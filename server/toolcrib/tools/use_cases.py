@@ -199,7 +199,7 @@ class Crib:
                     score=match.score,
                     match_type=match.match_type.value,
                     description=short_description(card) if whole is None else long_description(card),
-                    activated=tool.public_name in session.activations,
+                    activated=tool.public_name in session.activations.names,
                     signature=card.signature if whole is None else None,
                     input_schema=None if whole is None else whole["inputSchema"],
                     examples=() if whole is None else card.examples,
