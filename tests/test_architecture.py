@@ -79,7 +79,7 @@ LAYERS = {
         engine
     """,
     "store": """
-        soundness values
+        soundness upsert values
         opening
         store
         full_text vectors

@@ -15,6 +15,7 @@ TINY = {
     "startup": ["--repeat", "1"],
     "search": ["--repeat", "1", "--sizes", "30", "--queries", "4"],
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2"],
+    "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "skills": ["--repeat", "1"],

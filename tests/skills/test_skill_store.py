@@ -262,7 +262,7 @@ class TestTables:
 
     def test_without_full_text_everything_else_works(self, path: Path):
         with opened(path, fts="off") as skills:
-            assert not skills.index.fts
+            assert not skills.store.fts
             skills.have(text("a", "Paints walls."))
             assert skills.names() == ["a"]
         with opened(path) as skills:

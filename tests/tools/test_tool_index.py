@@ -239,6 +239,16 @@ def test_the_full_text_follows_every_change(path: Path):
         assert world.index.check() == []
 
 
+def test_the_full_text_follows_very_many_changes(path: Path):
+    with opened(path) as world:
+        replace(world.index, numbered("s", 400, "Paints walls."))
+        some = [record("s", f"tool_{number}", "Cuts wood.") for number in range(300)]
+        kept = [record("s", f"tool_{number}", f"Paints walls. Number {number}.") for number in range(300, 350)]
+        assert replace(world.index, listing("s", *some, *kept)) == Changes(0, 300, 50)
+        assert (len(matching(path, "wood")), len(matching(path, "wall"))) == (300, 50)
+        assert world.index.check() == []
+
+
 def test_rows_written_by_another_program_stay_in_step_too(path: Path):
     with opened(path) as world:
         replace(world.index, numbered("s", 2))
@@ -268,7 +278,7 @@ def test_identifiers_are_found_by_their_words(path: Path):
 
 def test_without_full_text_everything_else_works(path: Path):
     with opened(path, fts="off") as world:
-        assert not world.index.fts
+        assert not world.store.fts
         assert replace(world.index, numbered("s", 3)) == Changes(3, 0, 0)
         assert replace(world.index, numbered("s", 2)) == Changes(0, 0, 1)
         assert len(world.index.load({"s": "c1"})) == 2

@@ -11,7 +11,12 @@ from hashlib import sha256
 
 from toolcrib.store.store import Store
 
-_MERGED_PAGES = 64
+_MERGING = "('automerge', 0)", "('crisismerge', 256)"
+"""Join the parts of the index, one of which every transaction makes, only when there are very many.
+
+No search of ours reads them, so joining them early would be work for nothing. (FTS5, "The 'automerge' Configuration
+Option")
+"""
 
 
 @dataclass(frozen=True)
@@ -41,14 +46,6 @@ class FullText:
             row = connection.execute(f"SELECT value FROM {self.meta} WHERE key = 'full_text'").fetchone()  # noqa: S608 - own name
         if (row[0] if row else None) != (self._digest if store.fts else None):
             store.change(partial(self._remake, fts=store.fts))
-
-    def merge(self, connection: sqlite3.Connection) -> None:
-        """Join small parts of the full-text table, which a write leaves behind and a search pays for.
-
-        Takes a few milliseconds, and does nothing in the transaction that made the parts.
-        """
-        statement = f"INSERT INTO {self.table}_fts({self.table}_fts, rank) VALUES ('merge', ?)"  # noqa: S608 - own name
-        connection.execute(statement, (_MERGED_PAGES,))
 
     def _remake(self, connection: sqlite3.Connection, *, fts: bool) -> None:
         """Make the full-text table and its triggers anew from the rows; without FTS5 only take the triggers away.
@@ -95,7 +92,7 @@ class FullText:
             *filter(None, [self.view]),
             create,
             *(f"CREATE TRIGGER IF NOT EXISTS {name} {body}" for name, body in self._triggers.items()),
-            f"INSERT INTO {table}_fts({table}_fts, rank) VALUES ('usermerge', 2)",  # noqa: S608 - own name
+            *(f"INSERT INTO {table}_fts({table}_fts, rank) VALUES {setting}" for setting in _MERGING),  # noqa: S608 - own names
             f"INSERT INTO {table}_fts({table}_fts) VALUES ('rebuild')",  # noqa: S608 - own name
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord
 from toolcrib.skills.index.rows import problems_to_json, record_hash
+from toolcrib.store.upsert import upsert
 from toolcrib.store.values import storable, to_json
 
 _READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")
@@ -84,10 +85,9 @@ def plan(
 
 def carry_out(connection: sqlite3.Connection, root: str, what: Plan, columns: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a plan. ``columns`` has the values of each record that it adds or updates, by id."""
-    connection.executemany("DELETE FROM skills WHERE id = ?", [(key,) for key in what.removed])
-    for record in (*what.added, *what.updated):
-        values = {**columns[record.id], "root": root}
-        connection.execute(_upsert(values), values)
+    connection.execute(f"DELETE FROM skills WHERE id {_LISTED}", (listed(what.removed),))  # noqa: S608 - own constant
+    rows = [{**columns[record.id], "root": root} for record in (*what.updated, *what.added)]
+    upsert(connection, "skills", "id", rows, kept=("created_at",))
     statement = "INSERT OR REPLACE INTO skill_files(root, path, mtime_ns, size, digest, problems) VALUES (?,?,?,?,?,?)"
     connection.executemany(statement, [(root, *row) for row in what.files])
     connection.executemany("DELETE FROM skill_files WHERE root = ? AND path = ?", [(root, path) for path in what.gone])
@@ -119,12 +119,3 @@ def _file_row(file: SkillFile, kept: Sequence[SkillRecord], unsettled: Collectio
 def _kept_problem(file: SkillFile, record: SkillRecord) -> SkillProblem:
     message = f"A learned skill has the name {record.text.name!r}; it stays, and the pack's is left out. Rename one."
     return SkillProblem(file.path, 0, "warning", "learned-skill-kept", message)
-
-
-def _upsert(values: Mapping[str, object]) -> str:
-    names = tuple(values)
-    return (
-        f"INSERT INTO skills({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)}) "  # noqa: S608 - own
-        "ON CONFLICT(id) DO UPDATE SET "
-        + ", ".join(f"{name} = excluded.{name}" for name in names if name not in ("id", "created_at"))
-    )

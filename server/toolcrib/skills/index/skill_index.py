@@ -49,11 +49,6 @@ class SkillIndex:
         self._stem = Stemmer()
         store.prepare(SKILLS_FULL_TEXT.keep_in_step)
 
-    @property
-    def fts(self) -> bool:
-        """Return whether SQLite has full-text search, and it is wanted."""
-        return self._store.fts
-
     def data_version(self) -> int:
         """Return a number that changes once another process has written to the file; never waits."""
         return self._store.data_version()

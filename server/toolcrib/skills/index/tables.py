@@ -197,6 +197,7 @@ SKILLS_FULL_TEXT = FullText(
 SKILL_TEXTS = Texts(
     "skills",
     "rowid",
-    "name || ' ' || title || ' ' || trigger || iif(description = trigger, '', ' ' || description) || ' ' || body",
+    "name || ' ' || title || ' ' || trigger || ' ' || "
+    "CASE description WHEN trigger THEN '' ELSE description || ' ' END || body",
 )
 """What a skill means, the most telling first."""

@@ -14,9 +14,9 @@ from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.model import Ingest, JsonObject, Refused, Tool
 from toolcrib.store.opening import connect_existing
 from toolcrib.store.store import Store
+from toolcrib.store.upsert import upsert
 from toolcrib.store.values import damaged_rows, to_json
 from toolcrib.tools.index.rows import (
-    WRITTEN_COLUMNS,
     Card,
     GateRow,
     card_of,
@@ -35,11 +35,6 @@ _TOUCH_AFTER_S = 3600.0
 """A time of listing is moved only when it is this old: a second start writes nothing (R45)."""
 
 _GATE = ", ".join(GATE_COLUMNS)
-_UPSERT = (
-    f"INSERT INTO tools({', '.join(WRITTEN_COLUMNS)}, created_at) "  # noqa: S608 - own column names
-    f"VALUES ({', '.join(f':{column}' for column in WRITTEN_COLUMNS)}, :created_at) ON CONFLICT(name) DO UPDATE SET "
-    + ", ".join(f"{column} = excluded.{column}" for column in WRITTEN_COLUMNS if column != "name")
-)
 _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?))"
 
 
@@ -50,9 +45,6 @@ class Changes:
     added: int
     updated: int
     removed: int
-
-
-_NO_CHANGES = Changes(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +69,6 @@ class ToolIndex:
     def __init__(self, store: Store) -> None:
         self._store = store
         store.prepare(TOOLS_FULL_TEXT.keep_in_step)
-
-    @property
-    def fts(self) -> bool:
-        """Return whether :meth:`match` can be used."""
-        return self._store.fts
 
     def data_version(self) -> int:
         """Return a number that changes once another process has written to the file; never waits."""
@@ -108,8 +95,10 @@ class ToolIndex:
                 record for name, record in wanted.items() if stored.get(name, record.fingerprint) != record.fingerprint
             ]
             removed = stored.keys() - wanted.keys()
-            connection.executemany("DELETE FROM tools WHERE name = ?", [(name,) for name in sorted(removed)])
-            connection.executemany(_UPSERT, [columns_of(record, now) for record in (*added, *updated)])
+            gone = "DELETE FROM tools WHERE name IN (SELECT value FROM json_each(?))"
+            connection.execute(gone, (to_json(sorted(removed)),))
+            rows = [columns_of(record, now) for record in (*updated, *added)]
+            upsert(connection, "tools", "name", rows, kept=("created_at",))
             facts = (
                 config_fingerprint,
                 catalog_fingerprint(_gate_rows(connection, ingest.server)),
@@ -118,10 +107,7 @@ class ToolIndex:
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed))
 
-        changes = self._store.change(replace, owed=f"list {ingest.server}")
-        if self.fts and changes != _NO_CHANGES:
-            self._store.change(TOOLS_FULL_TEXT.merge)
-        return changes
+        return self._store.change(replace, owed=f"list {ingest.server}")
 
     def server_rows(self) -> dict[str, ServerRow]:
         """Return what is known of every server that was ever listed."""
