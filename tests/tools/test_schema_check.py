@@ -365,7 +365,7 @@ def test_threads_have_their_own_deadlines():
 @given(SCHEMA, ARGUMENTS)
 def test_it_agrees_with_the_library(schema: Any, arguments: dict[str, Any]):
     whole = {"allOf": [schema]}
-    misfits = checker().check(next(keys), whole, arguments)
+    misfits = SchemaChecker(2000, lambda: 0.0).check(next(keys), whole, arguments)  # however busy the machine is
     assert misfits is not None
     assert (not misfits) == jsonschema.Draft202012Validator(whole).is_valid(arguments)
 

@@ -107,6 +107,7 @@ async def test_of_a_refused_name_personal_data_is_not_recorded(tmp_path):
 async def test_a_refusal_takes_the_same_steps_whatever_its_reason(tmp_path):
     names = {"db__drop_table": "policy", "db__read_lines": "visibility", "db__nothing_xy": "unknown"}
     steps: list[int] = []
+    fewest: dict[str, int] = {}
 
     def step(frame: FrameType, event: str, _argument: object) -> None:
         is_ours = frame.f_globals["__name__"].startswith("toolcrib.")
@@ -114,14 +115,16 @@ async def test_a_refusal_takes_the_same_steps_whatever_its_reason(tmp_path):
 
     async with world(tmp_path, {"db": [*TOOLS, tool("read_lines")]}, {"policy": RULES}) as w:
         async with w.client(caller=GUEST) as client:
-            for name in ("db__nothing_ab", *names):  # what is made once is made for the first of them
+            for name in ("db__nothing_ab", *(5 * [*names])):  # what is made once is made for the first of them
                 await anyio.wait_all_tasks_blocked()
                 steps.append(0)
                 sys.setprofile(step)
                 await client.tried(name)
                 sys.setprofile(None)
-        assert [record["reason"] for record in w.happened("tool_activation_denied")] == ["unknown", *names.values()]
-    assert len(set(steps[1:])) == 1, steps
+                fewest[name] = min(steps[-1], fewest.get(name, steps[-1]))  # now and then another task gets its turn
+        reasons = [record["reason"] for record in w.happened("tool_activation_denied")]
+    assert reasons == ["unknown", *(5 * [*names.values()])]
+    assert len({fewest[name] for name in names}) == 1, steps
 
 
 async def test_a_tool_that_its_server_no_longer_has_is_recorded_as_refused(tmp_path):
