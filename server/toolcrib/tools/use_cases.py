@@ -311,8 +311,8 @@ class Crib:
         permitted = self.gate.permitted(session, catalog)
         if forgiving:
             return catalog.find(name, permitted)
-        tool = catalog.get(name)
-        return tool if tool is not None and tool.row in permitted.rows else None
+        tool, rows = catalog.get(name), permitted.rows  # asked for in any case: the steps must tell nothing
+        return tool if tool is not None and tool.row in rows else None
 
     async def _execute(
         self, session: Session, tool: Tool, call: ToolCall, arguments: JsonObject, *, source: str

@@ -80,9 +80,10 @@ class Catalog:
         Tried in order: the public name; ``server.tool``, ``server/tool``, ``server:tool``, ``server__tool``;
         the bare name. Of several tools the one that is always loaded is meant (R240), else none.
         """
+        rows = None if permitted is None else permitted.rows  # asked for in any case: the steps must tell nothing
         for spellings in (self._by_public_name, self._by_qualified_name, self._by_bare_name):
             named = spellings.get(spelling, ())
-            among = [tool for tool in named if permitted is None or tool.row in permitted.rows]
+            among = [tool for tool in named if rows is None or tool.row in rows]
             if len(among) > 1:
                 among = [tool for tool in among if tool.loading_mode is LoadingMode.ALWAYS]
                 return among[0] if len(among) == 1 else None
