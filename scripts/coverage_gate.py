@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-GATES = (("toolcrib/index/", 95.0), ("toolcrib/", 90.0))
+GATES = (("toolcrib/store/", 95.0), ("toolcrib/search/", 95.0), ("/index/", 95.0), ("toolcrib/", 90.0))
 """Part of the path of a source file, and the least percentage of all such files taken together."""
 
 
