@@ -15,8 +15,8 @@ from toolcrib.downstream.failures import reason_of
 from toolcrib.errors import StartFailed, StoreError
 from toolcrib.streams.json_steps import collector_paused
 
-_LISTS_PER_CALL = 3
-"""How often a call has the list read that changes again and again; then it is refused."""
+_PATIENCE = 2
+"""So many times as long as one list may take, a call waits for a server that announces others again and again."""
 
 LiveTools = Mapping[str, str]
 """The tools of a live connection's own list: name to fingerprint of the record made of it."""
@@ -74,15 +74,14 @@ class LiveList:
             StartFailed: the new list cannot be read, or the server announces others without end.
 
         """
-        for _ in range(_LISTS_PER_CALL):
-            if connection.is_listed:
-                return
-            async with self._settling:
-                if not connection.is_listed:
-                    await self._read_for_call(connection)
-        if not connection.is_listed:
-            key = self._settings.key
-            raise StartFailed(key, f"The tools of {key!r} change faster than they can be read; nothing ran. Try again.")
+        key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
+        with anyio.move_on_after(_PATIENCE * timeout_s):
+            while not connection.is_listed:
+                async with self._settling:
+                    if not connection.is_listed:
+                        await self._read_for_call(connection)
+            return
+        raise StartFailed(key, f"The tools of {key!r} change faster than they can be read; nothing ran. Try again.")
 
     async def _read_for_call(self, connection: Connection) -> None:
         try:
