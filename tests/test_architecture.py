@@ -139,7 +139,7 @@ LAYERS = {
         rendering
     """,
     "wire": """
-        builtin envelope sessions stdio
+        builtin sessions stdio
         changes instructions methods
         server
         http

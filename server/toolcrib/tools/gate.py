@@ -9,7 +9,7 @@ from toolcrib.access.policy import Policy, View
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
-from toolcrib.model import Tool
+from toolcrib.model import Caller, Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.mentions import ToolMentions
 
@@ -22,12 +22,16 @@ class Gate:
         self._servers, self._own_tools = tuple(settings.servers), frozenset(own_tools)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
+        self._views: dict[Caller, View] = {}  # callers are those of the config and its tokens
         self._mentions: dict[tuple[int, ...], ToolMentions] = {}
         self.scope = settings.toolcrib.tool_search.activation_scope
 
     def view(self, session: Session) -> View:
         """Return the policy as it stands for the session's caller."""
-        return self._policy.view(session.caller)
+        view = self._views.get(session.caller)
+        if view is None:
+            view = self._views[session.caller] = self._policy.view(session.caller)
+        return view
 
     def permitted(self, session: Session, catalog: Catalog) -> Permitted:
         """Return what the session's caller may use: the one decision behind list, search, call and counts."""

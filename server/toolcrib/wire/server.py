@@ -1,6 +1,7 @@
-"""toolcrib as an MCP server: what each request means, in both protocol eras, on any transport.
+"""toolcrib as an MCP server: what each request means and each result looks like, in both eras, on any transport.
 
 Knows the protocol's methods, eras and errors; never knows SQL, processes or how tools are ranked.
+Results of tools pass beside the SDK's own shaping, which would refuse what a downstream said after its tool has run.
 """
 
 import logging
@@ -9,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -18,7 +20,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.config.schema import Listing
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownResource, UnknownSkill, UnknownTool
 from toolcrib.model import JsonObject
@@ -27,13 +29,14 @@ from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import Crib, ToolCall
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
-from toolcrib.wire.envelope import call_result, list_result, meta_for_next_hop
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.sessions import Sessions, is_modern
 
 _log = logging.getLogger(__name__)
 _PASSED_ON = ("inputResponses", "requestState")
+_RESERVED_META = "io.modelcontextprotocol/"
+_MODERN_ONLY = ("resultType", "ttlMs", "cacheScope", "requestState", "inputRequests")
 _GREETINGS = ("initialize", "server/discover")
 
 IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="toolcrib")
@@ -101,7 +104,7 @@ class Wire:
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)
         downstream_tools = await self._crib.list_tools(session)
-        return list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
+        return _list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}
@@ -111,13 +114,15 @@ class Wire:
                 code=types.INVALID_PARAMS,
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
-        session, call = await self._sessions.of(context), _tool_call(context, name, as_object(arguments))
+        session, given = await self._sessions.of(context), as_object(arguments)
         try:
-            run = self._builtins.run if name in self._builtins else self._crib.call_listed
-            result = await run(session, call)
+            if name in self._builtins:
+                result = await self._builtins.run(session, name, given, partial(_tool_call, context))
+            else:
+                result = await self._crib.call_listed(session, _tool_call(context, name, given))
         except (BadRequest, UnknownSkill) as error:
             result = failure(str(error))
-        return call_result(result, self._server_info(context))
+        return _call_result(result, self._server_info(context))
 
     def _listed_schema(self, name: str) -> JsonObject | None:
         """Return the schema by which the SDK compares ``Mcp-Param-*`` headers with arguments (2026-07-28 HTTP).
@@ -161,6 +166,69 @@ def _announcer(context: Context) -> Callable[[], Awaitable[None]]:
         )
 
     return announce
+
+
+# -- results by era ------------------------------------------------------------------------------
+
+
+def _list_result(tools: list[JsonObject], server_info: JsonObject | None) -> JsonObject:
+    """Return the result of ``tools/list``; ``server_info`` is given in the sessionless era only."""
+    if server_info is None:
+        return {"tools": [_sessionful_definition(tool) for tool in tools]}
+    return {
+        "tools": tools,
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {types.SERVER_INFO_META_KEY: server_info},
+    }
+
+
+def meta_for_next_hop(meta: Any) -> JsonObject:
+    """Return ``_meta`` without what belongs to one hop: the protocol's own keys and the progress token."""
+    return {
+        key: value
+        for key, value in as_object(meta).items()
+        if not key.startswith(_RESERVED_META) and key != "progressToken"
+    }
+
+
+def _call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
+    """Return the result of ``tools/call`` as the era can carry it."""
+    meta = meta_for_next_hop(result.get("_meta"))
+    if server_info is not None:
+        stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
+        return {"resultType": "complete", **result, "_meta": stamped}
+    if result.get("resultType", "complete") != "complete":
+        return failure(
+            "The server asks for input in the middle of the call, which this client's protocol cannot carry."
+        )
+    plain = {key: value for key, value in result.items() if key not in _MODERN_ONLY and key != "_meta"}
+    if meta:
+        plain["_meta"] = meta
+    return _with_object_content(plain)
+
+
+def _with_object_content(result: JsonObject) -> JsonObject:
+    """Turn structured content that is no object into text: the sessionful revisions cannot carry it."""
+    structured = result.get("structuredContent")
+    if structured is None or isinstance(structured, dict):
+        return result
+    text = {"type": "text", "text": compact(structured)}
+    kept = {key: value for key, value in result.items() if key != "structuredContent"}
+    content = as_list(result.get("content"))
+    return kept if text in content else {**kept, "content": [*content, text]}
+
+
+def _sessionful_definition(tool: JsonObject) -> JsonObject:
+    """Leave out an output schema that is not of an object: one of them would fail the whole list."""
+    schema = tool.get("outputSchema")
+    if schema is None or schema.get("type") == "object":
+        return tool
+    return {key: value for key, value in tool.items() if key != "outputSchema"}
+
+
+# -- refusals ------------------------------------------------------------------------------------
 
 
 def _is_open(context: Context) -> bool:

@@ -8,14 +8,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.json_values import as_object
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
-from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
-from toolcrib.wire.builtin.tool import Answer, Arguments, BuiltinParts, BuiltinTool
+from toolcrib.wire.builtin.tool import Answer, Arguments, BuiltinParts, BuiltinTool, CallMaker
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
 from toolcrib.wire.builtin.tool_search import SearchTools
 
@@ -46,7 +44,7 @@ class Builtins:
     def __contains__(self, name: str) -> bool:
         return name in self._tools
 
-    async def run(self, session: Session, call: ToolCall) -> JsonObject:
+    async def run(self, session: Session, name: str, arguments: JsonObject, call: CallMaker) -> JsonObject:
         """Answer a call of one of these tools with a result of ``tools/call``.
 
         Raises:
@@ -54,9 +52,8 @@ class Builtins:
             UnknownSkill: an argument names a file that a skill does not have.
 
         """
-        tool = self._tools[call.name]
-        given = _checked(tool.arguments, as_object(call.arguments))
-        answer = await tool.run(session, given, call)
+        tool = self._tools[name]
+        answer = await tool.run(session, _checked(tool.arguments, arguments), call)
         if not isinstance(answer, Answer):
             return answer
         # Hosts show a model one or the other.

@@ -11,9 +11,8 @@ from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
 from toolcrib.skills.answers import get_json
 from toolcrib.skills.requests import GetRequest
-from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import TASK_TYPE, TEXT, TEXTS, described, list_of, object_of
-from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, SkillTool
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, CallMaker, SkillTool
 
 _TOKENS_MIN, _TOKENS_MAX = 200, 6000
 _TOKENS = 1500
@@ -104,7 +103,7 @@ class GetSkills(SkillTool[GetArguments]):
     arguments = GetArguments
     definition = _DEFINITION
 
-    async def run(self, session: Session, given: GetArguments, _call: ToolCall) -> Answer:
+    async def run(self, session: Session, given: GetArguments, _call: CallMaker) -> Answer:
         """Give the skills; the text is the same in both forms of the answer.
 
         Raises:

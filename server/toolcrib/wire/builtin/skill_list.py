@@ -11,9 +11,8 @@ from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject, ScopeMode, SkillOrigin, TaskType
 from toolcrib.skills.answers import list_json
 from toolcrib.skills.requests import ListAnswer, ListRequest
-from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import COUNT, FLAG, ORIGIN, SCOPE, TASK_TYPE, TEXT, described, list_of, object_of
-from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, SkillTool
+from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, CallMaker, SkillTool
 
 _PAGE, _PAGE_MAX = 50, 200
 
@@ -84,7 +83,7 @@ class ListSkills(SkillTool[ListArguments]):
     arguments = ListArguments
     definition = _DEFINITION
 
-    async def run(self, session: Session, given: ListArguments, _call: ToolCall) -> Answer:
+    async def run(self, session: Session, given: ListArguments, _call: CallMaker) -> Answer:
         """List one page.
 
         Raises:

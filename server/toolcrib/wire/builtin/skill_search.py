@@ -16,7 +16,6 @@ from toolcrib.skills.answers import search_json
 from toolcrib.skills.requests import SearchAnswer
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import Library
-from toolcrib.tools.use_cases import ToolCall
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,
@@ -37,6 +36,7 @@ from toolcrib.wire.builtin.tool import (
     Arguments,
     BuiltinParts,
     BuiltinTool,
+    CallMaker,
     SearchTypeName,
 )
 
@@ -66,7 +66,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         """Return the tool where there are skills."""
         return cls(parts.library, parts.settings.toolcrib.skills.search) if parts.library else None
 
-    async def run(self, session: Session, given: SearchArguments, _call: ToolCall) -> Answer:
+    async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
         """Search, and tell what was found.
 
         Raises:

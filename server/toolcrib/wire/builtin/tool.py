@@ -4,7 +4,7 @@ Knows the shape that the registry works with, and what several definitions share
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
@@ -42,6 +42,10 @@ class Arguments(BaseModel):
 _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 
+CallMaker = Callable[[str, object], ToolCall]
+"""Makes a call of the tool of this name with these arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class BuiltinParts:
     """What the built-ins work with. ``library`` is None where skills are switched off."""
@@ -71,10 +75,11 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
         """Return the tool where the config offers it."""
 
     @abstractmethod
-    async def run(self, session: Session, given: _ArgumentsT, call: ToolCall, /) -> Answer | JsonObject:
+    async def run(self, session: Session, given: _ArgumentsT, call: CallMaker, /) -> Answer | JsonObject:
         """Return an answer of ours, or the result of a downstream's tool as it is.
 
-        ``given`` are the arguments as the model reads them, ``call`` is what came in with them.
+        ``given`` are the arguments as the model reads them; ``call`` makes a call of another tool, with all that came
+        in beside them.
 
         Raises:
             BadRequest: the arguments cannot be served; the text says what to change.

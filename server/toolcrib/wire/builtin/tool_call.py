@@ -3,16 +3,15 @@
 Knows the words that a model reads; never knows how a tool is called, and passes its result on as it is.
 """
 
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Strict
 
 from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
-from toolcrib.tools.use_cases import Crib, ToolCall
+from toolcrib.tools.use_cases import Crib
 from toolcrib.wire.builtin.schemas import described
-from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool
+from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, CallMaker
 
 _EXAMPLE = 'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
 
@@ -47,9 +46,9 @@ class CallTool(BuiltinTool[CallArguments]):
         """Return the tool unless all tools are listed."""
         return cls(parts.crib) if parts.settings.toolcrib.tool_search.enabled else None
 
-    async def run(self, session: Session, given: CallArguments, call: ToolCall) -> JsonObject:
+    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
         """Call the tool that the arguments name."""
-        return await self._crib.call_any(session, _named(given, call))
+        return await self._crib.call_any(session, call(given.name, given.arguments))
 
 
 class CallReadOnly(BuiltinTool[CallArguments]):
@@ -74,14 +73,9 @@ class CallReadOnly(BuiltinTool[CallArguments]):
         section = parts.settings.toolcrib
         return cls(parts.crib) if section.tool_search.enabled and section.gate.call_tools == "split" else None
 
-    async def run(self, session: Session, given: CallArguments, call: ToolCall) -> JsonObject:
+    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
         """Call the tool that the arguments name, if it only reads."""
-        return await self._crib.call_any(session, _named(given, call), read_only=True)
-
-
-def _named(given: CallArguments, call: ToolCall) -> ToolCall:
-    """Return the call of the tool that the arguments name, with all that came beside them."""
-    return replace(call, name=given.name, arguments=given.arguments)
+        return await self._crib.call_any(session, call(given.name, given.arguments), read_only=True)
 
 
 def _input_schema() -> JsonObject:

@@ -15,7 +15,7 @@ from toolcrib.model import JsonObject
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.use_cases import Crib, ToolCall
+from toolcrib.tools.use_cases import Crib
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,
@@ -34,6 +34,7 @@ from toolcrib.wire.builtin.tool import (
     Arguments,
     BuiltinParts,
     BuiltinTool,
+    CallMaker,
     SearchTypeName,
 )
 
@@ -69,7 +70,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
         offered = section.enabled and section.include_search_tool
         return cls(parts.crib, section.max_search_results) if offered else None
 
-    async def run(self, session: Session, given: SearchArguments, _call: ToolCall) -> Answer:
+    async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
         """Search, and tell what was found.
 
         Raises:
