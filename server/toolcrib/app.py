@@ -42,6 +42,7 @@ from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
@@ -112,9 +113,15 @@ class _Known:
 
 @contextmanager
 def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
+    with _open_events(settings, outside) as events, _open_known(settings, outside, events) as known:
+        known.indexer.open()
+        yield known
+
+
+@contextmanager
+def _open_known(settings: Settings, outside: Outside, events: EventLog) -> Generator[_Known]:
     section = settings.toolcrib
     with ExitStack() as stack:
-        events = stack.enter_context(_open_events(settings, outside))
         # Before the indexes: in these, an earlier version kept what belongs to it.
         state = stack.enter_context(open_decisions(settings, outside, events))
         told = _teller(events, IndexRebuilt, TOOL_CACHE)
@@ -124,7 +131,6 @@ def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
         index = ToolIndex(store)
         policy = policy_of(settings.toolcrib.policy)
         indexer = Indexer(settings, policy, index, outside.wall_clock)
-        indexer.open()
         gate = Gate(settings, policy, NAMES)
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = _model(settings)
@@ -210,6 +216,19 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
 
 @asynccontextmanager
 async def _open_library(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[Library]:
+    patience_s = settings.toolcrib.limits.first_index_wait_s
+    with _open_shelves(settings, known, outside, patience_s) as library:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(library.load)
+            try:
+                yield library
+            finally:
+                library.stop()
+
+
+@contextmanager
+def _open_shelves(settings: Settings, known: _Known, outside: Outside, patience_s: float) -> Generator[Library]:
+    """Open the skills as they were last scanned; questions wait so long for a first scan."""
     section = settings.toolcrib
     told = _teller(known.events, IndexRebuilt, SKILL_CACHE)
     with Store(
@@ -225,15 +244,9 @@ async def _open_library(settings: Settings, known: _Known, outside: Outside) -> 
             gate=known.gate,
             indexer=known.indexer,
             events=known.events,
-            deadline=anyio.current_time() + section.limits.first_index_wait_s,
+            deadline=anyio.current_time() + patience_s,
         )
-        library = Library(parts)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.load)
-            try:
-                yield library
-            finally:
-                library.stop()
+        yield Library(parts)
 
 
 @asynccontextmanager
@@ -285,6 +298,40 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
             methods=methods_offered(sessions, status, library),
         )
         yield await stack.enter_async_context(open_wire(parts))
+
+
+@contextmanager
+def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
+    """Open what is known, without a server or a scan, for whoever the config belongs to. What is not there is not made.
+
+    Raises:
+        StoreError: an index cannot be read.
+
+    """
+    with ExitStack() as stack:
+        known = library = None
+        if settings.tool_cache.exists():
+            known = stack.enter_context(_open_known(settings, outside, EventLog(_to_nobody)))
+            known.indexer.load()
+            if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
+                library = stack.enter_context(_open_shelves(settings, known, outside, patience_s=0))
+        yield StatusParts(
+            settings=settings,
+            listing=settle_listing(settings, "stdio"),
+            gate=known.gate if known else Gate(settings, policy_of(settings.toolcrib.policy), NAMES),
+            catalog=known.indexer.current if known else partial(Catalog, ()),
+            rows=known.index.server_rows if known else dict,
+            stores=known.stores if known else {},
+            fleet=None,
+            library=library,
+            model=_model(settings),
+            now=outside.wall_clock,
+            is_owners=True,
+        )
+
+
+def _to_nobody(_line: str) -> None:
+    """Take an event that nobody is told of."""
 
 
 def _open_events(settings: Settings, outside: Outside) -> AbstractContextManager[EventLog]:

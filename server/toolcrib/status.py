@@ -4,7 +4,7 @@ Knows what is gathered, and what of it must be kept from a caller; never knows w
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -113,7 +113,8 @@ class Status:
 class StatusParts:
     """Where it is gathered from. ``catalog`` never blocks, ``rows`` may; ``now`` gives seconds since the epoch.
 
-    ``fleet`` is None in a process that runs no servers, ``library`` where there are no skills.
+    ``fleet`` is None in a process that runs no servers, ``library`` where there are no skills. ``is_owners``: it is for
+    the person whose config it is, who is told of every server, whatever a policy keeps from callers.
     """
 
     settings: Settings
@@ -126,6 +127,7 @@ class StatusParts:
     library: Library | None
     model: SharedModel | None
     now: Callable[[], float]
+    is_owners: bool = False
 
 
 async def status_of(parts: StatusParts, session: Session) -> Status:
@@ -157,8 +159,11 @@ def _servers(
     told = partial(parts.gate.without_denied_names, session, catalog=catalog)
     for key, server in parts.settings.servers.items():
         count = tools.count(key)
-        if count or view.permits_some_of(key):
-            yield ServerStatus(key, count, _running(parts, key, told), _last_listed(server, rows.get(key), view))
+        if parts.is_owners or count or view.permits_some_of(key):
+            listed = _last_listed(server, rows.get(key))
+            if listed and not parts.is_owners:
+                listed = replace(listed, refused=tuple(_permitted(key, listed.refused, view)))
+            yield ServerStatus(key, count, _running(parts, key, told), listed)
 
 
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
@@ -169,12 +174,16 @@ def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Runnin
     return Running(status.state.value, told(status.reason), parts.now() - ago)
 
 
-def _last_listed(server: ServerSettings, row: ServerRow | None, view: View) -> Listed | None:
+def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None:
     """Return what is known of a server's last listing; of one under another config, nothing."""
     if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
         return None
-    shown = [each for each in row.refused if view.permits(server.key, each.name, public_name(server.key, each.name))]
-    return Listed(row.listed_at, row.era, tuple(shown))
+    return Listed(row.listed_at, row.era, row.refused)
+
+
+def _permitted(key: str, refused: Iterable[Refused], view: View) -> Iterable[Refused]:
+    """Return those whose names the caller may know."""
+    return (each for each in refused if view.permits(key, each.name, public_name(key, each.name)))
 
 
 def _time(seconds: float) -> str:

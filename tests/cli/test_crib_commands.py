@@ -74,6 +74,54 @@ def test_status_does_not_count_what_was_listed_under_another_config(run: Run, fa
     assert "zoo: not listed yet" in run("status", toolcrib={"servers": {"zoo": {"inherit_env": ["ZOO_*"]}}})[1]
 
 
+def test_status_changes_nothing_and_makes_no_further_file(run: Run, fake: FakeServer, tmp_path: Path):
+    run("index", "refresh")
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.db"))
+    code, out, _err = run("status", toolcrib={"tool_search": {"rebuild_cache_on_init": True}})
+    assert (code, "zoo: 3 tools" in out) == (0, True)
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.db")) == before
+    assert "zoo: 3 tools" in run("status")[1]
+    assert len(fake.starts()) == 1
+
+
+def test_status_tells_its_owner_of_servers_that_nobody_may_use(run: Run):
+    run("index", "refresh")
+    denied = {"policy": {"deny": ["zoo.*"]}}
+    [server] = json.loads(run("status", "--json", toolcrib=denied)[1])["servers"]
+    assert server["server"] == "zoo"
+    assert server["tools"] == 0
+
+
+def test_status_tells_of_skills_once_they_were_read_and_which_files_could_not_be(run: Run, tmp_path: Path):
+    section = {"skills": {"core_pack": False, "skill_dirs": ["skills"], "discover": []}}
+    file = tmp_path / "skills" / "forms" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: forms\ndescription: Fills in forms.\n---\nDo it.\n")
+    broken = tmp_path / "skills" / "broken" / "SKILL.md"
+    broken.parent.mkdir()
+    broken.write_text("nothing here")
+    assert "skills   not read yet" in run("status", toolcrib=section)[1]
+    run("skills", "list", toolcrib=section)
+    code, out, _err = run("status", toolcrib=section)
+    assert code == 0
+    assert "skills   1\n" in out
+    assert "not loaded: dir/skills/broken/SKILL.md: " in out
+    found = json.loads(run("status", "--json", toolcrib=section)[1])
+    assert (found["skills"]["count"], found["skills"]["errors_count"]) == (1, 1)
+    off = {"skills": {"enabled": False}}
+    assert "skills   off" in run("status", toolcrib=off)[1]
+    assert json.loads(run("status", "--json", toolcrib=off)[1])["skills"] is None
+
+
+def test_status_says_why_an_index_was_made_anew(run: Run, tmp_path: Path):
+    run("index", "refresh")
+    (tmp_path / "cache" / "tool_cache.db").write_bytes(b"no database at all" * 100)
+    code, out, _err = run("status")
+    assert code == 0
+    assert "zoo: not listed yet" in out
+    assert "rebuilt  tool_cache.db: " in out
+
+
 def test_refresh_lists_a_changed_server_anew(run: Run, fake: FakeServer):
     run("index", "refresh")
     fake.change(tools=["another"])

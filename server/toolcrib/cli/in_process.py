@@ -19,6 +19,7 @@ from toolcrib.errors import ToolcribError
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.skills.use_cases import Library
+    from toolcrib.status import Status
     from toolcrib.tools.use_cases import Crib
 
 _Answer = TypeVar("_Answer")
@@ -56,6 +57,26 @@ def with_library(config: Path | None, use: "Callable[[Library, Session], Awaitab
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
+
+
+def status_now(settings: Settings) -> "Status":
+    """Return what is known without a server or a scan, to the person at this machine.
+
+    Raises:
+        StoreError: an index cannot be read.
+
+    """
+    import anyio
+
+    return anyio.run(_status, settings)
+
+
+async def _status(settings: Settings) -> "Status":
+    from toolcrib.app import Outside, open_status
+    from toolcrib.status import status_of
+
+    with open_status(settings, Outside()) as parts:
+        return await status_of(parts, _session(settings))
 
 
 async def _use(settings: Settings, use: "Callable[[Crib, Session], Awaitable[_Answer]]") -> _Answer | ToolcribError:

@@ -4,49 +4,53 @@ Knows how the index is shown to a person; never knows how it is written, and sta
 """
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.cli.in_process import with_crib
+from toolcrib.cli.in_process import status_now, with_crib
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
 from toolcrib.config.paths import user_model_dir
-from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.settings import Settings
 from toolcrib.errors import ModelUnavailable, StoreError
-from toolcrib.model import JsonObject
 from toolcrib.search.encoding import OFF, SemanticState
 from toolcrib.search.static_model import download_model, load_model
 from toolcrib.store.opening import discard
-from toolcrib.store.store import Store
-from toolcrib.tools.index.rows import rows_fingerprint
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ServerRow, ToolIndex, known_tools
+from toolcrib.tools.index.tool_index import known_tools
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolcrib.access.sessions import Session
+    from toolcrib.status import ServerStatus, Status
     from toolcrib.tools.use_cases import Crib
 
 commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)
 
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say what is known of every server, without starting any."""
+    """Say what is known of every server and of skills, without starting or reading any."""
+    from toolcrib.app import settle_listing
+
     settings = load_settings(config)
-    view = _status_view(settings)
+    found = status_now(settings)
+    over = {transport: settle_listing(settings, transport) for transport in ("stdio", "http")}
     if as_json:
-        print_json(view)
+        about = {
+            "config": settings.source,
+            "index": str(settings.tool_cache),
+            "index_exists": settings.tool_cache.exists(),
+            "skipped": [problem_json(problem) for problem in settings.skipped],
+        }
+        print_json({**about, **found.as_json, "listing": over})
         return
-    over = view["listing"]
-    print_text(f"config   {view['config']}")
-    print_text(f"index    {view['index']}{'' if view['index_exists'] else ' (not made yet)'}")
+    print_text(f"config   {settings.source}")
+    print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not made yet)'}")
     print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP")
-    print_text(f"semantic {_semantic_text(view['semantic'])}")
-    print_text(f"servers  {len(view['servers'])}, with {sum(server['tools'] for server in view['servers'])} tools")
-    for server in view["servers"]:
-        print_text(_server_text(server))
+    for line in _status_lines(found, skills_enabled=settings.toolcrib.skills.enabled):
+        print_text(line)
     warn(settings.skipped, "skipped")
     warn(settings.notices, "notice")
 
@@ -60,16 +64,13 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         return failed(await crib.list_servers())
 
     failures = with_crib(config, list_anew)
-    servers = [
-        {**server, "failed": failures.get(server["server"])}
-        for server in _status_view(load_settings(config))["servers"]
-    ]
+    servers = status_now(load_settings(config)).servers
     if as_json:
-        print_json(servers)
+        print_json([{**server.as_json, "failed": failures.get(server.key)} for server in servers])
     else:
         for server in servers:
-            print_text(_server_text(server))
-    if any(server["failed"] for server in servers):
+            print_text(_server_text(server, failures.get(server.key)))
+    if failures:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -118,7 +119,7 @@ def semantic(
     if as_json:
         print_json({**state.json(), "model": section.model, "path": str(folder)})
     else:
-        print_text(f"state    {_semantic_text(state.json())}")
+        print_text(f"state    {_semantic_text(state)}")
         print_text(f"model    {section.model}")
         print_text(f"path     {folder}")
     if state.state == "unavailable":
@@ -141,50 +142,27 @@ def _semantic_state(settings: Settings) -> SemanticState:
     return SemanticState("ready")
 
 
-def _semantic_text(state: JsonObject) -> str:
-    return state["state"] + (f": {state['reason']}" if state["reason"] else "")
+def _semantic_text(state: SemanticState) -> str:
+    return state.state + (f": {state.reason}" if state.reason else "")
 
 
-def _status_view(settings: Settings) -> JsonObject:
-    from toolcrib.app import settle_listing
-
-    rows = _rows(settings)
-    return {
-        "config": settings.source,
-        "index": str(settings.tool_cache),
-        "index_exists": settings.tool_cache.exists(),
-        "listing": {transport: settle_listing(settings, transport) for transport in ("stdio", "http")},
-        "semantic": _semantic_state(settings).json(),
-        "servers": [_server_view(server, rows.get(key)) for key, server in settings.servers.items()],
-        "skipped": [problem_json(problem) for problem in settings.skipped],
-    }
+def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
+    yield f"semantic {_semantic_text(found.semantic)}"
+    yield f"servers  {len(found.servers)}, with {found.allowed} tools"
+    yield from map(_server_text, found.servers)
+    skills = found.skills
+    if skills is None:
+        yield f"skills   {'not read yet' if skills_enabled else 'off'}"
+    else:
+        yield f"skills   {skills.count}"
+        yield from (f"  not loaded: {error.place}: {error.message}" for error in skills.errors)
+    yield from (f"rebuilt  {file}: {reason}" for file, reason in found.rebuilt.items())
 
 
-def _server_view(server: ServerSettings, row: ServerRow | None) -> JsonObject:
-    """Return what is known of a server; of a listing under another config, nothing."""
-    if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
-        return {"server": server.key, "tools": 0, "listed_at": None, "protocol": None, "refused": []}
-    return {
-        "server": server.key,
-        "tools": row.tool_count,
-        "listed_at": datetime.fromtimestamp(row.listed_at, UTC).isoformat(timespec="seconds"),
-        "protocol": row.era,
-        "refused": [{"name": each.name, "reason": each.reason} for each in row.refused],
-    }
-
-
-def _rows(settings: Settings) -> dict[str, ServerRow]:
-    """Return what the index knows of servers; no file is made."""
-    if not settings.tool_cache.exists():
-        return {}
-    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=settings.toolcrib.tool_search.fts) as store:
-        return ToolIndex(store).server_rows()
-
-
-def _server_text(server: JsonObject) -> str:
-    known = f"{server['tools']} tools, listed {server['listed_at']}" if server["listed_at"] else "not listed yet"
-    lines = [f"  {server['server']}: {known}"]
-    if server.get("failed"):
-        lines.append(f"    failed: {server['failed']}")
-    lines += [f"    refused: {each['name']}: {each['reason']}" for each in server["refused"]]
+def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
+    listed = server.as_json["listed_at"]
+    lines = [f"  {server.key}: " + (f"{server.tools} tools, listed {listed}" if listed else "not listed yet")]
+    if failed:
+        lines.append(f"    failed: {failed}")
+    lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.refused if server.listed else ())]
     return "\n".join(lines)

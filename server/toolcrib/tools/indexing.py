@@ -61,6 +61,10 @@ class Indexer:
         if self._settings.toolcrib.tool_search.rebuild_cache_on_init:
             self._index.clear()
         self._index.retain(self._fingerprints)
+        self.load()
+
+    def load(self) -> None:
+        """Load the last known catalog, for who only looks."""
         self._version, self._generation = self._index.data_version(), self._index.generation
         self.catalog = self._snapshot()
 
