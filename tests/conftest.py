@@ -1,12 +1,16 @@
 """What all tests share: how long one may take, and which inputs Hypothesis draws."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+
+import blocking
+
+blocking.install()
 
 SLOW_S = 600
 """Seconds for one test that is marked slow or hostile and does not say how long it may take."""
@@ -19,6 +23,14 @@ settings.load_profile("quick")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_blocks_the_loop() -> Generator[None]:
+    """Fail a test during which the product kept its event loop from going on."""
+    with blocking.watched() as calls:
+        yield
+    assert not calls, "blocked the event loop:\n" + "\n".join(dict.fromkeys(calls))
 
 
 @pytest.fixture(autouse=True)

@@ -96,6 +96,8 @@ def test_damage_to_the_decisions_is_said_and_set_aside_and_stays_to_be_seen(
     state.write_bytes(b"garbage" * 1000)
     assert skills(run, state_dir=str(state.parent)) == (["forms", "letters"], [])
     [aside] = state.parent.glob("state.db.corrupt-*Z")
+    assert aside.name in run("status", state_dir=str(state.parent))[1]
+    assert json.loads(run("status", "--json", state_dir=str(state.parent))[1])["state_set_aside"] == [aside.name]
     assert aside.read_bytes() == b"garbage" * 1000
     [record] = caplog.records
     assert record.getMessage().startswith("state.db: the file was ")

@@ -17,7 +17,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.search.encoding import OFF, SemanticState
 from toolcrib.search.static_model import download_model, load_model
-from toolcrib.store.opening import discard
+from toolcrib.store.opening import discard, set_aside
 from toolcrib.tools.index.tool_index import known_tools
 
 if TYPE_CHECKING:
@@ -42,12 +42,18 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "config": settings.source,
             "index": str(settings.tool_cache),
             "index_exists": settings.tool_cache.exists(),
+            "state": str(settings.state_file),
+            "state_exists": settings.state_file.exists(),
+            "state_set_aside": [file.name for file in set_aside(settings.state_file)],
             "skipped": [problem_json(problem) for problem in settings.skipped],
         }
         print_json({**about, **found.as_json, "listing": over})
         return
     print_text(f"config   {settings.source}")
     print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not made yet)'}")
+    print_text(f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not made yet)'}")
+    for file in set_aside(settings.state_file):
+        print_text(f"         damaged, and set aside with what was decided before: {file.name}")
     print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP")
     for line in _status_lines(found, skills_enabled=settings.toolcrib.skills.enabled):
         print_text(line)

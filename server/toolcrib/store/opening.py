@@ -305,6 +305,11 @@ def _set_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path
     return aside
 
 
+def set_aside(path: Path) -> list[Path]:
+    """Return the files that were moved aside in the place of ``path`` and are still there, the oldest first."""
+    return sorted(path.parent.glob(f"{path.name}.corrupt-*Z"))
+
+
 def discard(path: Path) -> None:
     """Remove a file and its companions, whatever is in it; whoever has it open goes on without it.
 

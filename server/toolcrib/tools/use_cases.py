@@ -4,7 +4,7 @@ Knows the order in which the other parts have their say; never knows JSON-RPC, H
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,7 @@ from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import Searcher, SearchRequest
 
 Detail = Literal["signature", "schema"]
+_Shown = Mapping[int, tuple[JsonObject | None, Card]]
 _NEAR_NAMES = 3
 _NOT_UP = (State.STARTING, State.FAILED)
 """States of a server that matter to a caller; that one sleeps is normal."""
@@ -95,13 +96,9 @@ class Crib:
         self.gate.settle_pass_through(session, catalog)
         tools = self.gate.listed(session, catalog)
         rows = [tool.row for tool in tools]
-        definitions, cards = self._parts.index.definitions(rows), self._parts.index.cards(rows)
+        shown = await anyio.to_thread.run_sync(self._parts.index.shown, rows) if rows else {}
         section = self._parts.settings.toolcrib.tool_examples
-        return [
-            listed_definition(tool, definitions[tool.row], cards[tool.row], section)
-            for tool in tools
-            if tool.row in definitions and tool.row in cards
-        ]
+        return [listed_definition(tool, *shown[tool.row], section) for tool in tools if tool.row in shown]
 
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
         """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
@@ -141,10 +138,9 @@ class Crib:
         await self._first_listing()
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        definitions, cards = self._parts.index.definitions(permitted.rows), self._parts.index.cards(permitted.rows)
-        known = [tool for tool in permitted.tools if tool.row in definitions and tool.row in cards]
+        shown = await anyio.to_thread.run_sync(self._parts.index.shown, permitted.rows)
         search = partial(self._parts.searcher.search, catalog=catalog, permitted=permitted)
-        return [(tool, definitions[tool.row], cards[tool.row]) for tool in known], search
+        return [(tool, *shown[tool.row]) for tool in permitted.tools if tool.row in shown], search
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -161,8 +157,8 @@ class Crib:
         await self._first_listing(None if request.server is None else [request.server])
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        found = await self._found(request, catalog, permitted)
-        hits = self._hits(session, found.matches, detail)
+        found, shown = await self._found(request, catalog, permitted, detail)
+        hits = self._hits(session, found.matches, shown)
         answer = SearchAnswer(
             hits=hits,
             query=request.query[:QUERY_MAX],
@@ -176,36 +172,44 @@ class Crib:
         self._report_search(session, request, found, catalog, began)
         return answer
 
-    async def _found(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> Found[Tool]:
-        """Search, away from the event loop unless it takes no longer than to get there."""
-        search = partial(self._parts.searcher.search, request, catalog, permitted)
+    async def _found(
+        self, request: SearchRequest, catalog: Catalog, permitted: Permitted, detail: Detail | None
+    ) -> tuple[Found[Tool], _Shown]:
+        """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
+
+        def search() -> tuple[Found[Tool], _Shown]:
+            found = self._parts.searcher.search(request, catalog, permitted)
+            return found, self._read([match.document.row for match in found.matches], detail)
+
         quick = self._parts.searcher.is_quick(request, permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _hits(self, session: Session, matches: tuple[Match[Tool], ...], detail: Detail) -> tuple[FoundTool, ...]:
-        rows = [match.document.row for match in matches]
-        cards = self._parts.index.cards(rows)
-        definitions = self._parts.index.definitions(rows) if detail == "schema" else {}
+    def _read(self, rows: list[int], detail: Detail | None) -> _Shown:
+        """Read as much of some rows as is to be shown, at once; None: nothing."""
+        if detail == "schema" and rows:
+            return self._parts.index.shown(rows)
+        cards = self._parts.index.cards(rows) if detail and rows else {}
+        return {row: (None, card) for row, card in cards.items()}
+
+    def _hits(self, session: Session, matches: tuple[Match[Tool], ...], shown: _Shown) -> tuple[FoundTool, ...]:
         hits: list[FoundTool] = []
         for match in matches:
             tool = match.document
-            card = cards.get(tool.row)
-            if card is None:
-                continue
-            whole = definitions.get(tool.row)
-            hits.append(
-                FoundTool(
-                    tool=tool,
-                    score=match.score,
-                    match_type=match.match_type.value,
-                    description=short_description(card) if whole is None else long_description(card),
-                    activated=tool.public_name in session.activations.names,
-                    signature=card.signature if whole is None else None,
-                    input_schema=None if whole is None else whole["inputSchema"],
-                    examples=() if whole is None else card.examples,
-                    status=self._notable_status(tool),
+            if tool.row in shown:
+                whole, card = shown[tool.row]
+                hits.append(
+                    FoundTool(
+                        tool=tool,
+                        score=match.score,
+                        match_type=match.match_type.value,
+                        description=short_description(card) if whole is None else long_description(card),
+                        activated=tool.public_name in session.activations.names,
+                        signature=card.signature if whole is None else None,
+                        input_schema=None if whole is None else whole["inputSchema"],
+                        examples=() if whole is None else card.examples,
+                        status=self._notable_status(tool),
+                    )
                 )
-            )
         return tuple(hits)
 
     def _note(self, session: Session, request: SearchRequest, found: Found[Tool], *, is_empty: bool) -> str | None:
@@ -391,6 +395,6 @@ class Crib:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""
         catalog = self._parts.indexer.current()
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found = await self._found(request, catalog, self.gate.permitted(session, catalog))
+        found, _ = await self._found(request, catalog, self.gate.permitted(session, catalog), None)
         names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""

@@ -174,6 +174,13 @@ class ToolIndex:
         with self._store.read() as connection, damaged_rows():
             return {row[0]: card_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
 
+    def shown(self, ids: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
+        """Return both by row, the whole definition and what search results show, in one read."""
+        whole, card = "tool, description, args_schema, out_schema, extra", "summary, body, signature, tags, examples"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(f"SELECT id, {whole}, {card} {_WITH_IDS}", (_id_list(ids),))
+            return {row[0]: (definition_of(*row[1:6]), card_of(*row[6:])) for row in rows}
+
     def texts(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """Return what a pattern is tried on besides names, by row: a description's beginning, and the tags (R237)."""
         query = f"SELECT id, substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags {_WITH_IDS}"

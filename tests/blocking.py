@@ -1,0 +1,173 @@
+"""Notices every call that may block while the event loop waits for it: files, SQLite, sleep, processes, host names.
+
+By call, not by time: a call that took no time here stands still for seconds where a disk is slow or a file is locked.
+``ALLOWED`` has what may do so all the same, each with its reason.
+"""
+
+import asyncio  # noqa: TID251 - whether a loop is running on this thread
+import functools
+import os
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ALLOWED = {
+    "toolcrib.app:_open_catalog": "the start and the end: nothing is served yet, or any more",
+    "toolcrib.app:_open_crib": "the start and the end",
+    "toolcrib.app:_open_library": "the start and the end",
+    "toolcrib.cli.in_process:with_crib": "one command of a person: nobody else waits for its loop",
+    "toolcrib.cli.in_process:with_library": "one command of a person",
+    "toolcrib.events.log:EventFile.write": "one line for each event, appended to a file that is open",
+    "toolcrib.tools.use_cases:Crib._read": "one read of the few rows that a quick search in memory has found",
+    "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called for the first time",
+    "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",
+    "toolcrib.wire.http:serve_http.<locals>.serve": "the start of the HTTP server",
+}
+"""Functions, as ``module:qualified name``, that may block the loop or whatever they call; each with its reason."""
+
+TRACEBACKS = ("logging", "traceback", "linecache")
+"""Modules that read source files to write a traceback, which only an error that nobody foresaw makes them do."""
+
+AUDITED = frozenset(
+    {
+        *("open", "os.chmod", "os.chown", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.rmdir"),
+        *("os.scandir", "os.symlink", "os.truncate", "os.utime", "os.walk", "fcntl.flock", "fcntl.lockf"),
+        *("shutil.copyfile", "shutil.move", "shutil.rmtree", "tempfile.mkdtemp", "tempfile.mkstemp"),
+        *("subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"),
+        *("socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname", "socket.getnameinfo"),
+        "sqlite3.connect",
+    }
+)
+"""What Python itself tells of (its table of audit events)."""
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS, TESTS = f"{ROOT / 'server' / 'toolcrib'}{os.sep}", f"{ROOT / 'tests'}{os.sep}"
+_ASYNC = 0x80 | 0x200
+"""Flags of the code of coroutines and asynchronous generators."""
+
+_watching: list[list[str]] = []
+"""Where calls are noted, by whoever watches; the innermost one counts."""
+
+
+@contextmanager
+def watched() -> Generator[list[str]]:
+    """Give the list of calls that block the loop while this is open, each with the functions of ours that led to it."""
+    calls: list[str] = []
+    _watching.append(calls)
+    try:
+        yield calls
+    finally:
+        _watching.pop()
+
+
+def notice(what: str) -> None:
+    """Note a call that may block, if it is made on the thread of a running loop, and by the product."""
+    if not _watching or asyncio._get_running_loop() is None:
+        return
+    ours = _functions_of_ours(sys._getframe(1))
+    if ours and not ALLOWED.keys() & set(ours):
+        _watching[-1].append(f"{' '.join(what.split())[:100]} in {' < '.join(ours)}")
+
+
+def _functions_of_ours(frame: FrameType | None) -> list[str]:
+    """Return the product's functions that a call comes from, the nearest first; none where a test made it itself.
+
+    A test may call a function that blocks. A coroutine of ours may not, whoever waits for it.
+    """
+    found: list[str] = []
+    is_async = False
+    for each in _callers(frame):
+        code, module = each.f_code, each.f_globals.get("__name__", "?")
+        if not found and module.partition(".")[0] in TRACEBACKS:
+            return []
+        if code.co_filename.startswith(OURS):
+            found.append(f"{module}:{code.co_qualname}")
+            is_async = is_async or bool(code.co_flags & _ASYNC)
+        elif code.co_filename.startswith(TESTS) and code.co_filename != __file__:
+            return found if is_async else []
+    return found
+
+
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+# -- how calls are seen --------------------------------------------------------------------------
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in AUDITED:
+        notice(f"{event}({arguments[0] if arguments else ''})")
+
+
+class WatchedConnection(sqlite3.Connection):
+    """A connection whose statements are noticed."""
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        notice(f"SQLite: {given[0]}")
+        return super().execute(*given)
+
+    def executemany(self, *given: Any) -> sqlite3.Cursor:
+        notice(f"SQLite: {given[0]}")
+        return super().executemany(*given)
+
+    def executescript(self, *given: Any) -> sqlite3.Cursor:
+        notice(f"SQLite: {given[0]}")
+        return super().executescript(*given)
+
+    def backup(self, *given: Any, **options: Any) -> None:
+        notice("SQLite: a backup")
+        super().backup(*given, **options)
+
+    def close(self) -> None:
+        notice("SQLite: a connection is closed")
+        super().close()
+
+
+def _noticing(function: Callable[..., Any], is_file: Callable[..., bool]) -> Callable[..., Any]:
+    """Return a function that Python does not tell of, made to be noticed where it is about a file."""
+
+    @functools.wraps(function)
+    def noticed(*given: Any, **options: Any) -> Any:
+        if _watching and asyncio._get_running_loop() is not None and is_file(*given):
+            notice(f"{function.__module__}.{function.__name__}({given[0]})")
+        return function(*given, **options)
+
+    for supported in (os.supports_dir_fd, os.supports_effective_ids, os.supports_fd, os.supports_follow_symlinks):
+        if function in supported:
+            supported.add(noticed)
+    return noticed
+
+
+def install() -> None:
+    """Begin to notice, for the rest of the process; does nothing the second time."""
+    if hasattr(os.write, "__wrapped__"):
+        return
+    fstat, connect = os.fstat, sqlite3.connect
+    for name in ("read", "write", "pread", "pwrite", "fsync", "ftruncate"):
+        is_file = functools.partial(_is_regular, fstat)
+        setattr(os, name, _noticing(getattr(os, name), is_file))
+    for name in ("stat", "lstat", "readlink", "statvfs"):
+        setattr(os, name, _noticing(getattr(os, name), lambda *_given: True))
+    time.sleep = _noticing(time.sleep, lambda *_given: True)
+    sqlite3.connect = functools.wraps(connect)(functools.partial(_connect, connect))
+    sys.addaudithook(_audit)
+
+
+def _is_regular(fstat: Callable[[int], os.stat_result], fd: int, *_given: Any) -> bool:
+    try:
+        return stat.S_ISREG(fstat(fd).st_mode)
+    except OSError:
+        return False
+
+
+def _connect(connect: Callable[..., Any], *given: Any, **options: Any) -> sqlite3.Connection:
+    return connect(*given, **{"factory": WatchedConnection, **options})
