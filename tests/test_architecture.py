@@ -79,7 +79,7 @@ LAYERS = {
         engine
     """,
     "store": """
-        soundness upsert values
+        files soundness upsert values
         opening
         store
         full_text vectors

@@ -207,7 +207,7 @@ def test_in_a_read_only_directory_the_store_lives_in_memory():
 def test_a_file_that_is_damaged_again_and_again_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch):
     path.parent.mkdir(parents=True)
     path.write_bytes(b"garbage" * 100)
-    monkeypatch.setattr(opening, "_set_aside", lambda path, identity, now: path)
+    monkeypatch.setattr(opening, "move_aside", lambda path, identity, now: path)
     with Store(path, SCHEMA) as store:
         assert store.path is None
 

@@ -17,7 +17,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.search.encoding import OFF, SemanticState
 from toolcrib.search.static_model import download_model, load_model
-from toolcrib.store.opening import discard, set_aside
+from toolcrib.store.files import discard, set_aside
 from toolcrib.tools.index.tool_index import known_tools
 
 if TYPE_CHECKING:

@@ -4,17 +4,15 @@ Knows files, versions and SQLite's settings; never knows what a connection is us
 Where no file can be written, a copy in memory takes its place.
 """
 
-import os
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from toolcrib.errors import StoreError
+from toolcrib.store.files import make_private, move_aside, private_directory
 from toolcrib.store.soundness import last_check, note_check
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -30,9 +28,6 @@ _UNWRITABLE = (
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_PERM,
 )
-_PARTS = ("-wal", "-shm", "-checked", "")
-"""What belongs to a file, by the end of its name. The file itself goes last: only then is another one made."""
-
 _FTS_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%USING fts5%'"
 
 
@@ -52,21 +47,6 @@ class Schema:
     def version(self) -> int:
         """Return the version that this code writes."""
         return len(self.migrations)
-
-
-def private_directory(path: Path) -> None:
-    """Make ``path`` with mode 0700 and a ``.gitignore`` that covers it (R35); one that exists stays as it is.
-
-    Raises:
-        OSError: it cannot be made.
-
-    """
-    if path.is_dir():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-        (path / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +76,7 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
     try:
         private_directory(path.parent)
         for attempt in range(1, _OPEN_ATTEMPTS + 1):
-            identity = _create(path)
+            identity = make_private(path)
             checked_at = last_check(path, now)
             try:
                 connection = _connect(path, schema, fts=fts, check=checked_at is None)
@@ -107,7 +87,7 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
                 path = path.with_name(f"{path.stem}.v{schema.version}{path.suffix}")
                 reason = f"{fault}; {path.name} is used instead"
             except _UnusableFileError as fault:
-                aside = _set_aside(path, identity, now)
+                aside = move_aside(path, identity, now)
                 reason = f"{fault}; moved to {aside.name}"
             except sqlite3.OperationalError as error:
                 # Whoever still has a file open that was moved aside takes the new one's journal for its own.
@@ -124,7 +104,7 @@ def open_another(damaged: Path, identity: tuple[int, int] | None, schema: Schema
     Another process may have done so already: then it is that one's. Nothing of ours may have the file open.
     """
     try:
-        aside = _set_aside(damaged, identity, now)
+        aside = move_aside(damaged, identity, now)
     except OSError as error:
         return open_memory(schema, now, f"{damaged.name} is damaged and cannot be moved: {error}")
     opened = open_file(damaged, schema, now, fts=fts)
@@ -160,17 +140,6 @@ def _refuse_to_wait(status: int, _remaining: int, _total: int) -> None:
     """End a copy whose file somebody keeps for themselves: it would wait without end."""
     if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise sqlite3.OperationalError("the file is locked")
-
-
-def _create(path: Path) -> tuple[int, int] | None:
-    """Make the file where there is none, readable by its owner only, and return its identity."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        # By descriptor: another process may be moving the name aside at this moment.
-        os.chmod(descriptor if os.chmod in os.supports_fd else path, 0o600)  # noqa: PTH101 - a descriptor
-    finally:
-        os.close(descriptor)
-    return identity_of(path)
 
 
 def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.Connection:
@@ -288,66 +257,6 @@ def _migrate(connection: sqlite3.Connection, schema: Schema) -> None:
 
 def _user_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _set_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path:
-    """Rename the file and its companions, unless another process has replaced it already.
-
-    Processes take turns: between a look at the file and its renaming it could be replaced, and the new one be moved.
-    """
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
-    with _turn_in(path.parent):
-        if identity_of(path) == identity:
-            for suffix in _PARTS:
-                with suppress(FileNotFoundError):
-                    path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
-    return aside
-
-
-def set_aside(path: Path) -> list[Path]:
-    """Return the files that were moved aside in the place of ``path`` and are still there, the oldest first."""
-    return sorted(path.parent.glob(f"{path.name}.corrupt-*Z"))
-
-
-def discard(path: Path) -> None:
-    """Remove a file and its companions, whatever is in it; whoever has it open goes on without it.
-
-    Raises:
-        StoreError: it cannot be removed.
-
-    """
-    try:
-        with _turn_in(path.parent):
-            for suffix in _PARTS:
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be removed: {error.strerror}") from error
-
-
-@contextmanager
-def _turn_in(folder: Path) -> Generator[None]:
-    """Hold the folder's lock, which is the folder itself; Windows has none such, and no lock is taken there."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl  # noqa: PLC0415 - there is none on Windows
-
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def identity_of(path: Path) -> tuple[int, int] | None:
-    """Return what tells this file from one that takes its place."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def has_fts5() -> bool:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from toolcrib.errors import StoreError
+from toolcrib.store.files import identity_of
 from toolcrib.store.opening import (
     Opened,
     Schema,
@@ -23,7 +24,6 @@ from toolcrib.store.opening import (
     connect_read_only,
     fts_tables,
     has_fts5,
-    identity_of,
     is_damage,
     is_unwritable,
     open_another,

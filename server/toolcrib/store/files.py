@@ -1,0 +1,102 @@
+"""A database file and its companions as files: made private, moved aside, removed; one process at a time.
+
+Knows names, modes and identities of files; never knows SQLite or what a file holds.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from toolcrib.errors import StoreError
+
+_PARTS = ("-wal", "-shm", "-checked", "")
+"""What belongs to a file, by the end of its name. The file itself goes last: only then is another one made."""
+
+
+def private_directory(path: Path) -> None:
+    """Make ``path`` with mode 0700 and a ``.gitignore`` that covers it (R35); one that exists stays as it is.
+
+    Raises:
+        OSError: it cannot be made.
+
+    """
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+        (path / ".gitignore").write_text("*\n", encoding="utf-8")
+
+
+def make_private(path: Path) -> tuple[int, int] | None:
+    """Make the file where there is none, readable by its owner only, and return its identity."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        # By descriptor: another process may be moving the name aside at this moment.
+        os.chmod(descriptor if os.chmod in os.supports_fd else path, 0o600)  # noqa: PTH101 - a descriptor
+    finally:
+        os.close(descriptor)
+    return identity_of(path)
+
+
+def move_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path:
+    """Rename the file and its companions, unless another process has replaced it already.
+
+    Processes take turns: between a look at the file and its renaming it could be replaced, and the new one be moved.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    with _turn_in(path.parent):
+        if identity_of(path) == identity:
+            for suffix in _PARTS:
+                with suppress(FileNotFoundError):
+                    path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def set_aside(path: Path) -> list[Path]:
+    """Return the files that were moved aside in the place of ``path`` and are still there, the oldest first."""
+    return sorted(path.parent.glob(f"{path.name}.corrupt-*Z"))
+
+
+def discard(path: Path) -> None:
+    """Remove a file and its companions, whatever is in it; whoever has it open goes on without it.
+
+    Raises:
+        StoreError: it cannot be removed.
+
+    """
+    try:
+        with _turn_in(path.parent):
+            for suffix in _PARTS:
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be removed: {error.strerror}") from error
+
+
+@contextmanager
+def _turn_in(folder: Path) -> Generator[None]:
+    """Hold the folder's lock, which is the folder itself; Windows has none such, and no lock is taken there."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl  # noqa: PLC0415 - there is none on Windows
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells this file from one that takes its place."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
