@@ -2,13 +2,14 @@
 
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.search import stemming
-from toolcrib.search.stemming import Stemmer, stem
+from toolcrib.search.stemming import stem, stemmer
 
 ENDINGS = (
     "s sses ies ss ed ing eed y ational tional enci izer logi bli ousli ization ator alism iveness biliti icate ative "
@@ -82,17 +83,17 @@ def test_any_text_has_a_stem(word: str):
 
 def test_a_stemmer_forgets_before_it_grows_too_large(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stemming, "_MEMORY_MAX", 3)
-    stemmer = Stemmer()
+    remembering: Any = stemmer()
     for number in range(10):
-        assert stemmer(f"words{number}") == stem(f"words{number}")
-        assert len(stemmer._known) <= 3
+        assert remembering(f"words{number}") == stem(f"words{number}")
+        assert remembering.cache_info().currsize <= 3
 
 
 def test_a_stemmer_remembers_as_many_words_as_it_may(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stemming, "_MEMORY_MAX", 3)
     asked: list[str] = []
     monkeypatch.setattr(stemming, "stem", lambda word: asked.append(word) or word)
-    stemmer = Stemmer()
+    remembering = stemmer()
     for word in ("one", "two", "three", "one", "two", "three"):
-        stemmer(word)
+        remembering(word)
     assert asked == ["one", "two", "three"]

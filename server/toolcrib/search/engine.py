@@ -31,7 +31,7 @@ from toolcrib.search.matches import (
 from toolcrib.search.pattern_search import PatternSearch, short_enough
 from toolcrib.search.relevance import CERTAINTY, NO_EVIDENCE, Evidence, Relevance
 from toolcrib.search.semantic import NEAREST, Semantic
-from toolcrib.search.stemming import Stemmer
+from toolcrib.search.stemming import stemmer
 from toolcrib.search.synonyms import Synonyms, read_synonyms
 from toolcrib.streams.json_steps import collector_paused
 
@@ -87,7 +87,7 @@ class Engine(Generic[T]):
     def __init__(self, kind: Kind, settings: SearchSettings) -> None:
         self._kind, self._semantic = kind, settings.semantic
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
-        self._stem = Stemmer()
+        self._stem = stemmer()
         self._rankers = Recent[Documents, Relevance](KEPT_MAX)
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
 

@@ -3,6 +3,9 @@
 Knows the endings of words; never knows where a word comes from.
 """
 
+from collections.abc import Callable
+from functools import lru_cache
+
 _MEMORY_MAX = 50_000
 _LENGTHS = range(3, 65)
 """FTS5 stems words of these lengths only."""
@@ -21,20 +24,9 @@ _PLAIN: dict[str, str] = dict.fromkeys(
 )
 
 
-class Stemmer:
-    """Returns the stem of a word, and remembers it: the words of tools repeat a lot."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def __call__(self, word: str) -> str:
-        """Return the stem of a lower-case word."""
-        known = self._known.get(word)
-        if known is None:
-            if len(self._known) >= _MEMORY_MAX:
-                self._known.clear()
-            known = self._known[word] = stem(word)
-        return known
+def stemmer() -> Callable[[str], str]:
+    """Return :func:`stem` with a memory of its own: the words of tools repeat a lot."""
+    return lru_cache(_MEMORY_MAX)(stem)
 
 
 def stem(word: str) -> str:

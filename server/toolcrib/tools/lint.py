@@ -12,7 +12,7 @@ from itertools import chain
 
 from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
 from toolcrib.model import JsonObject, Tool
-from toolcrib.search.stemming import Stemmer
+from toolcrib.search.stemming import stemmer
 from toolcrib.tools.definitions.parameters import parameters
 
 TOOLS_LOOKED_AT = 20
@@ -246,7 +246,7 @@ class _Words:
     """Which tools have which words, compared by stem."""
 
     def __init__(self, catalog: Sequence[Described]) -> None:
-        self._stem = Stemmer()
+        self._stem = stemmer()
         self._having: defaultdict[str, set[str]] = defaultdict(set)
         for each in catalog:
             for stem in self._stems(each.tool.name, each.title, each.description, *each.tags):

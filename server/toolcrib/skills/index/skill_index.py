@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from toolcrib.model import FileMark, Skill, SkillFile, SkillProblem, SkillText
-from toolcrib.search.stemming import Stemmer
+from toolcrib.search.stemming import stemmer
 from toolcrib.skills.index.changes import SkillChanges, carry_out, plan
 from toolcrib.skills.index.rows import (
     columns_of,
@@ -46,7 +46,7 @@ class SkillIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._stem = Stemmer()
+        self._stem = stemmer()
         store.prepare(SKILLS_FULL_TEXT.keep_in_step)
 
     def data_version(self) -> int:
