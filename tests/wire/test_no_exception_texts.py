@@ -52,8 +52,6 @@ MODULES = {
         "unwrap_arguments",
         "bounded",
         "listed_definition",
-        "short_description",
-        "long_description",
     ],
     server: ["_list_result", "_call_result", "meta_for_next_hop", "_tool_call"],
     registry: ["_checked"],

@@ -137,11 +137,11 @@ async def _show_progress(progress: float, total: float | None, message: str | No
 
 
 def _hit_text(hit: FoundTool) -> str:
-    line = f"{hit.score:.2f}  {hit.signature or hit.tool.public_name}"
-    if hit.description:
-        line += f"\n      {hit.description}"
-    if hit.input_schema is not None:
-        line += f"\n{json.dumps(hit.input_schema, indent=2, ensure_ascii=False)}"
+    line = f"{hit.score:.2f}  {hit.shown.signature or hit.tool.public_name}"
+    if hit.shown.description:
+        line += f"\n      {hit.shown.description}"
+    if hit.shown.input_schema is not None:
+        line += f"\n{json.dumps(hit.shown.input_schema, indent=2, ensure_ascii=False)}"
     return line
 
 

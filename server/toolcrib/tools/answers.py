@@ -1,17 +1,33 @@
-"""What the use cases of tools answer: plain values, and the same as JSON for programs.
+"""What the use cases of tools answer: plain values, what they show of a tool, and the same as JSON for programs.
 
 Knows the fields of an answer and how long its texts are; never knows how anything was found, nor the protocol.
 """
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.model import Example, JsonObject, SearchType, Tool
+from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
+from toolcrib.tools.index.tool_index import ToolIndex
 
-_SIGNATURE_DESCRIPTION = 100
-_SCHEMA_DESCRIPTION = 600
+_SHORT_MAX, _LONG_MAX = 100, 600
+"""Characters of a description."""
+_BRIEFS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a tool's definition: its signature, or its schema and examples."""
+
+    description: str
+    signature: str | None = None
+    input_schema: JsonObject | None = None
+    examples: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +38,10 @@ class FoundTool:
     """
 
     tool: Tool
+    shown: Shown
     score: float
     match_type: str
-    description: str
     activated: bool
-    signature: str | None = None
-    input_schema: JsonObject | None = None
-    examples: tuple[Example, ...] = ()
     status: str | None = None
 
 
@@ -67,15 +80,44 @@ def usage(*, growing: bool) -> str:
     return "Call one now with tool_call" + ("; a used tool is listed too." if growing else ".")
 
 
-def short_description(card: Card) -> str:
-    """Return the first sentence or so, at most 100 characters, without hidden characters."""
+class Showing:
+    """Reads what is shown of tools, by row; a row that is gone is left out.
+
+    What is shown in brief is remembered for as long as a catalog stands: searches find the same tools again and again.
+    """
+
+    def __init__(self, index: ToolIndex) -> None:
+        self._index = index
+        self._briefs = Recent[tuple[int, int], Shown](_BRIEFS_MAX)
+
+    def brief(self, rows: Sequence[int], catalog: Catalog) -> Mapping[int, Shown]:
+        """Return signatures, and of descriptions the first sentence or so, without hidden characters."""
+        known: dict[int, Shown] = {}
+        for row in rows:
+            with suppress(KeyError):
+                known[row] = self._briefs[catalog.generation, row]
+        unread = [row for row in rows if row not in known]
+        if not unread:
+            return known
+        read = {row: _brief(card) for row, card in self._index.cards(unread).items()}
+        for row, shown in read.items():
+            self._briefs[catalog.generation, row] = shown
+        return {**known, **read}
+
+    def whole(self, rows: Sequence[int]) -> Mapping[int, Shown]:
+        """Return input schemas, examples, and more of the descriptions, without hidden characters."""
+        read = self._index.shown(rows) if rows else {}
+        return {row: _whole(card, definition) for row, (definition, card) in read.items()}
+
+
+def _brief(card: Card) -> Shown:
     summary, _rest = split_summary(card.description)
-    return truncate(one_line(summary), _SIGNATURE_DESCRIPTION)
+    return Shown(truncate(one_line(summary), _SHORT_MAX), card.signature)
 
 
-def long_description(card: Card) -> str:
-    """Return the description, at most 600 characters, without hidden characters."""
-    return truncate(one_line(card.description), _SCHEMA_DESCRIPTION)
+def _whole(card: Card, definition: JsonObject) -> Shown:
+    description = truncate(one_line(card.description), _LONG_MAX)
+    return Shown(description, input_schema=definition["inputSchema"], examples=card.examples)
 
 
 def _found(hit: FoundTool) -> JsonObject:
@@ -83,7 +125,7 @@ def _found(hit: FoundTool) -> JsonObject:
     tool = hit.tool
     shown: dict[str, Any] = {
         "name": tool.public_name,
-        "description": hit.description,
+        "description": hit.shown.description,
         "score": hit.score,
         "match_type": hit.match_type,
         "loading_mode": tool.loading_mode.value,
@@ -91,9 +133,9 @@ def _found(hit: FoundTool) -> JsonObject:
         "server": None if tool.public_name.startswith(f"{tool.server}__") else tool.server,
         "side_effects": tool.side_effects.value if tool.side_effects else None,
         "activated": hit.activated or None,
-        "signature": hit.signature,
-        "input_schema": hit.input_schema,
-        "examples": [_example(each) for each in hit.examples] or None,
+        "signature": hit.shown.signature,
+        "input_schema": hit.shown.input_schema,
+        "examples": [_example(each) for each in hit.shown.examples] or None,
         "status": hit.status,
     }
     return {key: value for key, value in shown.items() if value is not None}

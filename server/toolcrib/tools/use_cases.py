@@ -25,8 +25,8 @@ from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavaila
 from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
-from toolcrib.search.matches import Found, Match
-from toolcrib.tools.answers import FoundTool, SearchAnswer, long_description, short_description, usage
+from toolcrib.search.matches import Found
+from toolcrib.tools.answers import FoundTool, SearchAnswer, Showing, Shown, usage
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.definitions.listed import listed_definition
@@ -40,7 +40,6 @@ from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import Searcher, SearchRequest
 
 Detail = Literal["signature", "schema"]
-_Shown = Mapping[int, tuple[JsonObject | None, Card]]
 _NEAR_NAMES = 3
 _NOT_UP = (State.STARTING, State.FAILED)
 """States of a server that matter to a caller; that one sleeps is normal."""
@@ -82,6 +81,7 @@ class Crib:
         self._limits = parts.settings.toolcrib.limits
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
+        self._showing = Showing(parts.index)
         self.gate = parts.gate
         self.indexer = parts.indexer
         self.fleet = parts.fleet
@@ -158,7 +158,7 @@ class Crib:
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         found, shown = await self._found(request, catalog, permitted, detail)
-        hits = self._hits(session, found.matches, shown)
+        hits = self._hits(session, found, shown)
         answer = SearchAnswer(
             hits=hits,
             query=request.query[:QUERY_MAX],
@@ -174,43 +174,35 @@ class Crib:
 
     async def _found(
         self, request: SearchRequest, catalog: Catalog, permitted: Permitted, detail: Detail | None
-    ) -> tuple[Found[Tool], _Shown]:
+    ) -> tuple[Found[Tool], Mapping[int, Shown]]:
         """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
 
-        def search() -> tuple[Found[Tool], _Shown]:
+        def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
             found = self._parts.searcher.search(request, catalog, permitted)
-            return found, self._read([match.document.row for match in found.matches], detail)
+            return found, self._shown(found, catalog, detail)
 
         quick = self._parts.searcher.is_quick(request, permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _read(self, rows: list[int], detail: Detail | None) -> _Shown:
-        """Read as much of some rows as is to be shown, at once; None: nothing."""
-        if detail == "schema" and rows:
-            return self._parts.index.shown(rows)
-        cards = self._parts.index.cards(rows) if detail and rows else {}
-        return {row: (None, card) for row, card in cards.items()}
+    def _shown(self, found: Found[Tool], catalog: Catalog, detail: Detail | None) -> Mapping[int, Shown]:
+        """Read as much of what was found as is to be shown, by row; None: nothing."""
+        rows = [match.document.row for match in found.matches] if detail else []
+        return self._showing.whole(rows) if detail == "schema" else self._showing.brief(rows, catalog)
 
-    def _hits(self, session: Session, matches: tuple[Match[Tool], ...], shown: _Shown) -> tuple[FoundTool, ...]:
-        hits: list[FoundTool] = []
-        for match in matches:
-            tool = match.document
-            if tool.row in shown:
-                whole, card = shown[tool.row]
-                hits.append(
-                    FoundTool(
-                        tool=tool,
-                        score=match.score,
-                        match_type=match.match_type.value,
-                        description=short_description(card) if whole is None else long_description(card),
-                        activated=tool.public_name in session.activations.names,
-                        signature=card.signature if whole is None else None,
-                        input_schema=None if whole is None else whole["inputSchema"],
-                        examples=() if whole is None else card.examples,
-                        status=self._notable_status(tool),
-                    )
-                )
-        return tuple(hits)
+    def _hits(self, session: Session, found: Found[Tool], shown: Mapping[int, Shown]) -> tuple[FoundTool, ...]:
+        active = session.activations.names
+        return tuple(
+            FoundTool(
+                match.document,
+                shown[match.document.row],
+                match.score,
+                match.match_type.value,
+                activated=match.document.public_name in active,
+                status=self._notable_status(match.document),
+            )
+            for match in found.matches
+            if match.document.row in shown
+        )
 
     def _note(self, session: Session, request: SearchRequest, found: Found[Tool], *, is_empty: bool) -> str | None:
         """Return why little or nothing was found: what the search says, and servers that may be meant."""

@@ -105,10 +105,10 @@ def _found_text(hit: FoundTool) -> str:
     facts += [fact for fact in (effects.value if effects else None, hit.status) if fact]
     if hit.activated:
         facts.append("activated")
-    line = f"- {hit.signature or hit.tool.public_name} [{', '.join(facts)}] {hit.description}"
-    if hit.input_schema is not None:
-        line += f"\n  schema: {compact(hit.input_schema)}"
-    return f"{line}\n{render(hit.examples, include_descriptions=True)}" if hit.examples else line
+    line = f"- {hit.shown.signature or hit.tool.public_name} [{', '.join(facts)}] {hit.shown.description}"
+    if hit.shown.input_schema is not None:
+        line += f"\n  schema: {compact(hit.shown.input_schema)}"
+    return f"{line}\n{render(hit.shown.examples, include_descriptions=True)}" if hit.shown.examples else line
 
 
 def _definition(limit_max: int) -> JsonObject:
