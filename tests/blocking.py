@@ -21,6 +21,7 @@ ALLOWED = {
     "toolcrib.app:_open_catalog": "the start and the end: nothing is served yet, or any more",
     "toolcrib.app:_open_crib": "the start and the end",
     "toolcrib.app:_open_library": "the start and the end",
+    "toolcrib.cli.in_process:_status": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_crib": "one command of a person: nobody else waits for its loop",
     "toolcrib.cli.in_process:with_library": "one command of a person",
     "toolcrib.events.log:EventFile.write": "one line for each event, appended to a file that is open",

@@ -140,9 +140,10 @@ async def test_one_request_reads_at_most_once_on_the_loop(tmp_path: Path, monkey
     everything = {"tool_search": {"always_loaded_patterns": ["db.read"]}}
     async with world(tmp_path, servers, everything, listing="auto") as w, w.client(era) as client:
         await client.call("db__read")
-        await client.found("write")  # the ranking is made
+        await client.search("read")  # nothing is found, and the ranking is made
         for request, reads in (
             (lambda: client.found("write it"), 1),
+            (lambda: client.found("write it again"), 0),
             (lambda: client.search("write it", detail="schema"), 1),
             (lambda: client.search("nothing of the kind", search_type="exact"), 0),
             (lambda: client.search("w.*e", search_type="regex", detail="schema"), 0),

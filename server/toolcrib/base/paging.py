@@ -45,7 +45,7 @@ def place_of(cursor: str, parts: int | None = None) -> tuple[str, ...]:
     """
     try:
         raw = base64.b64decode(cursor[:_CURSOR_MAX] + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        place: Any = json.loads(raw)
+        place: Any = json.loads(raw.decode())  # of bytes, any encoding would do, each a module to import
     except (ValueError, binascii.Error, RecursionError):
         place = None
     found = cast("list[Any]", place) if isinstance(place, list) else []

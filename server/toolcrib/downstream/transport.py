@@ -8,9 +8,11 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import anyio
+import anyio.to_thread
 import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp import StdioServerParameters
@@ -21,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from toolcrib.base.text import truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.http import HttpClient
+from toolcrib.downstream.http import Deliver, HttpClient
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, running
 from toolcrib.streams.pipes import MessageReader, PipeBounds, message_pipe
@@ -77,11 +79,9 @@ async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGe
 async def _http_streams(
     server: ServerSettings, target: HttpTarget, limits: LimitsSection
 ) -> AsyncGenerator[TransportStreams]:
-    timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
+    client = await _client(server, target, limits)
     async with (
-        HttpClient(
-            target.public_url, limits.message_max_bytes, headers=dict(target.headers), timeout=timeout
-        ) as client,
+        client,
         streamable_http_client(target.url, http_client=client, max_sse_event_size=limits.message_max_bytes) as streams,
     ):
         yield streams
@@ -93,28 +93,29 @@ async def _sse_streams(
 ) -> AsyncGenerator[TransportStreams]:
     """Connect the older way. What comes by the event stream is joined with the faults of what was posted."""
     joined, received = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    client = await _client(server, target, limits, joined.send_nowait)
 
-    def client(
-        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
-    ) -> HttpClient:
-        options = {"headers": headers, "timeout": timeout, "auth": auth}
-        return HttpClient(target.public_url, limits.message_max_bytes, joined.send_nowait, **options)
+    def made(*_arguments: Any, **_options: Any) -> HttpClient:
+        return client
 
     async with (
         joined,
         received,
-        sse_client(
-            target.url,
-            dict(target.headers),
-            server.options.connect_timeout_s,
-            limits.call_max_s,
-            httpx_client_factory=client,
-        ) as (read, write),
+        sse_client(target.url, httpx_client_factory=made) as (read, write),
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_pump, read, joined)
         yield received, write
         tasks.cancel_scope.cancel()
+
+
+async def _client(
+    server: ServerSettings, target: HttpTarget, limits: LimitsSection, deliver: Deliver | None = None
+) -> HttpClient:
+    """Return a client for the server, made in a worker thread: the system's certificates are read for it."""
+    timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
+    make = partial(HttpClient, headers=dict(target.headers), timeout=timeout)
+    return await anyio.to_thread.run_sync(make, target.public_url, limits.message_max_bytes, deliver)
 
 
 async def _pump(
