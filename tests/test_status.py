@@ -10,7 +10,7 @@ from shelving import put, repo, skills
 
 from fakes.menu import tool
 from toolcrib.model import Caller
-from worlds import Client, MemoryServer, world
+from worlds import PATIENCE_S, Client, MemoryServer, world
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_a_server_is_followed_through_its_life(tmp_path):
         ready = await server_of(client, "ark")
         assert ready["state"] == "ready"
         w.clock.now += 3600
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             await w["ark"].hang_up()
             while (await server_of(client, "ark"))["state"] == "ready":
                 await anyio.sleep(0.01)

@@ -64,8 +64,10 @@ SKILL_TOOLS = [SearchSkills.name, GetSkills.name, ListSkills.name]
 
 OWN_TOOLS = [*BUILTINS, *SKILL_TOOLS]
 
-PATIENCE_S = 5
-TEST_S = 30
+PATIENCE_S = 30
+"""How long something that comes at once is waited for: longer than a busy machine takes, shorter than a test may."""
+
+TEST_S = 50
 
 
 # -- clients -------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from downstream.fleets import DEADLINE_S, Stopwatch, fleet_of, http_settings, until
+from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, http_settings, until
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
 from toolcrib.downstream.connection import Call
@@ -133,12 +133,12 @@ async def test_arguments_that_the_server_wants_in_headers_are_mirrored_there():
 async def test_a_call_without_an_answer_ends_at_its_deadline(served: Any, reached: Any, era: str):
     options = {"call_timeout_s": DEADLINE_S, **reached}
     async with address(served) as server, fleet_of(http_settings(server.url, **options)) as it:
-        await it.call("web", "echo")
+        await it.up("web")
         watch = Stopwatch()
         with pytest.raises(CallTimeout, match="'web' did not answer 'sleep' within"):
-            await it.call("web", "sleep", {"seconds": 8})
-        assert watch.seconds < DEADLINE_S + 1
-        assert await it.text("web", "echo") == "{}"
+            await it.call("web", "sleep", {"seconds": 60})
+        assert watch.seconds < DEADLINE_S + LATE_S
+        await it.answers("web", "echo")
 
 
 @pytest.mark.parametrize("silent_at", ["server/discover", "initialize", "tools/list"])
@@ -152,7 +152,7 @@ async def test_a_server_that_keeps_silent_is_given_up_at_its_deadline(silent_at:
         watch = Stopwatch()
         with pytest.raises(StartFailed, match="'web' could not be started: it did not answer within"):
             await it.call("web", "echo")
-        assert watch.seconds < DEADLINE_S + 1
+        assert watch.seconds < DEADLINE_S + LATE_S
 
 
 async def test_an_address_that_does_not_even_connect_is_given_up_at_its_deadline():
@@ -163,7 +163,7 @@ async def test_an_address_that_does_not_even_connect_is_given_up_at_its_deadline
             watch = Stopwatch()
             with pytest.raises(StartFailed, match="it did not answer within"):
                 await it.call("web", "echo")
-            assert watch.seconds < DEADLINE_S + 1
+            assert watch.seconds < DEADLINE_S + LATE_S
 
 
 async def test_a_server_that_does_not_let_go_of_its_session_holds_up_nobody_for_long():
@@ -177,7 +177,7 @@ async def test_a_server_that_does_not_let_go_of_its_session_holds_up_nobody_for_
         await it.is_in(State.SLEEPING, "web")
         watch = Stopwatch()
         assert await it.text("web", "echo") == "{}"
-        assert watch.seconds < 1.5
+        assert watch.seconds < LATE_S
         assert "DELETE" in [request.verb for request in server.requests]
 
 

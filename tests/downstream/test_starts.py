@@ -1,6 +1,7 @@
 """How a server is started: once, in the era it speaks, within its deadline, and with an explanation if it fails."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from downstream.fleets import DEADLINE_S, Stopwatch, Watched, fleet_of, settings_of, until
+from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, Watched, fleet_of, settings_of, until
 from fakes.menu import FakeServer
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
@@ -151,10 +152,11 @@ async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, p
     async with fleet_of(settings_of(fake, connect_timeout_s=DEADLINE_S), eras={"fake": era} if era else {}) as it:
         watch = Stopwatch()
         said = await refusal(it)
-        assert DEADLINE_S * 0.9 < watch.seconds < DEADLINE_S + 1
+        assert DEADLINE_S * 0.9 < watch.seconds < DEADLINE_S + LATE_S
+        words = "; its last words on stderr: 'loading the model'" if fake.starts() else ""  # it may not have got so far
         assert said == (
-            "The server 'fake' could not be started: it did not answer within 0.5 s (its connect_timeout_s); its last "
-            "words on stderr: 'loading the model'. A call in 1 s tries again; other servers are not affected."
+            f"The server 'fake' could not be started: it did not answer within 0.5 s (its connect_timeout_s){words}. "
+            "A call in 1 s tries again; other servers are not affected."
         )
         assert it.fleet[fake.name].status.state is State.FAILED
         await until(lambda: not fake.survivors())
@@ -312,25 +314,26 @@ async def test_a_start_goes_on_when_the_first_who_waits_has_left(tmp_path: Path)
 async def test_a_short_pause_after_a_failure_is_waited_out(tmp_path: Path):
     fake = FakeServer(tmp_path, exit_at="list", faulty_starts=1)
     async with fleet_of(settings_of(fake, protocol="legacy")) as it:
-        await refusal(it)
         watch = Stopwatch()
+        await refusal(it)
         assert await it.text("fake", "echo") == "{}"
-        assert watch.seconds > 0.15
+        assert watch.seconds > 0.25
         assert it.states_of() == ["starting", "failed", "starting", "ready"]
     assert len(fake.starts()) == 2
 
 
-async def test_pauses_grow_and_a_long_one_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.downstream.lifecycle._PATIENCE_S", 0.4)
+async def test_pauses_grow_and_a_long_one_is_refused_at_once(tmp_path: Path):
     fake = FakeServer(tmp_path, exit_at="list")
     async with fleet_of(settings_of(fake, protocol="legacy"), jitter=0.999) as it:
-        await refusal(it)  # half a second's pause
+        it.fleet["fake"]._failures = 7
+        await refusal(it)
         watch = Stopwatch()
         said = [await refusal(it) for _ in range(5)]
-        assert watch.seconds < 0.3
+        assert watch.seconds < LATE_S
         assert len(fake.starts()) == 1
-        assert len(set(said)) == 1
-        assert said[0].endswith("A call in 1 s tries again; other servers are not affected.")
+        assert all(
+            re.search(r"A call in [3-6]\d s tries again; other servers are not affected\.$", each) for each in said
+        )
 
 
 async def test_a_pause_is_told_in_seconds_and_bounded(tmp_path: Path):

@@ -22,7 +22,7 @@ from worlds import Client
 
 JsonObject = dict[str, Any]
 SERVING = re.compile(r"toolcrib: serving (http://\S+)")
-START_S = 30
+START_S = 60
 
 
 def write_config(folder: Path, servers: JsonObject, /, **toolcrib: Any) -> Path:

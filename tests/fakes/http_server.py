@@ -75,7 +75,7 @@ def http_server(*, sse: bool = False, json_response: bool = False, port: int = 0
 
 
 def _wait_until_started(server: uvicorn.Server) -> None:
-    deadline = monotonic() + 10
+    deadline = monotonic() + 30
     while not server.started:
         if monotonic() > deadline:
             raise TimeoutError("the fake HTTP server did not start")

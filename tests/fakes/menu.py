@@ -90,7 +90,7 @@ class FakeServer:
         called = [message["params"] for message in self.messages("tools/call")]
         return [params for params in called if tool in (None, params["name"])]
 
-    async def reached(self, method: str, count: int = 1, within_s: float = 5) -> None:
+    async def reached(self, method: str, count: int = 1, within_s: float = 30) -> None:
         """Wait until it has received ``method`` so many times.
 
         Raises:

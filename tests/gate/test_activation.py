@@ -10,7 +10,7 @@ from fakes.menu import tool
 from toolcrib.app import refuse_without_session, settle_listing
 from toolcrib.errors import StartRefused
 from toolcrib.model import Caller
-from worlds import BUILTINS, ERAS, MemoryServer, configured, text, world
+from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, configured, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -157,7 +157,7 @@ class Barrier:
         if self._waiting == self._parties:
             self._waiting, self._open = 0, anyio.Event()
             gate.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE_S):
             await gate.wait()
 
 

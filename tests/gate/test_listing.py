@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from fakes.generated import tools
 from fakes.menu import tool
-from worlds import BUILTINS, ERAS, MemoryServer, world
+from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, world
 
 pytestmark = pytest.mark.anyio
 
@@ -73,8 +73,9 @@ async def test_the_list_waits_for_servers_of_which_something_may_be_listed(tmp_p
 
 async def test_the_list_waits_for_no_server_of_which_nothing_can_be_listed(tmp_path):
     hanging = MemoryServer([tool("feed")], hangs_at="tools/list")
-    async with world(tmp_path, {"zoo": hanging}, wait=False) as w, w.client() as client:
-        with anyio.fail_after(1):
+    config = {"limits": {"first_index_wait_s": 3600}}
+    async with world(tmp_path, {"zoo": hanging}, config, wait=False) as w, w.client() as client:
+        with anyio.fail_after(PATIENCE_S):
             assert await client.names() == BUILTINS
 
 
@@ -82,7 +83,7 @@ async def test_the_list_waits_no_longer_than_configured(tmp_path):
     hanging = MemoryServer([tool("feed")], hangs_at="tools/list")
     config = {"tool_search": {"default_loading_mode": "always"}, "limits": {"first_index_wait_s": 0.05}}
     async with world(tmp_path, {"zoo": hanging}, config, wait=False) as w, w.client() as client:
-        with anyio.fail_after(1):
+        with anyio.fail_after(PATIENCE_S):
             assert await client.names() == BUILTINS
 
 

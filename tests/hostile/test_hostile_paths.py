@@ -151,14 +151,14 @@ def attacks(folder: Path) -> list[str]:
 def test_no_path_leads_out_and_every_refusal_reads_like_a_missing_file(skill: Path):
     paths = attacks(skill)
     assert len(paths) >= 300
-    began = time.monotonic()
+    began = time.process_time()
     for base in (None, skill.parents[1]):
         for path in paths:
             with pytest.raises(UnknownSkill) as refused:
                 read_inside(skill, path, 2**20, base=base)
             assert str(refused.value) == str(UnknownSkill(one_line(path[:200]))), ascii(path)
             assert refused.value.__suppress_context__
-    assert time.monotonic() - began < PATIENCE_S
+    assert time.process_time() - began < PATIENCE_S
     assert read_inside(skill, "SKILL.md", 2**20) == b"inside"
 
 
@@ -237,10 +237,10 @@ def test_a_huge_tree_is_scanned_within_bounds(tmp_path: Path):
         (tmp_path / path).touch()
         os.truncate(tmp_path / path, 10 * 2**30)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.monotonic()
+    began = time.process_time()
     found = scan(root_at(tmp_path), {}, LIMITS)
     manifest = Manifests().of(tmp_path / "s1", LIMITS)
-    seconds, grown_kib = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    seconds, grown_kib = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert sum(len(file.records) for file in found.changed) == 1000
     assert [problem.code for file in found.changed for problem in file.problems] == ["too-large"]
     assert manifest.truncated
@@ -261,8 +261,8 @@ def test_folders_without_end_are_left(tmp_path: Path, shape: str):
             (tmp_path / f"d{number}").mkdir()
             for other in range(20):
                 (tmp_path / f"d{number}" / f"l{other}").symlink_to(f"../d{(number * 7 + other) % 300}")
-    began = time.monotonic()
+    began = time.process_time()
     found = scan(root_at(tmp_path), {}, LIMITS)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
     expected = {"wide": ["too-many-folders"], "deep": ["too-deep"], "links": []}
     assert [problem.code for problem in found.problems] == expected[shape]

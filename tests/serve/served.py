@@ -138,9 +138,9 @@ class Served:
         os.close(self.to_it)
         self.to_it = -1
 
-    async def ended(self, within_s: float = PATIENCE_S) -> int:
+    async def ended(self) -> int:
         """Wait until the process has ended; return its exit code. All that it still printed has to be messages."""
-        with anyio.fail_after(within_s):
+        with anyio.fail_after(PATIENCE_S):
             while self.process.poll() is None:
                 await anyio.sleep(0.01)
         if self.from_it >= 0:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import anyio
@@ -246,7 +245,7 @@ async def test_every_way_to_end_it_leaves_nothing_behind(tmp_path: Path, end: An
         await fakes[2].reached("tools/list")
         assert sum(len(fake.survivors()) for fake in fakes) >= 4
         await end(crib)
-        assert await crib.ended(within_s=5) == 0
+        assert await crib.ended() == 0
         assert "Traceback" not in crib.said
     assert [fake.survivors() for fake in fakes] == [[], [], []]
 
@@ -259,7 +258,7 @@ async def test_it_may_be_ended_before_anybody_spoke(tmp_path: Path, end: Any):
             while not fake.starts():
                 await anyio.sleep(0.01)
         await end(crib)
-        assert await crib.ended(within_s=5) == 0
+        assert await crib.ended() == 0
     assert fake.survivors() == []
 
 
@@ -292,7 +291,8 @@ async def test_a_second_start_writes_nothing_to_either_index(tmp_path: Path):
 async def test_after_a_restart_it_answers_from_the_index_however_many_servers_cannot_be_started(tmp_path: Path):
     fakes = [FakeServer(tmp_path, f"fake{number}", tools=["echo", "book_flight"]) for number in range(3)]
     options = {"fake1": {"connect_timeout_s": 0.5}}
-    async with served(tmp_path, *fakes, servers=options) as crib:
+    limits = {"first_index_wait_s": 3600}
+    async with served(tmp_path, *fakes, servers=options, limits=limits) as crib:
         await crib.initialize()
         await crib.tool("tool_search", query="book a flight")
         crib.close_stdin()
@@ -300,18 +300,14 @@ async def test_after_a_restart_it_answers_from_the_index_however_many_servers_ca
     fakes[0].change(exit_at="spawn")
     fakes[1].change(hang_at="spawn")
     fakes[2].change(exit_at="list")
-    async with served(tmp_path, *fakes, servers=options) as crib:
+    async with served(tmp_path, *fakes, servers=options, limits=limits) as crib:
         await crib.initialize()
-        began = monotonic()
         found = await crib.tool("tool_search", query="book a flight")
-        assert monotonic() - began < 1
         assert len(found["structuredContent"]["tools"]) == 3
         for number, reason in enumerate(
             ("exited with status 3", "did not answer within 0.5 s", "exited with status 3")
         ):
-            began = monotonic()
             refused = await crib.tool("tool_call", name=f"fake{number}__book_flight")
             assert refused["isError"]
             assert f"The server 'fake{number}' could not be started: it " in refused["content"][0]["text"]
             assert reason in refused["content"][0]["text"]
-            assert monotonic() - began < 2

@@ -23,7 +23,7 @@ from toolcrib.streams.pipes import MessageReader, MessageWriter, PipeBounds, enc
 
 pytestmark = pytest.mark.anyio
 BOUNDS = PipeBounds(line_max_bytes=64 * 1024 * 1024, garbage_lines=3)
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 JSON = st.recursive(

@@ -302,15 +302,15 @@ async def test_a_server_that_does_not_answer_in_time_is_named_and_told(tmp_path)
 
 async def test_progress_starts_the_deadline_anew(tmp_path):
     async def slow(call):
-        for step in range(8):
-            await anyio.sleep(0.03)
+        for step in range(12):
+            await anyio.sleep(0.05)
             await call.report(step)
         return text("done")
 
     async def ignore(*_step) -> None:
         pass
 
-    config = {"servers": {"db": {"call_timeout_s": 0.15}}}
+    config = {"servers": {"db": {"call_timeout_s": 0.5}}}
     async with world(tmp_path, {"db": answering(slow)}, config) as w, w.client() as client:
         result = await client.ask("tools/call", {"name": "db__get"}, on_progress=ignore)
         assert result == text("done")
