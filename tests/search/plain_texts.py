@@ -1,0 +1,99 @@
+"""Plain texts to search, for the tests of what tools and skills share: documents with a name and what is said of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolcrib.base.spellings import Spellings
+from toolcrib.base.text import joined, search_text
+from toolcrib.model import SearchType
+from toolcrib.search.bm25 import Field
+from toolcrib.search.documents import Kind
+from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.matches import Found, Match, Reason, Request
+
+SAID = {
+    "create_issue": "Opens a new one in a project.",
+    "create_issue_comment": "Answers to one.",
+    "list_issues": "Shows all issues of a project.",
+    "list_files": "Shows all files of a folder.",
+    "merge_branch": "Joins two branches of a project.",
+    "export": "Writes a list of everything to a file.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Some documents: a name and what is said of it, in rows that are not their numbers."""
+
+    said: Mapping[str, str]
+
+    @property
+    def names(self) -> Sequence[str]:
+        return tuple(self.said)
+
+    @property
+    def in_order(self) -> Sequence[int]:
+        return tuple(100 + number for number in range(len(self.said)))
+
+
+@dataclass
+class Scope:
+    documents: Texts
+    numbers: frozenset[int] | None = None
+    emptiness: str = ""
+
+    def document(self, number: int) -> str:
+        return self.documents.names[number]
+
+    def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
+        same = [name for name in self.documents.names if as_written and name == query]
+        called = same or self._spellings.get(joined(query), ())
+        return {number: "exact_name" for number in map(self.documents.names.index, called) if self._may(number)}
+
+    def begun(self, query: str) -> Iterable[int]:
+        return filter(self._may, map(self.documents.names.index, self._spellings.beginning(query)))
+
+    def spellings(self, number: int) -> Sequence[str]:
+        return (self.documents.names[number],)
+
+    def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
+        return (self.documents.names[match.document],)
+
+    @property
+    def _spellings(self) -> Spellings[str]:
+        return Spellings((joined(name), name) for name in self.documents.names)
+
+    def _may(self, number: int) -> bool:
+        return self.numbers is None or number in self.numbers
+
+
+class World:
+    """An engine over some texts. ``read`` has the rows whose words were asked for; ``gone`` one that is not there."""
+
+    gone: int | None = None
+
+    def __init__(self, said: Mapping[str, str], *, plain_beginnings: bool = False) -> None:
+        self.documents, self.read = Texts(said), list[int]()
+        kind = Kind("text", (Field(3, 0.4), Field(1, 0.3)), self._words, self._texts, plain_beginnings)
+        self.engine: Engine[str] = Engine(kind, SearchSettings())
+
+    def search(self, query: str, kind: str = "fts", *, limit: int = 8, among: Iterable[str] | None = None):
+        numbers = None if among is None else frozenset(map(self.documents.names.index, among))
+        request = Request(query, SearchType(kind), limit)
+        return self.engine.search(request, Scope(self.documents, numbers))
+
+    def _words(self, rows: Sequence[int]) -> Mapping[int, Sequence[str]]:
+        self.read += rows
+        pairs = zip(self.documents.in_order, self.documents.said.items(), strict=True)
+        return {row: tuple(map(search_text, pair)) for row, pair in pairs if row in rows and row != self.gone}
+
+    def _texts(self, rows: Sequence[int]) -> Mapping[int, Sequence[str]]:
+        return dict(zip(rows, ((said,) for said in self.documents.said.values()), strict=True))
+
+
+def names(found: Found[str]) -> list[str]:
+    return [match.document for match in found.matches]
+
+
+def reasons(found: Found[str]) -> list[Reason]:
+    return [match.reason for match in found.matches]
