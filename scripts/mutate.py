@@ -48,6 +48,9 @@ settings.load_profile("unshrunk")
 SLOWER, PATIENCE_S = 3, 15
 """A run may take so many times as long as one without a fault, and so many seconds more."""
 
+TEST_S = 30
+"""Seconds for one test: a fault often makes a loop that does not end."""
+
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _SHOWN = 60
 
@@ -90,7 +93,7 @@ class Copy:
         environ = {**os.environ, "PYTHONPATH": str(self.folder / "server"), "PYTHONHASHSEED": "0"}
         try:
             done = subprocess.run(
-                [*command, "--hypothesis-seed=0", *self._tests],
+                [*command, "--hypothesis-seed=0", f"--timeout={TEST_S}", *self._tests],
                 cwd=self.folder,
                 env=environ,
                 capture_output=True,

@@ -10,6 +10,7 @@ from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
+from toolcrib.search.semantic import Semantic
 
 SAID = {
     "create_issue": "Opens a new one in a project.",
@@ -72,10 +73,12 @@ class World:
 
     gone: int | None = None
 
-    def __init__(self, said: Mapping[str, str], *, plain_beginnings: bool = False) -> None:
+    def __init__(
+        self, said: Mapping[str, str], *, plain_beginnings: bool = False, semantic: Semantic | None = None
+    ) -> None:
         self.documents, self.read = Texts(said), list[int]()
         kind = Kind("text", (Field(3, 0.4), Field(1, 0.3)), self._words, self._texts, plain_beginnings)
-        self.engine: Engine[str] = Engine(kind, SearchSettings())
+        self.engine: Engine[str] = Engine(kind, SearchSettings(semantic=semantic))
 
     def search(self, query: str, kind: str = "fts", *, limit: int = 8, among: Iterable[str] | None = None):
         numbers = None if among is None else frozenset(map(self.documents.names.index, among))
@@ -88,7 +91,8 @@ class World:
         return {row: tuple(map(search_text, pair)) for row, pair in pairs if row in rows and row != self.gone}
 
     def _texts(self, rows: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        return dict(zip(rows, ((said,) for said in self.documents.said.values()), strict=True))
+        pairs = zip(rows, self.documents.said.values(), strict=True)
+        return {row: (said,) for row, said in pairs if row != self.gone}
 
 
 def names(found: Found[str]) -> list[str]:

@@ -1,0 +1,296 @@
+"""What vectors add to a ranking by words, and what a model must not get away with; the vectors are made up."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from plain_texts import SAID, World, names
+
+from toolcrib.errors import ModelUnavailable, StoreError
+from toolcrib.model import SearchType
+from toolcrib.search.encoding import Model, SharedModel, finite, state_of
+from toolcrib.search.matches import Request
+from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Ranked
+from toolcrib.search.semantic import NEAREST, Semantic, fuse
+
+numpy = pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")
+
+AXES = ("wood", "wall", "sand")
+EVIDENCE = Evidence(0.5, 0.5, 0.5)
+
+
+class Encoder:
+    """Turns a text into how often it has each of three words. ``gives`` takes the place of what it would give."""
+
+    model_id = "m"
+
+    def __init__(self, gives: Any = None) -> None:
+        self.gives, self.encoded = gives, list[str]()
+
+    def encode(self, texts: list[str]) -> Any:
+        self.encoded += texts
+        if self.gives is not None:
+            return self.gives(texts)
+        return [[text.split().count(axis) for axis in AXES] for text in texts]
+
+
+@dataclass
+class Vectors:
+    """Texts of rows and their vectors, as a store keeps them. ``broken``: the methods that fail."""
+
+    said: dict[int, str]
+    kept: dict[str, bytes] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+
+    def texts(self, rows: Iterable[int]) -> dict[int, str]:
+        self._check("texts")
+        return {row: self.said[row] for row in rows if row in self.said}
+
+    def vectors(self, model_id: str, texts: Collection[str]) -> dict[str, bytes]:
+        self._check("vectors")
+        return {text: self.kept[text] for text in texts if text in self.kept}
+
+    def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
+        self._check("add")
+        self.kept |= vectors
+
+    def _check(self, method: str) -> None:
+        if method in self.broken:
+            raise StoreError("No store.")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    in_order: Sequence[int]
+
+
+class Room:
+    """Three documents that have one word each, in rows from 10 on, and what vectors say of them."""
+
+    def __init__(self, *said: str, alpha: float = 0.5) -> None:
+        self.encoder = Encoder()
+        self.model = SharedModel(lambda: self.encoder)
+        texts = dict(enumerate(said or AXES, 10))
+        self.vectors, self.rows = Vectors(texts), Rows(list(texts))
+        self.semantic = Semantic(self.model, self.vectors, alpha)
+
+    def fused(self, query: str, *matches: tuple[int, float], among: Iterable[int] | None = None) -> Ranked:
+        numbers = None if among is None else frozenset(among)
+        return self.semantic.fused(Ranked(matches, EVIDENCE), query, self.rows, numbers)
+
+
+class TestFusing:
+    """One relevance out of two."""
+
+    def test_each_kind_counts_by_its_share_of_the_best_of_its_kind(self):
+        assert fuse({1: 10.0, 2: 5.0}, {2: 0.5, 3: 0.25}, 0.6, 3) == pytest.approx({1: 4.0, 2: 2 + 6, 3: 3.0})
+
+    def test_what_is_far_counts_as_nothing_and_is_left_out(self):
+        assert fuse({1: 10.0}, {1: -0.5, 2: 0.5, 3: -0.2, 4: 0.0}, 0.5, 3) == pytest.approx({1: 5.0, 2: 5.0})
+
+    def test_without_anything_near_words_stay_as_they_are(self):
+        assert fuse({1: 10.0}, {2: -0.1}, 0.6, 3) == fuse({1: 10.0}, {}, 0.6, 3) == {1: 10.0}
+        assert fuse({1: 10.0}, {2: 0.0}, 0.6, 3) == {1: 10.0}
+
+    def test_without_words_what_is_near_counts_from_one_down(self):
+        assert fuse({}, {1: 0.5, 2: 0.25}, 0.6, 3) == pytest.approx({1: 0.6, 2: 0.3})
+
+    @pytest.mark.parametrize(("words", "share"), [(1, 1), (12, 1), (13, 12 / 13), (24, 0.5), (30, 0.4), (60, 0.4)])
+    def test_meaning_counts_less_in_a_query_of_more_than_twelve_words(self, words: int, share: float):
+        weight = 0.5 * share
+        assert fuse({1: 10.0}, {2: 0.3}, 0.5, words) == pytest.approx({1: (1 - weight) * 10, 2: weight * 10})
+
+
+class TestNearness:
+    """Which documents are found besides those that words find."""
+
+    def test_a_document_is_found_by_its_vector(self):
+        assert Room("wood", "wood wall", "sand").fused("wood").matches == (
+            (0, pytest.approx(0.5)),
+            (1, pytest.approx(0.5 / 2**0.5)),
+        )
+
+    def test_what_words_have_found_stays(self):
+        assert Room().fused("wood", (2, 8.0)).matches == ((0, pytest.approx(4.0)), (2, pytest.approx(4.0)))
+
+    def test_only_those_among_which_one_may_search(self):
+        assert [number for number, _ in Room("wood", "wood", "wood").fused("wood", among=[1, 2]).matches] == [1, 2]
+
+    def test_equal_ones_are_in_order(self):
+        assert [number for number, _ in Room(*["wood"] * 4).fused("wood", (2, 1.0), (1, 1.0)).matches] == [1, 2, 0, 3]
+
+    def test_a_hundred_are_weighed_and_those_that_words_have_found(self):
+        said = ["sand"] + ["wood"] * NEAREST + ["wood wall"]
+        found = dict(Room(*said).fused("wood", (0, 2.0), (NEAREST + 1, 1.0)).matches)
+        assert found.keys() == {0, *range(1, NEAREST + 1), NEAREST + 1}
+        assert NEAREST + 1 not in dict(Room(*said).fused("wood").matches)
+
+    def test_without_a_word_that_the_model_knows_words_decide(self):
+        ranked = Ranked(((1, 3.0),), EVIDENCE)
+        assert Room().fused("zzz", (1, 3.0)) == ranked
+        assert Room("zzz", "zzz").fused("wood", (1, 3.0)) == ranked
+
+    def test_without_documents_nothing_is_found(self):
+        room = Room()
+        room.rows = Rows([])
+        assert room.fused("wood") == Ranked((), EVIDENCE)
+
+    def test_what_speaks_for_the_first_counts_only_if_it_is_the_same(self):
+        assert Room().fused("wood", (0, 8.0), (2, 1.0)).evidence == EVIDENCE
+        assert Room(alpha=0.9).fused("wood", (2, 8.0), (0, 1.0)).evidence == NO_EVIDENCE
+        assert Room().fused("wood").evidence == NO_EVIDENCE
+
+
+class TestVectors:
+    """What is encoded, and what is kept."""
+
+    def test_each_text_is_encoded_once_and_kept(self):
+        room = Room("wood", "wall", "wood")
+        room.fused("sand")
+        room.fused("wood")
+        assert room.encoder.encoded == ["tool", "wood", "wall", "sand", "wood"]
+        assert {text: [*numpy.frombuffer(kept, "<f4")] for text, kept in room.vectors.kept.items()} == {
+            "wood": [1, 0, 0],
+            "wall": [0, 1, 0],
+        }
+
+    def test_what_is_kept_is_not_encoded_but_what_has_another_length_is(self):
+        room = Room()
+        room.vectors.kept |= {"wood": numpy.array([0, 0, 1], "<f4").tobytes(), "wall": b"1234", "sand": b""}
+        assert [number for number, _ in room.fused("sand").matches] == [0, 2]
+        assert room.encoder.encoded == ["tool", "wall", "sand", "sand"]
+
+    def test_a_row_that_is_gone_has_no_vector(self):
+        room = Room()
+        del room.vectors.said[11]
+        assert [number for number, _ in room.fused("wall").matches] == []
+        assert [number for number, _ in room.fused("wood").matches] == [0]
+
+    def test_a_kept_vector_that_is_no_number_ends_the_use_of_the_model(self):
+        room = Room()
+        room.vectors.kept["wood"] = numpy.array([float("nan"), 0, 1], "<f4").tobytes()
+        assert room.fused("wood", (1, 3.0)) == Ranked(((1, 3.0),), EVIDENCE)
+        assert room.model.state().state == "unavailable"
+
+    def test_a_store_that_cannot_be_read_is_tried_again(self, caplog: pytest.LogCaptureFixture):
+        room = Room()
+        for broken in ("texts", "vectors"):
+            room.vectors.broken = {broken}
+            with caplog.at_level(logging.INFO):
+                assert room.fused("wood", (1, 3.0)) == Ranked(((1, 3.0),), EVIDENCE)
+            assert "cannot be read" in caplog.text
+        room.vectors.broken = set()
+        assert [number for number, _ in room.fused("wood").matches] == [0]
+
+    def test_a_store_that_cannot_be_written_costs_no_search(self, caplog: pytest.LogCaptureFixture):
+        room = Room()
+        room.vectors.broken = {"add"}
+        with caplog.at_level(logging.INFO):
+            assert [number for number, _ in room.fused("wood").matches] == [0]
+        assert "not kept: No store." in caplog.text
+
+    def test_it_is_quick_once_the_vectors_are_there_or_never_will_be(self):
+        room = Room()
+        assert not room.semantic.is_quick(room.rows)
+        room.fused("wood")
+        assert room.semantic.is_quick(room.rows)
+        assert not room.semantic.is_quick(Rows([10]))
+        room.model.give_up(ModelUnavailable("No."))
+        assert room.semantic.is_quick(Rows([10]))
+
+    def test_a_search_finds_what_only_they_find(self):
+        said = {"one": "sand", "two": "wall"}
+        semantic = Semantic(SharedModel(Encoder), Vectors({100: "wood", 101: "wall"}), 0.5)
+        assert names(World(said).search("wood")) == []
+        found = World(said, semantic=semantic).search("wood")
+        assert (names(found), found.confidence) == (["one"], "low")
+
+    def test_a_search_is_as_quick_as_its_vectors(self):
+        rows = dict(enumerate(SAID.values(), 100))
+        semantic = Semantic(SharedModel(Encoder), Vectors(rows), 0.5)
+        world = World(SAID, semantic=semantic)
+        request = Request("merge", SearchType.FTS)
+        assert not world.engine.is_quick(request, world.documents)
+        world.search("merge")
+        assert world.engine.is_quick(request, world.documents)
+        semantic.fused(Ranked(), "wood", Rows([]), None)
+        for _ in range(10):
+            semantic.fused(Ranked(), "wood", Rows([100]), None)
+        assert not world.engine.is_quick(request, world.documents), "its vectors have been forgotten"
+
+
+class TestModel:
+    """A model that works, and one that does not."""
+
+    def test_vectors_have_the_length_one_but_for_those_without_any(self):
+        rows = Model(Encoder(), 3).unit_rows(["wood wood wall", "zzz"])
+        assert rows.dtype == numpy.dtype("<f4")
+        assert rows.tolist() == [pytest.approx([2 / 5**0.5, 1 / 5**0.5, 0]), [0, 0, 0]]
+
+    @pytest.mark.parametrize(
+        ("gives", "told"),
+        [
+            (lambda texts: [["a", "b", "c"]] * len(texts), "something else than vectors"),
+            (lambda texts: [[1, 2, 3], [1]], "something else than vectors"),
+            (lambda texts: [1.0] * len(texts), "one vector a text"),
+            (lambda texts: [[1.0, 2.0, 3.0]] * (len(texts) + 1), "one vector a text"),
+            (lambda texts: [[]] * len(texts), "one vector a text"),
+            (lambda texts: [[[1.0]]] * len(texts), "one vector a text"),
+            (lambda texts: [[1.0, 2.0]] * len(texts), "different lengths"),
+            (lambda texts: [[1.0, float("nan"), 0.0]] * len(texts), "not numbers"),
+            (lambda texts: [[1.0, float("inf"), 0.0]] * len(texts), "not numbers"),
+        ],
+    )
+    def test_what_is_no_vector_is_refused(self, gives: Any, told: str):
+        with pytest.raises(ModelUnavailable, match=told):
+            Model(Encoder(gives), 3).unit_rows(["wood", "wall"])
+
+    def test_numbers_are_passed_on(self):
+        assert finite(numpy.ones((1, 2))).tolist() == [[1, 1]]
+
+    def test_it_is_loaded_once_when_it_is_needed(self):
+        loaded: list[Encoder] = []
+
+        def load() -> Encoder:
+            loaded.append(Encoder())
+            return loaded[-1]
+
+        model = SharedModel(load)
+        assert loaded == []
+        first, second = model.get(), model.get()
+        assert first is second
+        assert first is not None
+        assert first.dimensions == len(AXES)
+        assert len(loaded) == 1
+        assert state_of(model).json() == {"state": "ready", "reason": None}
+
+    def test_one_that_cannot_be_loaded_is_tried_and_told_once(self, caplog: pytest.LogCaptureFixture):
+        tries: list[int] = []
+
+        def load() -> Encoder:
+            tries.append(1)
+            raise ModelUnavailable("It is not there.")
+
+        model = SharedModel(load)
+        assert model.get() is None
+        assert model.get() is None
+        assert len(tries) == 1
+        assert [record.getMessage() for record in caplog.records] == ["search goes by words alone: It is not there."]
+        assert state_of(model).json() == {"state": "unavailable", "reason": "It is not there."}
+
+    def test_one_that_is_given_up_stays_so_for_its_first_reason(self, caplog: pytest.LogCaptureFixture):
+        model = SharedModel(Encoder)
+        assert model.get() is not None
+        model.give_up(ModelUnavailable("First."))
+        model.give_up(ModelUnavailable("Second."))
+        assert model.get() is None
+        assert model.reason == "First."
+        assert len(caplog.records) == 1
+
+    def test_one_that_fails_later_leaves_words_alone(self):
+        room = Room()
+        room.encoder.gives = lambda texts: [[1.0] * (3 if texts == ["tool"] else 2)] * len(texts)
+        assert room.fused("wood", (1, 3.0)) == Ranked(((1, 3.0),), EVIDENCE)
+        assert room.model.reason == "The model gives vectors of different lengths."
