@@ -22,7 +22,7 @@ import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
-from toolcrib.app import Outside, open_crib
+from toolcrib.app import Outside, open_tools
 from toolcrib.config.loading import load
 from toolcrib.config.settings import StdioTarget
 from toolcrib.model import Caller
@@ -54,7 +54,7 @@ async def once_toolcrib(config: Path) -> None:
     """Print the worst delay while a server is listed for the first time, and how many tools were found then."""
     settings = load(config, dict(os.environ), config.parent)
     session = Session("benchmark", Caller(), RunActivations(), growing=True)
-    async with open_crib(settings, Outside()) as crib:
+    async with open_tools(settings, Outside()) as crib:
 
         async def listed() -> int:
             return (await crib.search_tools(session, SearchRequest("anything"), "signature")).total_deferred

@@ -21,7 +21,7 @@ from retrieval_data import Dataset
 from retrieval_metrics import DEPTH, Answer, Search
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
-from toolcrib.app import Outside, open_crib, open_library
+from toolcrib.app import Outside, open_skills, open_tools
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -29,9 +29,9 @@ from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.use_cases import Crib
+from toolcrib.tools.use_cases import ToolUseCases
 
 HANDSHAKE = {
     "protocolVersion": "2025-11-25",
@@ -117,12 +117,12 @@ def opened_tools(lists: ToolLists, ids: Mapping[tuple[str, str], str] | None = N
         settings = configured(Path(folder), list(lists), SECTION | {"skills": {"enabled": False}})
         began = time.perf_counter()
         outside = Outside(connector=connector(lists))
-        with portal.wrap_async_context_manager(open_crib(settings, outside)) as crib:
+        with portal.wrap_async_context_manager(open_tools(settings, outside)) as crib:
             yield _tools(portal, crib, (lists, ids or {}), began)
 
 
 def _tools(
-    portal: BlockingPortal, crib: Crib, known: tuple[ToolLists, Mapping[tuple[str, str], str]], began: float
+    portal: BlockingPortal, crib: ToolUseCases, known: tuple[ToolLists, Mapping[tuple[str, str], str]], began: float
 ) -> Opened:
     lists, ids = known
     session = Session("benchmark", Caller(), RunActivations(), growing=False)
@@ -152,11 +152,11 @@ def opened_skills(folder: Path, count: int) -> Generator[Opened]:
     with tempfile.TemporaryDirectory() as place, start_blocking_portal() as portal:
         settings = configured(Path(place), [], SECTION | section)
         began = time.perf_counter()
-        with portal.wrap_async_context_manager(open_library(settings, Outside())) as library:
+        with portal.wrap_async_context_manager(open_skills(settings, Outside())) as library:
             yield _skills(portal, library, count, began)
 
 
-def _skills(portal: BlockingPortal, library: Library, count: int, began: float) -> Opened:
+def _skills(portal: BlockingPortal, library: SkillUseCases, count: int, began: float) -> Opened:
     session = Session("benchmark", Caller(), RunActivations(), growing=False)
 
     async def search(query: str) -> tuple[Any, float]:

@@ -21,14 +21,14 @@ import catalog
 from measuring import Finding, Target, any_of, interleaved_async, median, options, percentile, say, show
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
-from toolcrib.app import Outside, open_crib
+from toolcrib.app import Outside, open_tools
 from toolcrib.base.text import query_terms
 from toolcrib.config.loading import load
 from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.model import Caller, SearchType
 from toolcrib.tools.answers import search_json
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.use_cases import Crib
+from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.tool_search import answer_text
 
 TARGETS_MS = {1000: Target(2), 8000: Target(10)}
@@ -40,7 +40,7 @@ PLAIN = "SELECT rowid FROM tools_fts WHERE tools_fts MATCH ? ORDER BY bm25(tools
 Round = Callable[[], Awaitable[list[float]]]
 
 
-def searches(crib: Crib, caller: Caller, kind: SearchType, queries: Iterable[str]) -> Round:
+def searches(crib: ToolUseCases, caller: Caller, kind: SearchType, queries: Iterable[str]) -> Round:
     """Return a round: the milliseconds that each query takes."""
     session = Session("benchmark", caller, RunActivations(), growing=True)
 
@@ -72,7 +72,7 @@ def plain_queries(connection: sqlite3.Connection, queries: Iterable[str]) -> Rou
 
 async def measure_size(given: Namespace, settings: Settings, queries: list[str]) -> list[Finding]:
     """Return the findings for one catalog, whose index is there already."""
-    async with open_crib(settings, Outside()) as crib:
+    async with open_tools(settings, Outside()) as crib:
         with closing(sqlite3.connect(settings.tool_cache_dir / TOOL_CACHE)) as connection:
             cases = {
                 "words": searches(crib, Caller(), SearchType.FTS, queries),

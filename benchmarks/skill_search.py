@@ -26,9 +26,9 @@ from toolcrib.search.synonyms import read_synonyms
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
 from toolcrib.skills.index.rows import SHORT_FIELDS
-from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import FIELDS, SkillQuery, SkillSearcher
 from toolcrib.store.store import Store
 
@@ -80,11 +80,11 @@ def as_file(number: int, text: SkillText) -> SkillFile:
 
 
 @contextmanager
-def indexed(path: Path, texts: Sequence[SkillText]) -> Iterator[tuple[SkillIndex, Shelf]]:
+def indexed(path: Path, texts: Sequence[SkillText]) -> Iterator[tuple[SkillIndex, VisibleSkills]]:
     with Store(path, SKILLS_SCHEMA) as store:
         index = SkillIndex(store)
         index.apply(ROOT, [as_file(number, text) for number, text in enumerate(texts)], (), now=time.time())
-        yield index, Shelf(index.load({ROOT: ROOT}, None, None))
+        yield index, VisibleSkills(index.load({ROOT: ROOT}, None, None))
 
 
 def milliseconds(work: Callable[..., object], *given: object) -> float:
@@ -100,15 +100,17 @@ def each_query(queries: Sequence[str], search: Callable[[str], object]) -> Calla
 
 def measure_speed(given: Namespace, path: Path, texts: Sequence[SkillText], queries: Sequence[str]) -> list[Finding]:
     size = len(texts)
-    with indexed(path, texts) as (index, shelf), closing(sqlite3.connect(path)) as connection:
+    with indexed(path, texts) as (index, visible), closing(sqlite3.connect(path)) as connection:
         firsts = [
-            milliseconds(lambda: SkillSearcher(index, SearchSettings()).search(SkillQuery("warm"), shelf))
+            milliseconds(lambda: SkillSearcher(index, SearchSettings()).search(SkillQuery("warm"), visible))
             for _ in range(given.repeat)
         ]
         searcher = SkillSearcher(index, SearchSettings())
         cases = {
-            "words": each_query(queries, lambda query: searcher.search(SkillQuery(query), shelf)),
-            "pattern": each_query(PATTERNS, lambda query: searcher.search(SkillQuery(query, SearchType.REGEX), shelf)),
+            "words": each_query(queries, lambda query: searcher.search(SkillQuery(query), visible)),
+            "pattern": each_query(
+                PATTERNS, lambda query: searcher.search(SkillQuery(query, SearchType.REGEX), visible)
+            ),
             "plain": each_query(queries, lambda query: plain(connection, query)),
         }
         interleaved(1, cases)  # what is worked out once is worked out now
@@ -132,20 +134,22 @@ def plain(connection: sqlite3.Connection, query: str) -> list[int]:
 
 
 def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tuple[str, set[str]]]) -> list[Finding]:
-    with indexed(path, texts) as (index, shelf), closing(sqlite3.connect(path)) as connection:
+    with indexed(path, texts) as (index, visible), closing(sqlite3.connect(path)) as connection:
         searcher = SkillSearcher(index, SearchSettings())
-        names = {skill.row: skill.name for skill in shelf.everything}
+        names = {skill.row: skill.name for skill in visible.everything}
         stems = index.stems(names)
-        short = [stems[skill.row][:SHORT_FIELDS] for skill in shelf.skills]
+        short = [stems[skill.row][:SHORT_FIELDS] for skill in visible.skills]
         stem = stemmer()
         bodiless = Relevance(short, FIELDS[:SHORT_FIELDS], stem, read_synonyms(stem))
 
         def with_body(query: str) -> list[str]:
-            return [match.document.name for match in searcher.search(SkillQuery(query, limit=FOUND_MAX), shelf).matches]
+            return [
+                match.document.name for match in searcher.search(SkillQuery(query, limit=FOUND_MAX), visible).matches
+            ]
 
         def without_body(query: str) -> list[str]:
             ranked = bodiless.rank(query, None, FOUND_MAX)
-            return [shelf.skills[number].name for number, _relevance in ranked.matches]
+            return [visible.skills[number].name for number, _relevance in ranked.matches]
 
         ways = (with_body, without_body, lambda query: [names[row] for row in plain(connection, query)])
         ranks = [[first_of(way(query), gold) for query, gold in cases] for way in ways]

@@ -19,13 +19,13 @@ from typing import Any
 
 ALLOWED = {
     "toolcrib.app:_open_catalog": "the start and the end: nothing is served yet, or any more",
-    "toolcrib.app:_open_crib": "the start and the end",
-    "toolcrib.app:_open_library": "the start and the end",
+    "toolcrib.app:_open_tools": "the start and the end",
+    "toolcrib.app:_open_skills": "the start and the end",
     "toolcrib.cli.in_process:_status": "one command of a person, that only reads files",
-    "toolcrib.cli.in_process:with_crib": "one command of a person: nobody else waits for its loop",
-    "toolcrib.cli.in_process:with_library": "one command of a person",
+    "toolcrib.cli.in_process:with_tools": "one command of a person: nobody else waits for its loop",
+    "toolcrib.cli.in_process:with_skills": "one command of a person",
     "toolcrib.events.log:EventFile.write": "one line for each event, appended to a file that is open",
-    "toolcrib.tools.use_cases:Crib._shown": "one read of the few rows that a quick search in memory has found",
+    "toolcrib.tools.use_cases:ToolUseCases._shown": "one read of the few rows that a quick search in memory has found",
     "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called for the first time",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",
     "toolcrib.wire.http:serve_http.<locals>.serve": "the start of the HTTP server",

@@ -114,7 +114,7 @@ LAYERS = {
         formats search
         requests sources
         answers catalog checking text
-        giving publishing
+        loading publishing
         use_cases
         overviews resources
     """,
@@ -124,7 +124,7 @@ LAYERS = {
         pack pack_markdown
     """,
     "skills.index": """
-        rows shelf tables
+        rows tables visible
         changes
         skill_index
     """,

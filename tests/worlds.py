@@ -216,13 +216,13 @@ class World:
 
     async def listed(self) -> None:
         """Wait until every server has been listed for the first time."""
-        fleet = self.wire._crib._parts.fleet
+        fleet = self.wire._tool_use_cases._parts.fleet
         with anyio.fail_after(PATIENCE_S):
             await fleet.first_listing(fleet.listing_first)
 
     async def change(self, server: str, *tools: JsonObject) -> None:
         """Have a server list other tools, and wait until that is known here and everybody has been told."""
-        crib = self.wire._crib
+        crib = self.wire._tool_use_cases
         await crib._parts.fleet[server].connection()
         listed: list[str | None] = []
         crib.indexer.subscribe(lambda change: listed.append(change.server))

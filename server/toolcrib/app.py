@@ -35,7 +35,7 @@ from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.use_cases import Library, LibraryParts
+from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
 from toolcrib.status import StatusParts
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
@@ -47,7 +47,7 @@ from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_S
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.search import Searcher
-from toolcrib.tools.use_cases import Crib, Parts
+from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 from toolcrib.wire.builtin.registry import NAMES, Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
 from toolcrib.wire.instructions import Instructions
@@ -184,7 +184,7 @@ def _search_settings(
 
 
 @asynccontextmanager
-async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[Crib]:
+async def _open_tools(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[ToolUseCases]:
     section = settings.toolcrib
     eras: dict[str, Era] = {
         key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
@@ -193,7 +193,7 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
         section.limits, outside.connector, known.indexer.listed, _state_reporter(known.events), outside.jitter
     )
     async with open_fleet(settings.servers, eras, surroundings) as fleet, anyio.create_task_group() as tasks:
-        parts = Parts(
+        parts = ToolUseCaseParts(
             settings=settings,
             index=known.index,
             indexer=known.indexer,
@@ -210,24 +210,26 @@ async def _open_crib(settings: Settings, known: _Known, outside: Outside) -> Asy
         )
         fleet.begin(known.indexer.unlisted(), known.indexer.stale())
         tasks.start_soon(known.indexer.follow, fleet.list_again)
-        yield Crib(parts)
+        yield ToolUseCases(parts)
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _open_library(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[Library]:
+async def _open_skills(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     patience_s = settings.toolcrib.limits.first_index_wait_s
-    with _open_shelves(settings, known, outside, patience_s) as library:
+    with _open_known_skills(settings, known, outside, patience_s) as skill_use_cases:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.load)
+            tasks.start_soon(skill_use_cases.load)
             try:
-                yield library
+                yield skill_use_cases
             finally:
-                library.stop()
+                skill_use_cases.stop()
 
 
 @contextmanager
-def _open_shelves(settings: Settings, known: _Known, outside: Outside, patience_s: float) -> Generator[Library]:
+def _open_known_skills(
+    settings: Settings, known: _Known, outside: Outside, patience_s: float
+) -> Generator[SkillUseCases]:
     """Open the skills as they were last scanned; questions wait so long for a first scan."""
     section = settings.toolcrib
     told = _teller(known.events, IndexRebuilt, SKILL_CACHE)
@@ -237,7 +239,7 @@ def _open_shelves(settings: Settings, known: _Known, outside: Outside, patience_
         known.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
         search = _search_settings(settings, outside, known.model, VectorCache(store, SKILL_TEXTS))
-        parts = LibraryParts(
+        parts = SkillUseCaseParts(
             settings=settings,
             catalog=SkillCatalog(settings, index, known.state.skills, outside.wall_clock),
             searcher=SkillSearcher(index, search),
@@ -246,37 +248,37 @@ def _open_shelves(settings: Settings, known: _Known, outside: Outside, patience_
             events=known.events,
             deadline=anyio.current_time() + patience_s,
         )
-        yield Library(parts)
+        yield SkillUseCases(parts)
 
 
 @asynccontextmanager
-async def open_crib(settings: Settings, outside: Outside) -> AsyncGenerator[Crib]:
+async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[ToolUseCases]:
     """Open the index, the fleet and all between, and begin to list what has to be listed."""
     with _open_catalog(settings, outside) as known:
-        async with _open_crib(settings, known, outside) as crib:
-            yield crib
+        async with _open_tools(settings, known, outside) as tool_use_cases:
+            yield tool_use_cases
 
 
 @asynccontextmanager
-async def open_library(settings: Settings, outside: Outside) -> AsyncGenerator[Library]:
+async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     """Open the skills, with what is known of tools but without any server, and begin to scan for changes."""
     with _open_catalog(settings, outside) as known:
-        async with _open_library(settings, known, outside) as library:
-            yield library
+        async with _open_skills(settings, known, outside) as skill_use_cases:
+            yield skill_use_cases
 
 
 @asynccontextmanager
 async def open_server(settings: Settings, listing: Listing, outside: Outside) -> AsyncGenerator[Wire]:
-    """Open a crib and its skills with their protocol side."""
+    """Open tools and skills with their protocol side."""
     async with AsyncExitStack() as stack:
         known = stack.enter_context(_open_catalog(settings, outside))
-        crib = await stack.enter_async_context(_open_crib(settings, known, outside))
+        tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside))
         kept = KeptActivations(known.state.sessions, outside.wall_clock)
         sessions = Sessions(settings, kept, listing)
-        library = None
+        skill_use_cases = None
         if settings.toolcrib.skills.enabled:
-            library = await stack.enter_async_context(_open_library(settings, known, outside))
-        builtins = Builtins(BuiltinParts(settings, crib, library))
+            skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside))
+        builtins = Builtins(BuiltinParts(settings, tool_use_cases, skill_use_cases))
         status = StatusParts(
             settings=settings,
             listing=listing,
@@ -284,18 +286,18 @@ async def open_server(settings: Settings, listing: Listing, outside: Outside) ->
             catalog=known.indexer.current,
             rows=known.index.server_rows,
             stores=known.stores,
-            fleet=crib.fleet,
-            library=library,
+            fleet=tool_use_cases.fleet,
+            skill_use_cases=skill_use_cases,
             model=known.model,
             now=outside.wall_clock,
         )
         parts = WireParts(
-            crib=crib,
+            tool_use_cases=tool_use_cases,
             builtins=builtins,
-            instructions=Instructions(settings, builtins, library),
+            instructions=Instructions(settings, builtins, skill_use_cases),
             sessions=sessions,
             listing=listing,
-            methods=methods_offered(sessions, status, library),
+            methods=methods_offered(sessions, status, skill_use_cases),
         )
         yield await stack.enter_async_context(open_wire(parts))
 
@@ -309,12 +311,12 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
 
     """
     with ExitStack() as stack:
-        known = library = None
+        known = skill_use_cases = None
         if settings.tool_cache.exists():
             known = stack.enter_context(_open_known(settings, outside, EventLog(_to_nobody)))
             known.indexer.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                library = stack.enter_context(_open_shelves(settings, known, outside, patience_s=0))
+                skill_use_cases = stack.enter_context(_open_known_skills(settings, known, outside, patience_s=0))
         yield StatusParts(
             settings=settings,
             listing=settle_listing(settings, "stdio"),
@@ -323,7 +325,7 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
             rows=known.index.server_rows if known else dict,
             stores=known.stores if known else {},
             fleet=None,
-            library=library,
+            skill_use_cases=skill_use_cases,
             model=_model(settings),
             now=outside.wall_clock,
             is_owners=True,

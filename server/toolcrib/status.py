@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
-from toolcrib.access.policy import View
+from toolcrib.access.policy import Permissions
 from toolcrib.access.sessions import Session
 from toolcrib.base.names import public_name
 from toolcrib.config.settings import ServerSettings, Settings
@@ -21,7 +21,7 @@ from toolcrib.model import JsonObject, Refused
 from toolcrib.search.encoding import SemanticState, SharedModel, state_of
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.requests import SkillsStatus
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.store.store import Store
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
@@ -113,8 +113,8 @@ class Status:
 class StatusParts:
     """Where it is gathered from. ``catalog`` never blocks, ``rows`` may; ``now`` gives seconds since the epoch.
 
-    ``fleet`` is None in a process that runs no servers, ``library`` where there are no skills. ``is_owners``: it is for
-    the person whose config it is, who is told of every server, whatever a policy keeps from callers.
+    ``fleet`` is None in a process that runs no servers, ``skill_use_cases`` where there are no skills. ``is_owners``:
+    it is for the person whose config it is, who is told of every server, whatever a policy keeps from callers.
     """
 
     settings: Settings
@@ -124,7 +124,7 @@ class StatusParts:
     rows: Callable[[], Mapping[str, ServerRow]]
     stores: Mapping[str, Store]
     fleet: Fleet | None
-    library: Library | None
+    skill_use_cases: SkillUseCases | None
     model: SharedModel | None
     now: Callable[[], float]
     is_owners: bool = False
@@ -144,7 +144,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
         deferred=permitted.deferred_count,
         activated=tuple(sorted(usable.intersection(session.activations.names))),
         servers=tuple(_servers(parts, session, catalog, rows)),
-        skills=await Overviews(parts.library).status(session) if parts.library else None,
+        skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
         semantic=semantic,
         rebuilt={name: store.rebuilt for name, store in parts.stores.items() if store.rebuilt},
     )
@@ -154,15 +154,15 @@ def _servers(
     parts: StatusParts, session: Session, catalog: Catalog, rows: Mapping[str, ServerRow]
 ) -> Iterable[ServerStatus]:
     """Yield the servers of which the caller may use something, or could."""
-    view = parts.gate.view(session)
+    permissions = parts.gate.permissions(session)
     tools = [tool.server for tool in parts.gate.permitted(session, catalog).tools]
     told = partial(parts.gate.without_denied_names, session, catalog=catalog)
     for key, server in parts.settings.servers.items():
         count = tools.count(key)
-        if parts.is_owners or count or view.permits_some_of(key):
+        if parts.is_owners or count or permissions.permits_some_of(key):
             listed = _last_listed(server, rows.get(key))
             if listed and not parts.is_owners:
-                listed = replace(listed, refused=tuple(_permitted(key, listed.refused, view)))
+                listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
             yield ServerStatus(key, count, _running(parts, key, told), listed)
 
 
@@ -181,9 +181,9 @@ def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None
     return Listed(row.listed_at, row.era, row.refused)
 
 
-def _permitted(key: str, refused: Iterable[Refused], view: View) -> Iterable[Refused]:
+def _permitted(key: str, refused: Iterable[Refused], permissions: Permissions) -> Iterable[Refused]:
     """Return those whose names the caller may know."""
-    return (each for each in refused if view.permits(key, each.name, public_name(key, each.name)))
+    return (each for each in refused if permissions.permits(key, each.name, public_name(key, each.name)))
 
 
 def _time(seconds: float) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy, View, VisibilityRule
+from toolcrib.access.policy import Permissions, Policy, VisibilityRule
 from toolcrib.base.names import public_name
 from toolcrib.model import Caller
 
@@ -15,12 +15,12 @@ NOBODY = Caller()
 
 def permits(policy: Policy, spelled: str, caller: Caller = NOBODY) -> bool:
     server, _, name = spelled.partition(".")
-    return policy.view(caller).permits(server, name, public_name(server, name))
+    return policy.permissions(caller).permits(server, name, public_name(server, name))
 
 
 def test_everything_is_permitted_unless_something_is_said():
     assert permits(Policy(), "db.drop")
-    assert Policy().view(NOBODY).unrestricted
+    assert Policy().permissions(NOBODY).unrestricted
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_an_allow_matches_qualified_spellings_only(glob: str, counts: bool):
 
 def test_a_public_name_that_is_hashed_can_be_allowed_and_denied_too():
     public = public_name("my db", "drop it")
-    view = Policy(allow=[public]).view(NOBODY)
-    assert view.permits("my db", "drop it", public)
-    assert not Policy(deny=[public]).view(NOBODY).permits("my db", "drop it", public)
+    permissions = Policy(allow=[public]).permissions(NOBODY)
+    assert permissions.permits("my db", "drop it", public)
+    assert not Policy(deny=[public]).permissions(NOBODY).permits("my db", "drop it", public)
 
 
 def test_a_deny_wins_over_every_allow():
@@ -92,11 +92,11 @@ def test_an_empty_allow_permits_nothing_and_an_absent_one_changes_nothing():
 
 def test_callers_about_whom_the_same_rules_speak_share_a_view():
     policy = Policy(rules=[VisibilityRule({"tenant_id": ("red",)}, deny=("x",))])
-    assert policy.views() == ()
-    assert policy.view(RED) is policy.view(Caller("other", tenant_id="red"))
-    assert policy.view(BLUE) is policy.view(NOBODY)
-    assert policy.view(RED).key != policy.view(BLUE).key
-    assert policy.views() == (policy.view(RED), policy.view(BLUE))
+    assert policy.asked_for() == ()
+    assert policy.permissions(RED) is policy.permissions(Caller("other", tenant_id="red"))
+    assert policy.permissions(BLUE) is policy.permissions(NOBODY)
+    assert policy.permissions(RED).key != policy.permissions(BLUE).key
+    assert policy.asked_for() == (policy.permissions(RED), policy.permissions(BLUE))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_callers_about_whom_the_same_rules_speak_share_a_view():
     ],
 )
 def test_a_view_sees_all_that_is_indexed_where_rules_keep_nothing_from_it(policy: Policy, sees_all: bool):
-    assert policy.view(RED).sees_all is sees_all
+    assert policy.permissions(RED).sees_all is sees_all
 
 
 # -- names that must not be recorded -------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_a_view_sees_all_that_is_indexed_where_rules_keep_nothing_from_it(policy
     ],
 )
 def test_the_bare_end_of_a_denied_name_is_a_denied_name_too(glob: str, name: str, denied: bool):
-    assert View((), ["*"], [glob]).denies_name(name) is denied
+    assert Permissions((), ["*"], [glob]).denies_name(name) is denied
 
 
 # -- properties ----------------------------------------------------------------------------------
@@ -159,29 +159,29 @@ TOOLS = st.tuples(st.sampled_from(["s", "t"]), st.sampled_from(["a", "b"])).map(
 @given(SOME, SOME, RULES, CALLERS, TOOLS)
 def test_what_one_caller_may_use_is_indexed_and_what_nobody_may_use_is_not(allow, deny, rules, caller, tool):
     policy = Policy(allow, deny, rules)
-    if policy.view(caller).permits(*tool):
+    if policy.permissions(caller).permits(*tool):
         assert policy.permits_anyone(*tool)
     if not policy.permits_anyone(*tool):
-        assert not policy.view(caller).permits(*tool)
+        assert not policy.permissions(caller).permits(*tool)
 
 
 @given(st.tuples(SOME, SOME, RULES), CALLERS, TOOLS, GLOBS)
 def test_one_more_deny_never_permits_more(said, caller, tool, more):
     allow, deny, rules = said
-    before = Policy(allow, deny, rules).view(caller).permits(*tool)
-    after = Policy(allow, [*deny, more], rules).view(caller).permits(*tool)
+    before = Policy(allow, deny, rules).permissions(caller).permits(*tool)
+    after = Policy(allow, [*deny, more], rules).permissions(caller).permits(*tool)
     assert before or not after
 
 
 @given(SOME, SOME, CALLERS, TOOLS, GLOBS)
 def test_one_more_allow_never_permits_less(allow, deny, caller, tool, more):
-    before = Policy(allow, deny).view(caller).permits(*tool)
-    after = Policy([*allow, more], deny).view(caller).permits(*tool)
+    before = Policy(allow, deny).permissions(caller).permits(*tool)
+    after = Policy([*allow, more], deny).permissions(caller).permits(*tool)
     assert after or not before
 
 
 @given(SOME, SOME, RULES, CALLERS, TOOLS)
 def test_a_view_that_sees_all_permits_all_that_is_indexed(allow, deny, rules, caller, tool):
     policy = Policy(allow, deny, rules)
-    if policy.view(caller).sees_all and policy.permits_anyone(*tool):
-        assert policy.view(caller).permits(*tool)
+    if policy.permissions(caller).sees_all and policy.permits_anyone(*tool):
+        assert policy.permissions(caller).permits(*tool)

@@ -240,11 +240,11 @@ def test_the_policy_of_the_config_decides(load_document: Any):
             }
         }
     )
-    tenant = policy_of(got.toolcrib.policy).view(Caller(tenant_id="a", profile="y"))
+    tenant = policy_of(got.toolcrib.policy).permissions(Caller(tenant_id="a", profile="y"))
     assert tenant.permits("git", "log", "git__log")
     assert not tenant.permits("git", "push", "git__push")
     assert not tenant.permits("db", "read", "db__read")
-    assert not policy_of(got.toolcrib.policy).view(Caller()).permits("db", "drop", "db__drop")
+    assert not policy_of(got.toolcrib.policy).permissions(Caller()).permits("db", "drop", "db__drop")
 
 
 def test_the_blocks_of_the_source_document_can_be_pasted_in(load_document: Any):

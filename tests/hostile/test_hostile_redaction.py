@@ -65,7 +65,7 @@ def mentions() -> Callable[[str], object]:
         for row, (server, name) in enumerate(tools)
     )
     deny = [f"*thing_{number}" for number in range(25)] + [f"server-{number}.do_*_9*" for number in range(25)]
-    view = Policy(deny=deny).view(Caller())
+    view = Policy(deny=deny).permissions(Caller())
     servers = sorted({server for server, _ in tools})
     return lambda text: ToolMentions(view, catalog, servers, own=()).clean(text)
 

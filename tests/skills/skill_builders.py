@@ -22,9 +22,9 @@ from toolcrib.model import (
 )
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.matches import Found
-from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.store.store import Store
 
@@ -109,7 +109,7 @@ class Skills:
         return [skill.name for skill in self.all(tenant, project)]
 
     def search(self, query: str, kind: str = "fts", **options: Any) -> Found[Skill]:
-        return self.searcher.search(SkillQuery(query, SearchType(kind), **options), Shelf(self.all()))
+        return self.searcher.search(SkillQuery(query, SearchType(kind), **options), VisibleSkills(self.all()))
 
 
 @contextmanager

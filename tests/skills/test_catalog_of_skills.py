@@ -39,14 +39,14 @@ def test_only_other_bytes_make_a_file_another_one(tmp_path: Path):
         skills.refresh(threading.Event())
         before = file.stat()
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
-        assert not skills.freshen(skills.shelf(Caller()).skills)
+        assert not skills.freshen(skills.visible(Caller()).skills)
         file.write_text(file.read_text().replace("# Tidy", "# Tidi"))
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        assert skills.freshen(skills.shelf(Caller()).skills)
-        assert [text.title for text in skills.texts(skills.shelf(Caller()).skills).values()] == ["Tidi"]
+        assert skills.freshen(skills.visible(Caller()).skills)
+        assert [text.title for text in skills.texts(skills.visible(Caller()).skills).values()] == ["Tidi"]
         file.unlink()
-        assert skills.freshen(skills.shelf(Caller()).skills)
-        assert skills.shelf(Caller()).skills == ()
+        assert skills.freshen(skills.visible(Caller()).skills)
+        assert skills.visible(Caller()).skills == ()
 
 
 def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(
@@ -67,5 +67,5 @@ def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(
     with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
         skills = catalog.SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0)
         assert [load.root.source for load in skills.refresh(threading.Event())] == ["user"]
-        assert skills.shelf(Caller()).names == ("tidy",)
+        assert skills.visible(Caller()).names == ("tidy",)
     assert "pack/core could not be scanned" in caplog.text

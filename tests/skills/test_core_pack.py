@@ -14,9 +14,9 @@ from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.pack import pack_format, read_pack_file
 from toolcrib.skills.formats.pack_markdown import skill_markdown
 from toolcrib.skills.identity import slug
-from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sources.roots import find_roots
 from toolcrib.skills.sources.scanning import scan
@@ -120,11 +120,13 @@ def test_the_core_pack_is_found_by_what_people_say(tmp_path: Path):
     with Store(tmp_path / "skills.db", SKILLS_SCHEMA) as store:
         index = SkillIndex(store)
         index.apply(root.key, scan(root, {}, settings.toolcrib.limits).changed, (), now=0)
-        shelf = Shelf(index.load({root.key: root.source}, None, None))
+        visible = VisibleSkills(index.load({root.key: root.source}, None, None))
         found = {
             request: [
                 match.document.folder
-                for match in SkillSearcher(index, SearchSettings()).search(SkillQuery(request, limit=3), shelf).matches
+                for match in SkillSearcher(index, SearchSettings())
+                .search(SkillQuery(request, limit=3), visible)
+                .matches
             ]
             for request in REQUESTS
         }

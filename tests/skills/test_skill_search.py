@@ -14,7 +14,7 @@ from toolcrib.errors import BadRequest
 from toolcrib.model import SearchType, Skill, TaskType
 from toolcrib.search.matches import Found
 from toolcrib.skills.formats.agent_skill import read_agent_skill
-from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev"
@@ -105,7 +105,7 @@ class TestFullText:
             assert found.matches[-1].score == 0.0
 
     def test_only_skills_on_the_shelf_count(self, skills: Skills):
-        alone = Shelf([skill for skill in skills.all() if skill.name != "pdf-merge"])
+        alone = VisibleSkills([skill for skill in skills.all() if skill.name != "pdf-merge"])
         before = skills.searcher.search(SkillQuery("pdf forms of an api"), alone)
         skills.have(*(text(f"pdf{number}", "PDF, PDF, forms and API!") for number in range(20)))
         assert skills.searcher.search(SkillQuery("pdf forms of an api"), alone) == before
@@ -265,21 +265,21 @@ def test_without_full_text_an_answer_is_the_same_as_with_it(tmp_path: Path):
 
 
 def test_a_row_that_went_meanwhile_does_no_harm(skills: Skills):
-    shelf = Shelf(skills.all())
+    visible = VisibleSkills(skills.all())
     skills.index.clear()
     for kind in SearchType:
-        skills.searcher.search(SkillQuery("pdf-forms of a release", kind), shelf)
+        skills.searcher.search(SkillQuery("pdf-forms of a release", kind), visible)
 
 
 def test_several_threads_may_search_at_once(skills: Skills):
-    shelves = [Shelf(skills.all(), generation) for generation in range(6)]
+    shelves = [VisibleSkills(skills.all(), generation) for generation in range(6)]
     queries = [SkillQuery(query, kind) for query in ("pdf forms", "review leaks") for kind in SearchType]
     expected = [skills.searcher.search(query, shelves[0]) for query in queries]
     with ThreadPoolExecutor(8) as threads:
         jobs = [
-            (place, threads.submit(skills.searcher.search, query, shelf))
+            (place, threads.submit(skills.searcher.search, query, visible))
             for _ in range(4)
-            for shelf in shelves
+            for visible in shelves
             for place, query in enumerate(queries)
         ]
         assert all(job.result(timeout=30) == expected[place] for place, job in jobs)
@@ -329,11 +329,11 @@ def test_natural_requests_find_the_right_one_among_real_skills(path: Path):
     lines = [json.loads(line) for line in (CORPUS / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
     with opened(path) as skills:
         skills.index.apply("r", changed, (), now=NOW)
-        shelf = Shelf(skills.all())
+        visible = VisibleSkills(skills.all())
         found = [
             any(
                 match.document.name in line["gold"]
-                for match in skills.searcher.search(SkillQuery(line["query"]), shelf).matches
+                for match in skills.searcher.search(SkillQuery(line["query"]), visible).matches
             )
             for line in lines
             if line["gold"]

@@ -126,7 +126,7 @@ class World:
 
 
 def permitted(catalog: Catalog, policy: Policy | None = None) -> Permitted:
-    return catalog.permitted((policy or Policy()).view(Caller()))
+    return catalog.permitted((policy or Policy()).permissions(Caller()))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def ask(request: pytest.FixtureRequest):
 
     def search(world: World, query: str, kind: str = "fts", **options: Any):
         catalog = world.catalog()
-        permitted = catalog.permitted(policy.view(GUEST))
+        permitted = catalog.permitted(policy.permissions(GUEST))
         return world.searcher.search(SearchRequest(query, SearchType(kind), **options), catalog, permitted)
 
     return search

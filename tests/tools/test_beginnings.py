@@ -44,7 +44,7 @@ def test_tools_that_a_caller_may_not_use_make_no_other_less_certain(tmp_path):
         hidden = [record("hidden", f"merge_pull_{number}") for number in range(count)]
         with opened(tmp_path / f"{count}.db") as world:
             catalog = world.listed(ISSUES, listing("hidden", *hidden))
-            some = catalog.permitted(guests_without("hidden.*").view(GUEST))
+            some = catalog.permitted(guests_without("hidden.*").permissions(GUEST))
             result = world.searcher.search(SearchRequest("merge_pull"), catalog, some)
             found.append([(match.document.public_name, match.score) for match in result.matches])
             assert result.confidence == "high"

@@ -58,7 +58,7 @@ def test_a_public_name_comes_before_other_spellings():
 
 def test_a_tool_that_a_caller_may_not_use_is_not_found_and_hides_no_other():
     snapshot = catalog(("git", "log"), ("svn", "log"), ("a", "b"), ("c", "a__b"))
-    some = snapshot.permitted(Policy(deny=["svn.*", "a.b"]).view(Caller()))
+    some = snapshot.permitted(Policy(deny=["svn.*", "a.b"]).permissions(Caller()))
     assert snapshot.find("log", some).server == "git"
     assert snapshot.find("svn__log", some) is None
     assert snapshot.find("a__b", some).server == "c"
@@ -99,64 +99,64 @@ def test_a_spelling_is_told_once():
 
 def test_who_may_use_everything_sees_the_whole():
     snapshot = catalog(("a", "x"), ("b", "y"))
-    everything = snapshot.permitted(Policy().view(Caller()))
+    everything = snapshot.permitted(Policy().permissions(Caller()))
     assert everything.whole
     assert everything.tools == snapshot.tools
     assert everything.rows == {0, 1}
-    assert snapshot.permitted(Policy().view(Caller())) is everything
+    assert snapshot.permitted(Policy().permissions(Caller())) is everything
 
 
 def test_a_policy_that_denies_nothing_here_still_shows_the_whole():
     snapshot = catalog(("a", "x"))
-    assert snapshot.permitted(Policy(deny=["z.*"]).view(Caller())).whole
+    assert snapshot.permitted(Policy(deny=["z.*"]).permissions(Caller())).whole
 
 
 def test_a_caller_with_nothing_to_hide_from_is_treated_like_one_with_something():
     rules = [VisibilityRule({"profile": ("guest",)}, deny=("secret.*",))]
-    guest = Policy(rules=rules).view(Caller(profile="guest"))
+    guest = Policy(rules=rules).permissions(Caller(profile="guest"))
     assert not catalog(("a", "x")).permitted(guest).whole
     assert not catalog(("a", "x"), ("secret", "y")).permitted(guest).whole
 
 
 def test_rows_that_the_policy_denies_are_not_part_of_the_whole():
-    assert not catalog(("a", "x"), ("b", "y")).permitted(Policy(deny=["b.*"]).view(Caller())).whole
+    assert not catalog(("a", "x"), ("b", "y")).permitted(Policy(deny=["b.*"]).permissions(Caller())).whole
 
 
 def test_each_kind_of_caller_has_its_own_part():
     snapshot = catalog(("a", "x"), ("b", "y"))
     policy = Policy(rules=[VisibilityRule({"tenant_id": ("acme",)}, allow=("a.*",))])
-    some = snapshot.permitted(policy.view(Caller(tenant_id="acme")))
+    some = snapshot.permitted(policy.permissions(Caller(tenant_id="acme")))
     assert not some.whole
     assert [each.server for each in some.tools] == ["a"]
-    assert snapshot.permitted(policy.view(Caller())).whole
+    assert snapshot.permitted(policy.permissions(Caller())).whole
 
 
 def test_deferred_tools_are_counted_for_the_caller():
     snapshot = Catalog([tool(1, "a", "x"), tool(2, "a", "y", LoadingMode.ALWAYS), tool(3, "b", "z")])
-    assert snapshot.permitted(Policy().view(Caller())).deferred_count == 2
-    assert Catalog(snapshot.tools).permitted(Policy(deny=["b.*"]).view(Caller())).deferred_count == 1
+    assert snapshot.permitted(Policy().permissions(Caller())).deferred_count == 2
+    assert Catalog(snapshot.tools).permitted(Policy(deny=["b.*"]).permissions(Caller())).deferred_count == 1
 
 
 def test_a_part_has_the_numbers_of_what_a_search_may_find():
     snapshot = Catalog([tool(1, "a", "x"), tool(2, "a", "y", LoadingMode.ALWAYS), tool(3, "b", "z")])
-    everything = snapshot.permitted(Policy().view(Caller()))
+    everything = snapshot.permitted(Policy().permissions(Caller()))
     assert [each.name for each in everything.tools] == ["x", "y", "z"]
     assert everything.part() is None
     assert everything.part(include_always=False) == {0, 2}
     assert everything.part(include_always=False, server="a") == {0}
     assert everything.part(server="a") is everything.part(server="a")
     assert everything.part(server="none") == frozenset()
-    assert catalog(("a", "x")).permitted(Policy().view(Caller())).part(server="a") is None
+    assert catalog(("a", "x")).permitted(Policy().permissions(Caller())).part(server="a") is None
 
 
 def test_servers_that_do_not_exist_fill_no_memory():
-    everything = catalog(("a", "x")).permitted(Policy().view(Caller()))
+    everything = catalog(("a", "x")).permitted(Policy().permissions(Caller()))
     for number in range(100):
         everything.part(server=f"no such {number}")
     assert len(everything._parts) == 0
 
 
 def test_an_empty_catalog_is_a_catalog():
-    nothing = Catalog([]).permitted(Policy().view(Caller()))
+    nothing = Catalog([]).permitted(Policy().permissions(Caller()))
     assert nothing.tools == ()
     assert nothing.deferred_count == 0

@@ -154,7 +154,7 @@ def test_a_thousand_denied_tools_change_no_byte_of_any_answer(tmp_path):
         ]
         with opened(tmp_path / f"{count}.db") as world:
             catalog = world.listed(listing("hidden", *hidden), ISSUES)
-            some = catalog.permitted(guests_without("hidden.*").view(GUEST))
+            some = catalog.permitted(guests_without("hidden.*").permissions(GUEST))
             results = [
                 world.searcher.search(SearchRequest(query, SearchType(kind)), catalog, some)
                 for query in queries

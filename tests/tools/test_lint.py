@@ -27,7 +27,7 @@ def look(tmp_path: Path) -> Look:
         lists += [listing(key, *(each for each in loose if each.server == key)) for key in servers]
         with opened(tmp_path / "tool_cache.db") as world:
             catalog = world.listed(*lists)
-            permitted = catalog.permitted(Policy().view(Caller()))
+            permitted = catalog.permitted(Policy().permissions(Caller()))
             definitions, cards = world.index.definitions(permitted.rows), world.index.cards(permitted.rows)
 
             def search(query: str) -> list[str]:

@@ -31,7 +31,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def note(settings: Settings, query: str, statuses=FAILED, *, policy: Policy | None = None, **options) -> str:
-    view = (policy or Policy()).view(Caller())
+    view = (policy or Policy()).permissions(Caller())
     options = {"found": (), "any_of_them": False, **options}
     return MissingServers(settings).note(query, view, statuses, **options)
 

@@ -140,7 +140,7 @@ class TestFilters:
         catalog = world.catalog()
         for kind, query in (("fts", "open a new issue"), ("regex", "issue"), ("exact", "create_issue")):
             request = SearchRequest(query, SearchType(kind), limit=1)
-            some = catalog.permitted(guests_without("create_issue").view(GUEST))
+            some = catalog.permitted(guests_without("create_issue").permissions(GUEST))
             found = names(world.searcher.search(request, catalog, some))
             assert found == ([] if kind == "exact" else ["github__list_issues"])
 
@@ -171,7 +171,7 @@ class TestFilters:
     def test_a_hidden_server_is_no_server(self, world):
         world.listed(numbered("s", 2), numbered("hidden", 2))
         catalog = world.catalog()
-        some = catalog.permitted(guests_without("hidden.*").view(GUEST))
+        some = catalog.permitted(guests_without("hidden.*").permissions(GUEST))
         results = [
             world.searcher.search(SearchRequest("x", server=server), catalog, some) for server in ("hidden", "nonesuch")
         ]
@@ -188,7 +188,7 @@ class TestFilters:
         world.index.clear()
         for policy, kind in itertools.product((Policy(), guests_without("none")), SearchType):
             request = SearchRequest("zebra", kind)
-            assert world.searcher.search(request, catalog, catalog.permitted(policy.view(GUEST))).matches == ()
+            assert world.searcher.search(request, catalog, catalog.permitted(policy.permissions(GUEST))).matches == ()
 
 
 class TestExact:
@@ -256,19 +256,19 @@ class TestOrder:
 class TestOwnRows:
     def test_what_is_quick_is_known(self, world):
         catalog = world.listed(ISSUES)
-        everything = catalog.permitted(Policy().view(GUEST))
+        everything = catalog.permitted(Policy().permissions(GUEST))
         assert world.searcher.is_quick(SearchRequest("x", SearchType.EXACT), everything)
         assert not world.searcher.is_quick(SearchRequest("x", SearchType.REGEX), everything)
         assert not world.searcher.is_quick(SearchRequest("x"), everything)
         world.searcher.search(SearchRequest("x"), catalog, everything)
         assert world.searcher.is_quick(SearchRequest("x"), everything)
         assert not world.searcher.is_quick(SearchRequest("x\ny"), everything)
-        some = Catalog(catalog.tools).permitted(guests_without("list_issues").view(GUEST))
+        some = Catalog(catalog.tools).permitted(guests_without("list_issues").permissions(GUEST))
         assert not world.searcher.is_quick(SearchRequest("x"), some)
 
     def test_several_threads_get_the_same_answer_while_the_ranking_is_made(self, world):
         catalog = world.listed(ISSUES, numbered("s", 300, "Lists things of a repository."))
-        everything = catalog.permitted(Policy().view(GUEST))
+        everything = catalog.permitted(Policy().permissions(GUEST))
         request = SearchRequest("list the isues of a repository")
         with ThreadPoolExecutor(8) as threads:
             searches = [threads.submit(world.searcher.search, request, catalog, everything) for _ in range(16)]
@@ -277,7 +277,7 @@ class TestOwnRows:
     def test_only_a_few_rankings_are_kept(self, world):
         world.listed(ISSUES)
         snapshots = [world.catalog() for _ in range(10)]
-        parts = [catalog.permitted(guests_without("list_issues").view(GUEST)) for catalog in snapshots]
+        parts = [catalog.permitted(guests_without("list_issues").permissions(GUEST)) for catalog in snapshots]
         for catalog, some in zip(snapshots, parts, strict=True):
             assert world.searcher.search(SearchRequest("repository"), catalog, some).matches
         kept = [some for some in parts if world.searcher.is_quick(SearchRequest("x"), some)]

@@ -44,7 +44,7 @@ def test_any_query_has_an_answer(world: World, query: str, kind: SearchType, *, 
     policy = Policy() if whole else NO_HIDDEN_ONES
     try:
         result = world.searcher.search(
-            SearchRequest(query, kind, limit=20), catalog, catalog.permitted(policy.view(GUEST))
+            SearchRequest(query, kind, limit=20), catalog, catalog.permitted(policy.permissions(GUEST))
         )
     except BadRequest:
         assert kind is SearchType.REGEX
@@ -106,7 +106,7 @@ def test_hidden_tools_change_no_byte_of_an_answer(visible, hidden, asked, fts, t
     for ingests in (visible, [*hidden, *visible]):
         with opened(Path(tmp_path_factory.getbasetemp()), fts=fts) as world:  # a directory: kept in memory
             catalog = world.listed(*ingests)
-            some = catalog.permitted(NO_HIDDEN_ONES.view(GUEST))
+            some = catalog.permitted(NO_HIDDEN_ONES.permissions(GUEST))
             spellings = [*(request.query for request in asked), "list", "hidden.list", "git.list"]
             found = [catalog.find(spelling, some) for spelling in spellings]
             results = [seen(world.searcher.search(request, catalog, some)) for request in asked]

@@ -144,7 +144,7 @@ def test_tools_that_a_caller_may_not_use_change_nothing(path: Path, model: Path,
 
 def guest_results(world: World, policy: Policy) -> list[Found[Tool]]:
     catalog = world.catalog()
-    may = catalog.permitted(policy.view(Caller(profile="guest")))
+    may = catalog.permitted(policy.permissions(Caller(profile="guest")))
     return [world.searcher.search(SearchRequest(query, limit=20), catalog, may) for query in QUERIES]
 
 

@@ -32,7 +32,7 @@ def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> ToolMenti
         mode = LoadingMode.ALWAYS if name in ALWAYS else LoadingMode.DEFERRED
         if policy.permits_anyone(server, name, public_name(server, name)):
             indexed.append(Tool(row, server, name, public_name(server, name), mode, None, False, "f"))
-    return ToolMentions(policy.view(Caller()), Catalog(indexed), SERVERS, registry.NAMES)
+    return ToolMentions(policy.permissions(Caller()), Catalog(indexed), SERVERS, registry.NAMES)
 
 
 def denied(*globs: str) -> Policy:
@@ -270,7 +270,7 @@ async def test_the_gate_reads_for_each_kind_of_caller_and_anew_when_the_catalog_
     config = {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["drop_*"]}]}}
     tools = [definition("read_row"), definition("drop_table")]
     async with world(tmp_path, {"db": tools}, config) as w:
-        crib = w.wire._crib
+        crib = w.wire._tool_use_cases
         red, blue = (
             Session("s", Caller(tenant_id=tenant), NoActivations(), growing=False) for tenant in ("red", "blue")
         )

@@ -8,7 +8,7 @@ from shelving import found, instructions, listed, put, repo, skills, user
 
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
-from toolcrib.app import Outside, open_library
+from toolcrib.app import Outside, open_skills
 from toolcrib.model import Caller
 from worlds import ERAS, MODERN, configured, world
 
@@ -202,7 +202,7 @@ async def test_a_skill_that_breaks_the_rules_is_left_out_only_where_validation_i
 async def switch(folder, name: str, *, enabled: bool) -> None:
     """Switch a skill as the person at the terminal does, in a program of its own."""
     settings = configured(folder, {}, skills())
-    async with open_library(settings, Outside()) as library:
+    async with open_skills(settings, Outside()) as library:
         session = Session("cli", Caller(), RunActivations(), growing=False)
         await library.switch(session, name, enabled=enabled)
 

@@ -34,7 +34,7 @@ class VisibilityRule:
         return all(getattr(caller, key) in values for key, values in self.when.items())
 
 
-class View:
+class Permissions:
     """The policy as it stands for one kind of caller. Two callers with equal ``key`` see the same tools.
 
     ``sees_all``: no indexed tool is ever kept from it. Does not depend on which tools there are (law 2).
@@ -89,30 +89,30 @@ def _bare_end(glob: str) -> str:
 
 
 class Policy:
-    """All of the policy in a config; hands out the :class:`View` of a caller."""
+    """All of the policy in a config; hands out the :class:`Permissions` of a caller."""
 
     def __init__(
         self, allow: Sequence[str] = ("*",), deny: Sequence[str] = (), rules: Sequence[VisibilityRule] = ()
     ) -> None:
         self._allow, self._deny, self._rules = tuple(allow), tuple(deny), tuple(rules)
-        self._views: dict[tuple[int, ...], View] = {}
+        self._permissions: dict[tuple[int, ...], Permissions] = {}
         anyone = [*self._allow, *(glob for rule in self._rules for glob in rule.allow or ())]
-        self._anyone = View((-1,), anyone, self._deny)
+        self._anyone = Permissions((-1,), anyone, self._deny)
 
-    def view(self, caller: Caller) -> View:
-        """Return the view of ``caller``: allows of matching rules replace the general ones, denies add up."""
+    def permissions(self, caller: Caller) -> Permissions:
+        """Return the permissions of ``caller``: allows of matching rules replace the general ones, denies add up."""
         key = tuple(number for number, rule in enumerate(self._rules) if rule.matches(caller))
-        if key not in self._views:
+        if key not in self._permissions:
             matching = [self._rules[number] for number in key]
             allows = [rule.allow for rule in matching if rule.allow is not None]
             allow = [glob for globs in allows for glob in globs] if allows else self._allow
             deny = [*self._deny, *(glob for rule in matching for glob in rule.deny)]
-            self._views[key] = View(key, allow, deny, only=not self._rules)
-        return self._views[key]
+            self._permissions[key] = Permissions(key, allow, deny, only=not self._rules)
+        return self._permissions[key]
 
-    def views(self) -> tuple[View, ...]:
-        """Return the views that were asked for so far."""
-        return tuple(self._views.values())
+    def asked_for(self) -> tuple[Permissions, ...]:
+        """Return the permissions that were asked for so far."""
+        return tuple(self._permissions.values())
 
     def refuses_everyone(self, name: str, servers: Iterable[str]) -> bool:
         """Return whether nobody may use the tool of one of these servers that is called ``name``, if there is one.

@@ -1,4 +1,4 @@
-"""A crib in this process for as long as one command takes, without the protocol around it.
+"""The use cases in this process for as long as one command takes, without the protocol around it.
 
 Knows what a person's command needs of it; never knows what the command does.
 What takes long to import is imported when a command runs: the other commands do not wait for it.
@@ -18,15 +18,15 @@ from toolcrib.errors import ToolcribError
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
-    from toolcrib.skills.use_cases import Library
+    from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
-    from toolcrib.tools.use_cases import Crib
+    from toolcrib.tools.use_cases import ToolUseCases
 
 _Answer = TypeVar("_Answer")
 
 
-def with_crib(config: Path | None, use: "Callable[[Crib, Session], Awaitable[_Answer]]") -> _Answer:
-    """Return what ``use`` does with a crib and a session of the person at this machine.
+def with_tools(config: Path | None, use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]") -> _Answer:
+    """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
 
     Only servers that were never listed are started by themselves; the others when they are called.
 
@@ -44,7 +44,7 @@ def with_crib(config: Path | None, use: "Callable[[Crib, Session], Awaitable[_An
     return answer
 
 
-def with_library(config: Path | None, use: "Callable[[Library, Session], Awaitable[_Answer]]") -> _Answer:
+def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
     """Return what ``use`` does with the skills and a session of the person at this machine; no server is started.
 
     Raises:
@@ -53,7 +53,7 @@ def with_library(config: Path | None, use: "Callable[[Library, Session], Awaitab
     """
     import anyio
 
-    answer = anyio.run(_use_library, load_settings(config), use)
+    answer = anyio.run(_use_skills, load_settings(config), use)
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
@@ -79,24 +79,26 @@ async def _status(settings: Settings) -> "Status":
         return await status_of(parts, _session(settings))
 
 
-async def _use(settings: Settings, use: "Callable[[Crib, Session], Awaitable[_Answer]]") -> _Answer | ToolcribError:
-    from toolcrib.app import Outside, open_crib
+async def _use(
+    settings: Settings, use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]"
+) -> _Answer | ToolcribError:
+    from toolcrib.app import Outside, open_tools
 
-    async with open_crib(settings, Outside()) as crib:
+    async with open_tools(settings, Outside()) as tool_use_cases:
         try:
-            return await use(crib, _session(settings))
-        except ToolcribError as error:  # outside of the crib's tasks it would come wrapped in groups
+            return await use(tool_use_cases, _session(settings))
+        except ToolcribError as error:  # outside of the servers' tasks it would come wrapped in groups
             return error
 
 
-async def _use_library(
-    settings: Settings, use: "Callable[[Library, Session], Awaitable[_Answer]]"
+async def _use_skills(
+    settings: Settings, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
 ) -> _Answer | ToolcribError:
-    from toolcrib.app import Outside, open_library
+    from toolcrib.app import Outside, open_skills
 
-    async with open_library(settings, Outside()) as library:
+    async with open_skills(settings, Outside()) as skill_use_cases:
         try:
-            return await use(library, _session(settings))
+            return await use(skill_use_cases, _session(settings))
         except ToolcribError as error:
             return error
 

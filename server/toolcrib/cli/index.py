@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.cli.in_process import status_now, with_crib
+from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
 from toolcrib.config.paths import user_model_dir
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from toolcrib.access.sessions import Session
     from toolcrib.status import ServerStatus, Status
-    from toolcrib.tools.use_cases import Crib
+    from toolcrib.tools.use_cases import ToolUseCases
 
 commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)
 
@@ -66,10 +66,10 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Start every server once and list its tools anew."""
     from toolcrib.downstream.fleet import failed
 
-    async def list_anew(crib: "Crib", _session: "Session") -> dict[str, str]:
-        return failed(await crib.list_servers())
+    async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
+        return failed(await tool_use_cases.list_servers())
 
-    failures = with_crib(config, list_anew)
+    failures = with_tools(config, list_anew)
     servers = status_now(load_settings(config)).servers
     if as_json:
         print_json([{**server.as_json, "failed": failures.get(server.key)} for server in servers])

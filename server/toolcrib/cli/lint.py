@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.text import one_line, truncate
-from toolcrib.cli.in_process import with_crib
+from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import BadRequest
@@ -20,7 +20,7 @@ from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
-    from toolcrib.tools.use_cases import Crib
+    from toolcrib.tools.use_cases import ToolUseCases
 
 _LEVELS = tuple(Level)
 _SHOWN_MAX = 10
@@ -38,14 +38,14 @@ def lint(
     """Say which tools are hard to find, and what to add."""
     from anyio.to_thread import run_sync
 
-    async def look(crib: "Crib", session: "Session") -> tuple[Report, list[str]]:
-        catalog, search = await _catalog(crib, session)
-        unlisted = [key for key in crib.indexer.unlisted() if server in (None, key)]
+    async def look(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[Report, list[str]]:
+        catalog, search = await _catalog(tool_use_cases, session)
+        unlisted = [key for key in tool_use_cases.indexer.unlisted() if server in (None, key)]
         if server is not None and server not in {*unlisted, *(each.tool.server for each in catalog)}:
             raise BadRequest(f"There is no tool of a server '{server}'; `toolcrib status` shows the servers.")
         return await run_sync(find_faults, catalog, search, server), unlisted
 
-    report, unlisted = with_crib(config, look)
+    report, unlisted = with_tools(config, look)
     if as_json:
         print_json({**_report_json(report), "unlisted": unlisted})
     else:
@@ -58,8 +58,8 @@ def lint(
         raise typer.Exit(ExitCode.FAILED)
 
 
-async def _catalog(crib: "Crib", session: "Session") -> tuple[list[Described], Search]:
-    tools, find = await crib.survey(session)
+async def _catalog(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[list[Described], Search]:
+    tools, find = await tool_use_cases.survey(session)
 
     def search(query: str) -> list[str]:
         found = find(SearchRequest(query, limit=TOOLS_LOOKED_AT, include_always=True))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from toolcrib.base.text import truncate
-from toolcrib.cli.in_process import with_library
+from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.config.schema import LimitsSection
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.model import Skill
     from toolcrib.skills.requests import GetAnswer, Overview
-    from toolcrib.skills.use_cases import Library
+    from toolcrib.skills.use_cases import SkillUseCases
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 100
@@ -39,7 +39,7 @@ def list_skills(
     """List every skill that agents can get, and every file that could not be loaded."""
     from toolcrib.skills.overviews import Overviews
 
-    overview = _with_skills(config, lambda library, session: Overviews(library).overview(session))
+    overview = _with_skills(config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session))
     _require_source(overview, source)
     if as_json:
         print_json(_overview_json(overview, source))
@@ -67,7 +67,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     from toolcrib.skills.search import SkillQuery
 
     request = SkillQuery(query, kind, limit, task_type)
-    answer = _with_skills(config, lambda library, session: library.search(session, request))
+    answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.search(session, request))
     if as_json:
         print_json(search_json(answer))
         return
@@ -92,7 +92,7 @@ def show(
     from toolcrib.skills.requests import GetRequest
 
     request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
-    answer = _with_skills(config, lambda library, session: library.get(session, request))
+    answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.get(session, request))
     if as_json:
         print_json(get_json(answer, request))
     else:
@@ -145,9 +145,9 @@ def disable(
 def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> None:
     from toolcrib.skills.overviews import Overviews
 
-    async def switch(library: "Library", session: "Session") -> "tuple[Skill, str | None]":
-        skill = await library.switch(session, name, enabled=enabled)
-        overview = await Overviews(library).overview(session)
+    async def switch(skill_use_cases: "SkillUseCases", session: "Session") -> "tuple[Skill, str | None]":
+        skill = await skill_use_cases.switch(session, name, enabled=enabled)
+        overview = await Overviews(skill_use_cases).overview(session)
         return skill, next((reason for each, reason in overview.withheld if each.id == skill.id), None)
 
     skill, reason = _with_skills(config, switch)
@@ -159,10 +159,10 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
         print_text(f"It is still hidden: {reason}", error=True)
 
 
-def _with_skills(config: Path | None, use: "Callable[[Library, Session], Awaitable[_Answer]]") -> _Answer:
+def _with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
     if not load_settings(config).toolcrib.skills.enabled:
         raise BadRequest("Skills are switched off: set toolcrib.skills.enabled to true in the config.")
-    return with_library(config, use)
+    return with_skills(config, use)
 
 
 def _require_source(overview: "Overview", source: str | None) -> None:

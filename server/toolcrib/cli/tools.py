@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.cli.in_process import with_crib
+from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import UnknownTool
@@ -20,7 +20,7 @@ from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
-    from toolcrib.tools.use_cases import Crib
+    from toolcrib.tools.use_cases import ToolUseCases
 
 _DESCRIPTION = 100
 
@@ -38,10 +38,10 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     """Find tools, as the tool tool_search does it for an agent."""
     request = SearchRequest(query, kind, limit, include_always=True, server=None)
 
-    async def find(crib: "Crib", session: "Session") -> SearchAnswer:
-        return await crib.search_tools(session, request, "schema" if schema else "signature")
+    async def find(tool_use_cases: "ToolUseCases", session: "Session") -> SearchAnswer:
+        return await tool_use_cases.search_tools(session, request, "schema" if schema else "signature")
 
-    answer = with_crib(config, find)
+    answer = with_tools(config, find)
     if as_json:
         print_json(search_json(answer))
         return
@@ -67,11 +67,11 @@ def call(
     except ValueError as error:
         raise typer.BadParameter(f"is not JSON: {error}", param_hint="JSON") from None
 
-    async def run(crib: "Crib", session: "Session") -> JsonObject:
+    async def run(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
         wanted = ToolCall(name, given, meta={}, extra={}, on_progress=_show_progress, announce=_tell_nobody)
-        return await crib.call_any(session, wanted)
+        return await tool_use_cases.call_any(session, wanted)
 
-    result = with_crib(config, run)
+    result = with_tools(config, run)
     if as_json:
         print_json(result)
     else:
@@ -87,7 +87,7 @@ def list_tools(
     as_json: JsonOption = False,
 ) -> None:
     """List every tool that may be called, listed to agents or not."""
-    shown = [tool for tool in with_crib(config, _definitions) if server in (None, tool["_meta"][SOURCE_META]["owner"])]
+    shown = [tool for tool in with_tools(config, _definitions) if server in (None, tool["_meta"][SOURCE_META]["owner"])]
     if as_json:
         print_json(shown)
         return
@@ -104,16 +104,16 @@ def show(
 ) -> None:
     """Show one tool as agents see it."""
 
-    async def look(crib: "Crib", session: "Session") -> JsonObject:
-        definitions = await _definitions(crib, session)
-        catalog = crib.indexer.current()
-        tool = catalog.find(name, crib.gate.permitted(session, catalog))
+    async def look(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
+        definitions = await _definitions(tool_use_cases, session)
+        catalog = tool_use_cases.indexer.current()
+        tool = catalog.find(name, tool_use_cases.gate.permitted(session, catalog))
         for definition in definitions:
             if tool is not None and definition["name"] == tool.public_name:
                 return definition
         raise UnknownTool(name)
 
-    definition = with_crib(config, look)
+    definition = with_tools(config, look)
     if as_json:
         print_json(definition)
         return
@@ -122,9 +122,9 @@ def show(
     print_text(json.dumps(rest, indent=2, ensure_ascii=False))
 
 
-async def _definitions(crib: "Crib", session: "Session") -> list[JsonObject]:
+async def _definitions(tool_use_cases: "ToolUseCases", session: "Session") -> list[JsonObject]:
     session.pass_through = True
-    return await crib.list_tools(session)
+    return await tool_use_cases.list_tools(session)
 
 
 async def _tell_nobody() -> None:

@@ -42,7 +42,7 @@ class StaticModel:
         rows: list[Any] = []
         for start in range(0, len(texts), _BATCH):
             batch = [text.encode("utf-8", "ignore").decode() for text in texts[start : start + _BATCH]]
-            with self._lock, _library_errors("The model cannot encode texts"):  # encoding sets up the tokenizer anew
+            with self._lock, _skill_errors("The model cannot encode texts"):  # encoding sets up the tokenizer anew
                 rows.extend(self._model.encode(batch, use_multiprocessing=False))
         return rows
 
@@ -60,7 +60,7 @@ def load_model(folder: Path) -> StaticModel:
     if missing:
         public = "The model is not there; `toolcrib index semantic --download` fetches it."
         raise ModelUnavailable(public, detail=f"{folder} lacks {', '.join(missing)}")
-    with _library_errors("The model is broken; `toolcrib index semantic --download` fetches it anew"):
+    with _skill_errors("The model is broken; `toolcrib index semantic --download` fetches it anew"):
         model = import_module("model2vec").StaticModel.from_pretrained(folder)
         return StaticModel(model, _model_id(folder))
 
@@ -73,7 +73,7 @@ def download_model(name: str, folder: Path) -> None:
 
     """
     require_library()
-    with _library_errors(f"The model {name} cannot be fetched"):
+    with _skill_errors(f"The model {name} cannot be fetched"):
         hub = import_module("huggingface_hub")
         hub.snapshot_download(name, allow_patterns=list(FILES), local_dir=folder)
 
@@ -96,7 +96,7 @@ def _model_id(folder: Path) -> str:
 
 
 @contextmanager
-def _library_errors(public: str) -> Generator[None]:
+def _skill_errors(public: str) -> Generator[None]:
     """Turn whatever goes wrong inside the libraries into our error; tokenizers raises plain ``Exception``."""
     try:
         yield

@@ -10,7 +10,7 @@ from typing import TypeVar
 from toolcrib.base.json_values import compact
 from toolcrib.base.text import one_line, truncate
 from toolcrib.model import JsonObject, TaskType
-from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, GivenSkill, ListAnswer, SearchAnswer
+from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 
 _Item = TypeVar("_Item")
 
@@ -128,7 +128,7 @@ def _candidates(name: str, names: Sequence[str], room: int) -> tuple[str, list[s
     return name, shown
 
 
-def _short_item(given: GivenSkill, room: int) -> JsonObject:
+def _short_item(given: LoadedSkill, room: int) -> JsonObject:
     """Return the item of one skill in at most ``room`` characters: its trigger, and as many step titles as fit."""
     item: JsonObject = {"name": _cut(given.text.name, room // 2), "trigger": "", "steps": []}
     left = room - len(compact(item))
@@ -142,7 +142,7 @@ def _short_item(given: GivenSkill, room: int) -> JsonObject:
     return item
 
 
-def _raw_item(given: GivenSkill) -> JsonObject:
+def _raw_item(given: LoadedSkill) -> JsonObject:
     text = given.text
     return _without_nothing(
         {

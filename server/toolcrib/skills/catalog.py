@@ -18,14 +18,14 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import Problem, StoreError
 from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.skills.index.changes import SkillChanges
-from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.sources.files import has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import RootScan, read_again, scan
 from toolcrib.skills.sources.walking import find_files
 
-_SHELVES_MAX = 64
+_VISIBLE_MAX = 64
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class SkillCatalog:
         self._by_key = {root.rows_key: root for root in found.roots}
         self._marks: dict[str, dict[str, FileMark]] = {}
         self._problems: dict[str, tuple[SkillProblem, ...]] = {}
-        self._shelves = Recent[tuple[str | None, str | None], Shelf](_SHELVES_MAX)
+        self._visible = Recent[tuple[str | None, str | None], VisibleSkills](_VISIBLE_MAX)
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
         self._versions = (-1, -1)
@@ -107,25 +107,25 @@ class SkillCatalog:
         self._index.forget_roots(used=self._by_key, now=self._now())
         return loads
 
-    def shelf(self, caller: Caller) -> Shelf:
+    def visible(self, caller: Caller) -> VisibleSkills:
         """Return what ``caller`` may see: rows in their scope, by SQL (R145), without those that something hides."""
         key = (caller.tenant_id, caller.project_id)
         with self._lock:
             versions = self._index.data_version(), self._decisions.version()
             if versions != self._versions:
                 self._versions = versions
-                self._forget_shelves()
+                self._forget_visible()
             with suppress(KeyError):
-                return self._shelves[key]
+                return self._visible[key]
             generation = self._generation
-        shelf, hidden = self._divided(caller, generation)
+        visible, hidden = self._divided(caller, generation)
         with self._lock:
             self._hidden.update(hidden)
             if generation == self._generation:
-                self._shelves[key] = shelf
-        return shelf
+                self._visible[key] = visible
+        return visible
 
-    def _divided(self, caller: Caller, generation: int) -> tuple[Shelf, dict[str, set[str]]]:
+    def _divided(self, caller: Caller, generation: int) -> tuple[VisibleSkills, dict[str, set[str]]]:
         """Return what the caller may see, and of every root in scope the folders of the skills that are hidden."""
         hidden: dict[str, set[str]] = {}
         seen: list[Skill] = []
@@ -136,11 +136,11 @@ class SkillCatalog:
                 seen.append(skill)
             else:
                 places.add(_folder(skill.path))
-        return Shelf(tuple(seen), generation), hidden
+        return VisibleSkills(tuple(seen), generation), hidden
 
-    def everything(self, caller: Caller) -> Shelf:
+    def everything(self, caller: Caller) -> VisibleSkills:
         """Return all skills in the caller's scope, the hidden ones too: for the person who switches them."""
-        return Shelf(self._in_scope(caller))
+        return VisibleSkills(self._in_scope(caller))
 
     def withheld(self, caller: Caller) -> list[Withheld]:
         """Return the skills in the caller's scope that something hides."""
@@ -222,7 +222,7 @@ class SkillCatalog:
         """Enable or disable a skill, for good: also over its removal and return (R243)."""
         self._decisions.switch(skill.id, enabled=enabled)
         with self._lock:
-            self._forget_shelves()
+            self._forget_visible()
 
     def _refreshed(self, root: Root) -> RootLoad:
         key = root.rows_key
@@ -240,15 +240,15 @@ class SkillCatalog:
         changes = self._index.apply(key, found.changed, found.gone, now=self._now(), update=update)
         self._marks[key] = self._index.marks(key)
         with self._lock:
-            self._forget_shelves()
+            self._forget_visible()
         return changes
 
     def _in_scope(self, caller: Caller) -> list[Skill]:
         sources = {root.rows_key: root.source for root in self.roots}
         return self._index.load(sources, caller.tenant_id, caller.project_id)
 
-    def _forget_shelves(self) -> None:
-        self._shelves.clear()
+    def _forget_visible(self) -> None:
+        self._visible.clear()
         self._generation += 1
 
 

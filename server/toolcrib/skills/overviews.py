@@ -13,15 +13,19 @@ from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
-from toolcrib.skills.use_cases import ERRORS_MAX, Library
+from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
 
 
 class Overviews:
-    """What a library holds, told in four ways."""
+    """Which skills there are, told in four ways."""
 
-    def __init__(self, library: Library) -> None:
-        self._library, self._parts, self._catalog = library, library.parts, library.parts.catalog
-        self._section = library.parts.settings.toolcrib.skills
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._skill_use_cases, self._parts, self._catalog = (
+            skill_use_cases,
+            skill_use_cases.parts,
+            skill_use_cases.parts.catalog,
+        )
+        self._section = skill_use_cases.parts.settings.toolcrib.skills
 
     async def directory(self, session: Session, max_bytes: int) -> str:
         """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122)."""
@@ -29,16 +33,16 @@ class Overviews:
         if not section.enabled or max_bytes < 1:
             return ""
         bounded = section.model_copy(update={"max_bytes": min(section.max_bytes, max_bytes)})
-        text, count = await self._library.worked_out(partial(self._directory, session, bounded))
+        text, count = await self._skill_use_cases.worked_out(partial(self._directory, session, bounded))
         self._parts.events.emit(SkillDirectoryRendered(count=count), session=session.label)
         return text
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
-        shelf, cleaner = self._library.view(session)
+        visible, cleaner = self._skill_use_cases.visible(session)
         uses = self._catalog.uses()
         entries = [
             DirectoryEntry(
-                name=shelf.spelling(skill),
+                name=visible.spelling(skill),
                 title=skill.title,
                 trigger=skill.trigger,
                 task_type=skill.task_type,
@@ -46,7 +50,7 @@ class Overviews:
                 use_count=use.count if (use := uses.get(skill.id)) else 0,
                 last_used=use.last if use else None,
             )
-            for skill in shelf.skills
+            for skill in visible.skills
         ]
         return skill_directory(entries, section, cleaner.text)
 
@@ -55,57 +59,57 @@ class Overviews:
         bounds = self._section.initial
 
         def rendered() -> str:
-            shelf, cleaner = self._library.view(session)
+            visible, cleaner = self._skill_use_cases.visible(session)
             entries = [
                 CatalogEntry(
-                    name=shelf.name_for(skill, cleaner.text),
+                    name=visible.name_for(skill, cleaner.text),
                     description=cleaner.text(skill.trigger),
                     uri=cleaner.text(skill_uri(skill.source, skill.folder)),
                     source=skill.source,
                 )
-                for skill in shelf.skills[: bounds.max_entries]
+                for skill in visible.skills[: bounds.max_entries]
             ]
-            return catalog_block(entries, len(shelf.skills), bounds.max_bytes, form)[0]
+            return catalog_block(entries, len(visible.skills), bounds.max_bytes, form)[0]
 
-        return await self._library.worked_out(rendered)
+        return await self._skill_use_cases.worked_out(rendered)
 
     async def status(self, session: Session) -> SkillsStatus:
         """Return how many skills there are, which this session was given, and which files could not be loaded."""
 
         def status() -> SkillsStatus:
-            shelf, cleaner = self._library.view(session)
-            errors = self._library.errors(session, cleaner)
+            visible, cleaner = self._skill_use_cases.visible(session)
+            errors = self._skill_use_cases.errors(session, cleaner)
             loaded = {skill_id: digest for skill_id, digest, _ in session.sent_skills}
             return SkillsStatus(
-                count=len(shelf.skills),
+                count=len(visible.skills),
                 loaded=tuple(
-                    (shelf.name_for(skill, cleaner.text), loaded[skill.id])
-                    for skill in shelf.skills
+                    (visible.name_for(skill, cleaner.text), loaded[skill.id])
+                    for skill in visible.skills
                     if skill.id in loaded
                 ),
                 errors_count=len(errors),
                 errors=tuple(errors[:ERRORS_MAX]),
             )
 
-        return await self._library.worked_out(status)
+        return await self._skill_use_cases.worked_out(status)
 
     async def overview(self, session: Session) -> Overview:
         """Return all skills in the caller's scope, and why some of them are not shown to anybody."""
 
         def overview() -> Overview:
-            shelf, cleaner = self._library.view(session)
+            visible, cleaner = self._skill_use_cases.visible(session)
             return Overview(
-                skills=tuple(self._library.shown(cleaner, shelf, skill) for skill in shelf.skills),
+                skills=tuple(self._skill_use_cases.shown(cleaner, visible, skill) for skill in visible.skills),
                 withheld=tuple((each.skill, each.reason) for each in self._catalog.withheld(session.caller)),
-                changed=sum(load.changes.added + load.changes.updated for load in self._library.loads),
+                changed=sum(load.changes.added + load.changes.updated for load in self._skill_use_cases.loads),
                 untrusted=self._catalog.untrusted_count(),
                 errors=(
                     *(LoadError("", problem.path, _without_path(problem)) for problem in self._catalog.problems),
-                    *self._library.errors(session, cleaner),
+                    *self._skill_use_cases.errors(session, cleaner),
                 ),
             )
 
-        return await self._library.worked_out(overview)
+        return await self._skill_use_cases.worked_out(overview)
 
 
 def _without_path(problem: Problem) -> str:

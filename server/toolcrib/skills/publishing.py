@@ -19,7 +19,7 @@ from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.frontmatter import MENDED
 from toolcrib.skills.formats.pack_markdown import skill_markdown
 from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
-from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.sources.files import FileDigest, Manifests, list_inside, read_inside
 from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
 
@@ -93,38 +93,38 @@ class Publisher:
         self._types = MimeTypes(())
         self._known = ByCleaner[str, PublishedFile | None](_KNOWN_MAX)
 
-    def skills(self, shelf: Shelf, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
+    def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
 
         Only those that keep the rules of the Agent Skills format are listed, as SEP-2640 asks; files of the others
         can be read too (C14).
         """
-        by_uri = {skill_uri(skill.source, skill.folder): skill for skill in shelf.skills}
+        by_uri = {skill_uri(skill.source, skill.folder): skill for skill in visible.skills}
         for uri in sorted(by_uri):
             if uri > after and (published := self._published(by_uri[uri], cleaner, strict=True)):
                 yield published
 
-    def skill(self, shelf: Shelf, cleaner: Cleaner, uri: str) -> Published:
+    def skill(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> Published:
         """Return the published skill whose SKILL.md has this URI.
 
         Raises:
             UnknownSkill: there is none for this caller.
 
         """
-        skill, path = self._located(shelf, uri)
+        skill, path = self._located(visible, uri)
         published = self._published(skill, cleaner, strict=True) if path == SKILL_FILE else None
         if published is None:
             raise UnknownSkill(uri)
         return published
 
-    def read(self, shelf: Shelf, cleaner: Cleaner, uri: str) -> Content:
+    def read(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> Content:
         """Return a file of a published skill.
 
         Raises:
             UnknownSkill: there is none for this caller.
 
         """
-        skill, path = self._located(shelf, uri)
+        skill, path = self._located(visible, uri)
         try:
             data = self._served(skill, path, cleaner) if self._published(skill, cleaner) else None
         except UnknownSkill:
@@ -133,14 +133,14 @@ class Publisher:
             raise UnknownSkill(uri)
         return Content(uri, self.mime_type(path), data)
 
-    def children(self, shelf: Shelf, cleaner: Cleaner, uri: str) -> list[Child]:
+    def children(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> list[Child]:
         """Return what lies directly in a folder of a published skill, by name.
 
         Raises:
             UnknownSkill: there is no such folder for this caller.
 
         """
-        skill, path = self._located(shelf, uri)
+        skill, path = self._located(visible, uri)
         published = self._published(skill, cleaner)
         prefix = f"{path}/" if path else ""
         found: dict[str, Child] = {}
@@ -175,11 +175,11 @@ class Publisher:
             return MARKDOWN
         return self._types.guess_type(path)[0] or "application/octet-stream"
 
-    def _located(self, shelf: Shelf, uri: str) -> tuple[Skill, str]:
+    def _located(self, visible: VisibleSkills, uri: str) -> tuple[Skill, str]:
         """Return the visible skill that a URI lies in, the innermost one, and the path in it."""
         segments = parse_uri(uri) or ()
         for length in range(len(segments), 1, -1):
-            skill = shelf.at(segments[:length])
+            skill = visible.at(segments[:length])
             if skill is not None:
                 return skill, "/".join(segments[length:])
         raise UnknownSkill(uri)

@@ -1,4 +1,4 @@
-"""What is asked of the library of skills, and what it answers: plain values.
+"""What is asked about skills, and what it answers: plain values.
 
 Knows the questions and answers of the skill tools; never knows how they are worked out or sent.
 """
@@ -54,7 +54,7 @@ class GetRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenSkill:
+class LoadedSkill:
     """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
 
     ``share`` is how many tokens of the budget its text could take; 0: the answer only names it.
@@ -73,7 +73,7 @@ class GivenSkill:
 class GetAnswer:
     """What ``skill_get`` answers. ``ambiguous`` has, for a name that several skills have, names that only one has."""
 
-    skills: tuple[GivenSkill, ...]
+    skills: tuple[LoadedSkill, ...]
     formatted: str
     not_found: tuple[str, ...]
     ambiguous: Mapping[str, tuple[str, ...]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Child, Content, Published
@@ -17,20 +17,20 @@ _PAGE = 50
 
 
 class SkillResources:
-    """The published skills of a library."""
+    """The published skills."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._skill_use_cases = skill_use_cases
 
     async def published(self, session: Session, after: str) -> "tuple[list[Published], bool]":
         """Return the next published skills by URI, those after the URI ``after``, and whether there are more."""
 
         def page() -> "tuple[list[Published], bool]":
-            found = self._library.publisher.skills(*self._library.view(session), after)
+            found = self._skill_use_cases.publisher.skills(*self._skill_use_cases.visible(session), after)
             skills = list(islice(found, _PAGE + 1))
             return skills[:_PAGE], len(skills) > _PAGE
 
-        return await self._library.worked_out(page)
+        return await self._skill_use_cases.worked_out(page)
 
     async def published_skill(self, session: Session, uri: str) -> "Published":
         """Return the published skill at ``uri``.
@@ -39,7 +39,9 @@ class SkillResources:
             UnknownSkill: there is none for this caller.
 
         """
-        return await self._library.worked_out(lambda: self._library.publisher.skill(*self._library.view(session), uri))
+        return await self._skill_use_cases.worked_out(
+            lambda: self._skill_use_cases.publisher.skill(*self._skill_use_cases.visible(session), uri)
+        )
 
     async def read(self, session: Session, uri: str) -> "Content":
         """Return a file of a published skill.
@@ -48,7 +50,9 @@ class SkillResources:
             UnknownSkill: there is none for this caller.
 
         """
-        return await self._library.worked_out(lambda: self._library.publisher.read(*self._library.view(session), uri))
+        return await self._skill_use_cases.worked_out(
+            lambda: self._skill_use_cases.publisher.read(*self._skill_use_cases.visible(session), uri)
+        )
 
     async def children(self, session: Session, uri: str, cursor: str | None) -> "tuple[list[Child], str | None]":
         """Return one page of what lies directly in a folder of a published skill.
@@ -58,7 +62,7 @@ class SkillResources:
             BadRequest: the cursor is none of ours.
 
         """
-        found = await self._library.worked_out(
-            lambda: self._library.publisher.children(*self._library.view(session), uri)
+        found = await self._skill_use_cases.worked_out(
+            lambda: self._skill_use_cases.publisher.children(*self._skill_use_cases.visible(session), uri)
         )
         return page_of(found, lambda child: (child.name,), cursor, _PAGE)

@@ -11,8 +11,8 @@ from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
-from toolcrib.skills.index.shelf import Shelf
 from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.visible import VisibleSkills
 
 FIELDS = (
     Field(2, 0.3),  # name
@@ -34,30 +34,30 @@ class SkillQuery(Request):
 
 
 class SkillSearcher:
-    """Finds skills on a shelf. Safe to use from several threads."""
+    """Finds skills among those that a caller may see. Safe to use from several threads."""
 
     def __init__(self, index: SkillIndex, settings: SearchSettings) -> None:
         kind = Kind("skill", FIELDS, index.stems, index.short_texts, plain_beginnings=True)
         self._engine = Engine[Skill](kind, settings)
 
-    def search(self, query: SkillQuery, shelf: Shelf) -> Found[Skill]:
-        """Return the best matches among the skills of ``shelf``.
+    def search(self, query: SkillQuery, visible: VisibleSkills) -> Found[Skill]:
+        """Return the best matches among the skills of ``visible``.
 
         Raises:
             BadRequest: a pattern cannot be used.
             StoreError: the index cannot be read.
 
         """
-        return self._engine.search(query, _Scope(query, shelf))
+        return self._engine.search(query, _Scope(query, visible))
 
 
 class _Scope:
     """The skills that one search may find; for a copy that it may not, the one that it is a copy of."""
 
-    def __init__(self, query: SkillQuery, shelf: Shelf) -> None:
-        self.documents = shelf
-        self._skills = _wanted(query, shelf)
-        self.numbers = None if self._skills is shelf.by_number else frozenset(self._skills)
+    def __init__(self, query: SkillQuery, visible: VisibleSkills) -> None:
+        self.documents = visible
+        self._skills = _wanted(query, visible)
+        self.numbers = None if self._skills is visible.by_number else frozenset(self._skills)
 
     @property
     def emptiness(self) -> str:
@@ -93,13 +93,13 @@ class _Scope:
         return [number for number in numbers if number in self._skills]
 
 
-def _wanted(query: SkillQuery, shelf: Shelf) -> Mapping[int, Skill]:
-    """Return the skills that may be found, by their number on the shelf; of copies the first that fits."""
+def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
+    """Return the skills that may be found, by their number among the visible ones; of copies the first that fits."""
     if query.task_type is None and query.source is None and query.tag is None:
-        return shelf.by_number
+        return visible.by_number
     skills: dict[int, Skill] = {}
-    for skill in shelf.everything:
+    for skill in visible.everything:
         is_wanted = query.tag is None or query.tag in skill.tags
         if is_wanted and query.task_type in (None, skill.task_type) and query.source in (None, skill.source):
-            skills.setdefault(shelf.number(skill), skill)
+            skills.setdefault(visible.number(skill), skill)
     return skills

@@ -23,7 +23,7 @@ from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSea
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.skills.catalog import RootLoad, SkillCatalog
-from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.requests import (
     FoundSkill,
     GetAnswer,
@@ -41,7 +41,7 @@ from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
 
 if TYPE_CHECKING:
-    from toolcrib.skills.giving import Giver
+    from toolcrib.skills.loading import SkillLoader
     from toolcrib.skills.publishing import Publisher
 
 _Answer = TypeVar("_Answer")
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryParts:
+class SkillUseCaseParts:
     """What the use cases work with; put together by the composition root. ``deadline`` is on anyio's clock."""
 
     settings: Settings
@@ -66,10 +66,10 @@ class LibraryParts:
     deadline: float
 
 
-class Library:
+class SkillUseCases:
     """The use cases over one set of parts. Work that may block is done in worker threads."""
 
-    def __init__(self, parts: LibraryParts) -> None:
+    def __init__(self, parts: SkillUseCaseParts) -> None:
         self.parts = parts
         self._section = parts.settings.toolcrib.skills
         self._catalog, self._events = parts.catalog, parts.events
@@ -80,16 +80,16 @@ class Library:
 
     @cached_property
     def publisher(self) -> "Publisher":
-        """What publishes skills as resources; like the giver, no start has to wait until its modules are loaded."""
+        """What publishes skills as resources; like the loader, no start has to wait until its modules are loaded."""
         from toolcrib.skills.publishing import Publisher  # noqa: PLC0415
 
         return Publisher(self.parts.settings, self.parts.catalog)
 
     @cached_property
-    def _giver(self) -> "Giver":
-        from toolcrib.skills.giving import Giver  # noqa: PLC0415
+    def _loader(self) -> "SkillLoader":
+        from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
-        return Giver(self.parts.settings, self.parts.catalog)
+        return SkillLoader(self.parts.settings, self.parts.catalog)
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -128,16 +128,16 @@ class Library:
             await self._is_loaded.wait()
         return await anyio.to_thread.run_sync(work)
 
-    def view(self, session: Session) -> tuple[Shelf, Cleaner]:
+    def visible(self, session: Session) -> tuple[VisibleSkills, Cleaner]:
         """Return the skills that the session's caller may see, and what makes their texts fit for that caller.
 
         The one decision behind every answer here. May block.
         """
         mentions = self.parts.gate.mentions(session, self.parts.indexer.current())
-        cleaner = self._cleaners.get(mentions.view.key)
+        cleaner = self._cleaners.get(mentions.permissions.key)
         if cleaner is None or not cleaner.is_for(mentions):
-            cleaner = self._cleaners[mentions.view.key] = Cleaner(mentions, redact=self._section.redact_pii)
-        return self._catalog.shelf(session.caller), cleaner
+            cleaner = self._cleaners[mentions.permissions.key] = Cleaner(mentions, redact=self._section.redact_pii)
+        return self._catalog.visible(session.caller), cleaner
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -165,12 +165,12 @@ class Library:
         return answer
 
     def _search(self, session: Session, query: SkillQuery) -> SearchAnswer:
-        shelf, cleaner = self.view(session)
-        named = shelf.find(query.query) if "://" in query.query else ()
-        found = self.parts.searcher.search(replace(query, query=named[0].id) if named else query, shelf)
+        visible, cleaner = self.visible(session)
+        named = visible.find(query.query) if "://" in query.query else ()
+        found = self.parts.searcher.search(replace(query, query=named[0].id) if named else query, visible)
         return SearchAnswer(
             hits=tuple(
-                replace(self.shown(cleaner, shelf, match.document), score=match.score, reason=match.reason)
+                replace(self.shown(cleaner, visible, match.document), score=match.score, reason=match.reason)
                 for match in found.matches
             ),
             query=query.query[:QUERY_MAX],
@@ -194,13 +194,13 @@ class Library:
         """
         began = time.perf_counter()
         answer = await self.worked_out(partial(self._get, session, request))
-        self._giver.remember(session, answer, request)
+        self._loader.remember(session, answer, request)
         self._events.emit(
             SkillGet(
                 names=[given.text.name for given in answer.skills],
                 returned_count=len(answer.skills),
                 max_tokens=request.max_tokens,
-                final_tokens_est=self._giver.estimate(answer.formatted),
+                final_tokens_est=self._loader.estimate(answer.formatted),
             ),
             session=session.label,
             duration_ms=elapsed_ms(began),
@@ -208,20 +208,20 @@ class Library:
         return answer
 
     def _get(self, session: Session, request: GetRequest) -> GetAnswer:
-        shelf, cleaner = self.view(session)
-        wanted = shelf.resolve(request.names, cleaner.text)
+        visible, cleaner = self.visible(session)
+        wanted = visible.resolve(request.names, cleaner.text)
         if self._catalog.freshen(wanted.skills):
-            shelf, cleaner = self.view(session)
-            wanted = shelf.resolve(request.names, cleaner.text)
+            visible, cleaner = self.visible(session)
+            wanted = visible.resolve(request.names, cleaner.text)
         if not wanted.skills:
-            return self._giver.missing(wanted, request.max_tokens)
+            return self._loader.missing(wanted, request.max_tokens)
         if request.file is None:
-            answer = self._giver.give(wanted, request, cleaner, session)
+            answer = self._loader.load(wanted, request, cleaner, session)
         elif len(request.names) > 1:
             raise BadRequest("'file' takes exactly one name in 'names'.")
         else:
             content = self.publisher.text_of_file(wanted.skills[0], request.file, cleaner)
-            answer = self._giver.give_file(wanted, request.file, content, cleaner)
+            answer = self._loader.load_file(wanted, request.file, content, cleaner)
         self._catalog.record_use(wanted.skills)
         return answer
 
@@ -248,12 +248,12 @@ class Library:
         return answer
 
     def _list(self, session: Session, request: ListRequest) -> ListAnswer:
-        shelf, cleaner = self.view(session)
-        wanted = sorted((skill for skill in shelf.skills if _passes(skill, request)), key=_by_name)
+        visible, cleaner = self.visible(session)
+        wanted = sorted((skill for skill in visible.skills if _passes(skill, request)), key=_by_name)
         page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
         errors = self.errors(session, cleaner)
         return ListAnswer(
-            skills=tuple(self.shown(cleaner, shelf, skill) for skill in page),
+            skills=tuple(self.shown(cleaner, visible, skill) for skill in page),
             total=len(wanted),
             next_cursor=next_cursor,
             errors_count=len(errors),
@@ -271,7 +271,7 @@ class Library:
                 skill_count=len(answer.names),
                 top_k_used=request.top_k or self._section.top_k,
                 raw_tokens_est=raw_tokens,
-                final_tokens_est=self._giver.estimate(answer.formatted),
+                final_tokens_est=self._loader.estimate(answer.formatted),
                 was_summarized=False,
             ),
             session=session.label,
@@ -282,10 +282,10 @@ class Library:
     def _relevant(self, session: Session, request: RelevantRequest) -> tuple[RelevantAnswer, int]:
         top_k = request.top_k or self._section.top_k
         query = SkillQuery(request.task, limit=top_k, tag=request.frame or None)
-        shelf, cleaner = self.view(session)
-        found = self.parts.searcher.search(query, shelf)
+        visible, cleaner = self.visible(session)
+        found = self.parts.searcher.search(query, visible)
         skills = [match.document for match in found.matches]
-        text, raw_tokens = self._giver.render(skills, cleaner, request.max_tokens or self._section.max_tokens)
+        text, raw_tokens = self._loader.render(skills, cleaner, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
     async def whole(self, session: Session, name: str) -> str:
@@ -311,12 +311,12 @@ class Library:
         """
 
         def switch() -> Skill:
-            shelf = self._catalog.everything(session.caller)
-            found = shelf.find(name)
+            visible = self._catalog.everything(session.caller)
+            found = visible.find(name)
             if not found:
                 raise BadRequest(f"Not found: {name}. `toolcrib skills list --hidden` shows all skills.")
             if len(found) > 1:
-                raise BadRequest(f"Several skills are called {name}: {', '.join(map(shelf.spelling, found))}")
+                raise BadRequest(f"Several skills are called {name}: {', '.join(map(visible.spelling, found))}")
             self._catalog.switch(found[0], enabled=enabled)
             return found[0]
 
@@ -330,10 +330,10 @@ class Library:
             if problem.level == "error"
         ]
 
-    def shown(self, cleaner: Cleaner, shelf: Shelf, skill: Skill) -> FoundSkill:
+    def shown(self, cleaner: Cleaner, visible: VisibleSkills, skill: Skill) -> FoundSkill:
         """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""
         trigger = truncate(one_line(cleaner.text(skill.trigger)), _TRIGGER_MAX)
-        return FoundSkill(skill, shelf.name_for(skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
+        return FoundSkill(skill, visible.name_for(skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
 
     def _for_events(self, session: Session, query: str) -> str:
         return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())

@@ -5,7 +5,7 @@ Knows sessions, loading modes and activation; never knows protocols, connections
 
 from collections.abc import Collection, Iterable, Sequence
 
-from toolcrib.access.policy import Policy, View
+from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
@@ -22,20 +22,20 @@ class Gate:
         self._servers, self._own_tools = tuple(settings.servers), frozenset(own_tools)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
-        self._views: dict[Caller, View] = {}  # callers are those of the config and its tokens
+        self._permissions: dict[Caller, Permissions] = {}  # callers are those of the config and its tokens
         self._mentions: dict[tuple[int, ...], ToolMentions] = {}
         self.scope = settings.toolcrib.tool_search.activation_scope
 
-    def view(self, session: Session) -> View:
+    def permissions(self, session: Session) -> Permissions:
         """Return the policy as it stands for the session's caller."""
-        view = self._views.get(session.caller)
-        if view is None:
-            view = self._views[session.caller] = self._policy.view(session.caller)
-        return view
+        permissions = self._permissions.get(session.caller)
+        if permissions is None:
+            permissions = self._permissions[session.caller] = self._policy.permissions(session.caller)
+        return permissions
 
     def permitted(self, session: Session, catalog: Catalog) -> Permitted:
         """Return what the session's caller may use: the one decision behind list, search, call and counts."""
-        return catalog.permitted(self.view(session))
+        return catalog.permitted(self.permissions(session))
 
     def listed(self, session: Session, catalog: Catalog) -> list[Tool]:
         """Return the tools that ``tools/list`` shows to the session, by public name."""
@@ -78,16 +78,18 @@ class Gate:
 
     def without_denied_names(self, session: Session, text: str, catalog: Catalog) -> str:
         """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""
-        if self.view(session).unrestricted:
+        if self.permissions(session).unrestricted:
             return text
         return self.mentions(session, catalog).denied.mask(text)
 
     def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
         """Return who reads documents for the session's caller: what they may not name, and what they do name."""
-        view = self.view(session)
-        mentions = self._mentions.get(view.key)
+        permissions = self.permissions(session)
+        mentions = self._mentions.get(permissions.key)
         if mentions is None or mentions.catalog is not catalog:
-            mentions = self._mentions[view.key] = ToolMentions(view, catalog, self._servers, self._own_tools)
+            mentions = self._mentions[permissions.key] = ToolMentions(
+                permissions, catalog, self._servers, self._own_tools
+            )
         return mentions
 
 

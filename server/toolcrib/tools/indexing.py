@@ -158,6 +158,6 @@ class Indexer:
     def _snapshot(self) -> Catalog:
         """Build the catalog, and what every kind of caller seen so far may use of it: ready before it is swapped in."""
         catalog = Catalog(self._index.load(self._fingerprints), self.catalog.generation + 1)
-        for view in self._policy.views():
-            catalog.permitted(view)
+        for permissions in self._policy.asked_for():
+            catalog.permitted(permissions)
         return catalog

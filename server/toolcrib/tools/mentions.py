@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolcrib.access.policy import View
+from toolcrib.access.policy import Permissions
 from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
 from toolcrib.formats.markdown import fences
 from toolcrib.model import LoadingMode
@@ -43,15 +43,15 @@ _TICKS = re.compile(r"`+")
 
 
 class DeniedNames:
-    """The names of tools that callers with one view may not use, whether such a tool is indexed or not.
+    """The names of tools that callers with the same permissions may not use, whether such a tool is indexed or not.
 
     The one limit: what a server that is denied as a whole calls its tools, without naming itself, is known only while
     they are indexed, for somebody else.
     """
 
-    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str]) -> None:
-        self._view, self._catalog, self._servers = view, catalog, servers
-        self._rows = catalog.permitted(view).rows
+    def __init__(self, permissions: Permissions, catalog: Catalog, servers: Sequence[str]) -> None:
+        self._permissions, self._catalog, self._servers = permissions, catalog, servers
+        self._rows = catalog.permitted(permissions).rows
         self._starts = tuple(start for key in servers for start in qualified_spellings(key, "", "")[1:])
 
     def __contains__(self, name: str) -> bool:
@@ -59,7 +59,7 @@ class DeniedNames:
         known = self._catalog.spelled(name)
         if known:
             return any(tool.row not in self._rows for tool in known)
-        return self._view.denies_name(name) or self._belongs_to_denied(name)
+        return self._permissions.denies_name(name) or self._belongs_to_denied(name)
 
     def hides(self, name: str) -> bool:
         """Return whether ``name`` is that of a tool kept from the caller, and of none that the caller may use.
@@ -70,13 +70,13 @@ class DeniedNames:
         known = self._catalog.spelled(name)
         if known:
             return not any(tool.row in self._rows for tool in known)
-        return self._view.names_denied(name) or self._belongs_to_denied(name)
+        return self._permissions.names_denied(name) or self._belongs_to_denied(name)
 
     def _belongs_to_denied(self, name: str) -> bool:
         if not name.startswith(self._starts):
             return False
         tools = ((server, bare_name(name, server)) for server in self._servers)
-        return any(tool and not self._view.permits(server, tool, name) for server, tool in tools)
+        return any(tool and not self._permissions.permits(server, tool, name) for server, tool in tools)
 
     def mask(self, text: str) -> str:
         """Return ``text`` with ``[denied]`` for each of these names: for a record that nobody but the owner reads."""
@@ -98,12 +98,12 @@ class _Reading:
 
 
 class _Names:
-    """Tells which names are those of tools, for callers with one view of one catalog."""
+    """Tells which names are those of tools, for callers with the same permissions, of one catalog."""
 
-    def __init__(self, view: View, catalog: Catalog, denied: DeniedNames, own: Collection[str]) -> None:
-        self._catalog, self._denied, self._hides_nothing = catalog, denied, view.unrestricted
+    def __init__(self, permissions: Permissions, catalog: Catalog, denied: DeniedNames, own: Collection[str]) -> None:
+        self._catalog, self._denied, self._hides_nothing = catalog, denied, permissions.unrestricted
         self._own = own
-        self._permitted = catalog.permitted(view)
+        self._permitted = catalog.permitted(permissions)
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
         """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
@@ -186,18 +186,20 @@ class _Words:
 
 
 class ToolMentions:
-    """Reads documents for callers with one view of one catalog; what it found out about a word it remembers.
+    """Reads documents for callers with equal permissions, of one catalog; what it found out about a word it remembers.
 
     ``own`` are the names of our own tools, which no policy is about.
     """
 
-    def __init__(self, view: View, catalog: Catalog, servers: Sequence[str], own: Collection[str]) -> None:
-        self.view, self.catalog = view, catalog
-        self.denied = DeniedNames(view, catalog, servers)
-        self.hides_nothing = view.unrestricted
-        self._has_deferred = catalog.permitted(view).deferred_count > 0
+    def __init__(
+        self, permissions: Permissions, catalog: Catalog, servers: Sequence[str], own: Collection[str]
+    ) -> None:
+        self.permissions, self.catalog = permissions, catalog
+        self.denied = DeniedNames(permissions, catalog, servers)
+        self.hides_nothing = permissions.unrestricted
+        self._has_deferred = catalog.permitted(permissions).deferred_count > 0
         # One holds the other, and none points back: a catalog that is no longer current goes at once with all of them.
-        self._names = _Names(view, catalog, self.denied, own)
+        self._names = _Names(permissions, catalog, self.denied, own)
         self._words = _Words(self._names)
         self._read = lru_cache(_REMEMBERED_MAX)(self._words.read)
 

@@ -6,7 +6,7 @@ Knows names, descriptions and states of servers and what a caller may use; never
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from toolcrib.access.policy import View
+from toolcrib.access.policy import Permissions
 from toolcrib.base.text import query_terms, words
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.lifecycle import State, Status
@@ -37,7 +37,13 @@ class MissingServers:
         ]
 
     def note(
-        self, query: str, view: View, statuses: Mapping[str, Status], found: Collection[str], *, any_of_them: bool
+        self,
+        query: str,
+        permissions: Permissions,
+        statuses: Mapping[str, Status],
+        found: Collection[str],
+        *,
+        any_of_them: bool,
     ) -> str:
         """Return in a sentence which servers may be meant, as far as the caller may use them; empty if none is.
 
@@ -48,7 +54,7 @@ class MissingServers:
         meant = [
             f"{each.key} {each.reason}"
             for each in (*self._not_up(statuses), *self.left_out)
-            if each.key not in found and (any_of_them or asked & each.stems) and view.permits_some_of(each.key)
+            if each.key not in found and (any_of_them or asked & each.stems) and permissions.permits_some_of(each.key)
         ]
         return f"Not searched: server {'; server '.join(meant[:_SHOWN_MAX])}." if meant else ""
 

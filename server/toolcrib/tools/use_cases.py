@@ -59,7 +59,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ToolUseCaseParts:
     """What the use cases work with; put together by the composition root."""
 
     settings: Settings
@@ -73,10 +73,10 @@ class Parts:
     first_index_deadline: float
 
 
-class Crib:
+class ToolUseCases:
     """The use cases over one set of parts."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ToolUseCaseParts) -> None:
         self._parts = parts
         self._limits = parts.settings.toolcrib.limits
         self._checks = parts.checks
@@ -211,7 +211,7 @@ class Crib:
             return found.note
         servers = self._missing.note(
             request.query[:QUERY_MAX],
-            self.gate.view(session),
+            self.gate.permissions(session),
             statuses,
             {match.document.server for match in found.matches},
             any_of_them=is_empty,

@@ -31,7 +31,7 @@ class ListChanges:
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve one subscription (2026-07-28); callers who see the same tools are told together."""
         session = await self._sessions.of(context)
-        key = self._gate.view(session).key
+        key = self._gate.permissions(session).key
         if key not in self._subscribers:
             self._subscribers[key] = session, Subscriptions()
         return await self._subscribers[key][1].serve(context, params)

@@ -10,7 +10,7 @@ from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.errors import StoreError
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool_search import SearchTools
 
@@ -41,13 +41,13 @@ Skills are tested instructions for kinds of tasks. Before a task that one may fi
 class Instructions:
     """The instructions of one configuration, made for each caller."""
 
-    def __init__(self, settings: Settings, builtins: Builtins, library: Library | None) -> None:
+    def __init__(self, settings: Settings, builtins: Builtins, skill_use_cases: SkillUseCases | None) -> None:
         searches = SearchTools.name in builtins and bool(settings.servers)
         self._guidance = [TOOL_GUIDANCE] if searches else []
         self._overviews = None
-        if library:
+        if skill_use_cases:
             self._guidance.append(SKILL_GUIDANCE)
-            self._overviews = Overviews(library)
+            self._overviews = Overviews(skill_use_cases)
 
     async def told_to(self, asking: Callable[[], Awaitable[Session]]) -> str:
         """Return what a caller is told, the directory of skills included as far as there is room (R122).

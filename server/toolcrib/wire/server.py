@@ -26,7 +26,7 @@ from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownR
 from toolcrib.model import JsonObject
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer
 from toolcrib.tools.results import failure
-from toolcrib.tools.use_cases import Crib, ToolCall
+from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
 from toolcrib.wire.instructions import Instructions
@@ -47,7 +47,7 @@ IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="too
 class WireParts:
     """What requests are answered with. ``methods`` are those beside tools."""
 
-    crib: Crib
+    tool_use_cases: ToolUseCases
     builtins: Builtins
     instructions: Instructions
     sessions: Sessions
@@ -56,13 +56,13 @@ class WireParts:
 
 
 class Wire:
-    """Answers requests with a :class:`Crib` and its skills. Make one with :func:`open_wire`."""
+    """Answers requests with a :class:`ToolUseCases` and its skills. Make one with :func:`open_wire`."""
 
     def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
-        self._crib, self._builtins, self._sessions = parts.crib, parts.builtins, parts.sessions
+        self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self._instructions = parts.instructions
         self._refuses_modern = parts.listing == "dynamic"
-        self.changes = ListChanges(parts.crib.gate, parts.sessions, tasks)
+        self.changes = ListChanges(parts.tool_use_cases.gate, parts.sessions, tasks)
         self.server = ProtocolServer(
             IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
         )
@@ -74,7 +74,7 @@ class Wire:
         if ctx.request_id is None:
             return await call_next(ctx)  # a notification asks for nothing
         try:
-            self._crib.indexer.look()
+            self._tool_use_cases.indexer.look()
             if self._refuses_modern:
                 _require_session(ctx)
             if ctx.method == "tools/list" and _is_open(ctx):
@@ -103,7 +103,7 @@ class Wire:
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)
-        downstream_tools = await self._crib.list_tools(session)
+        downstream_tools = await self._tool_use_cases.list_tools(session)
         return _list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
@@ -119,7 +119,7 @@ class Wire:
             if name in self._builtins:
                 result = await self._builtins.run(session, name, given, partial(_tool_call, context))
             else:
-                result = await self._crib.call_listed(session, _tool_call(context, name, given))
+                result = await self._tool_use_cases.call_listed(session, _tool_call(context, name, given))
         except (BadRequest, UnknownSkill) as error:
             result = failure(str(error))
         return _call_result(result, self._server_info(context))
@@ -130,7 +130,9 @@ class Wire:
         It does so before :meth:`_answer`. Only what the caller's own list shows is compared: any other answer
         would tell which tools there are.
         """
-        return None if self._refuses_modern else self._crib.listed_schema(self._sessions.keeping_nothing(), name)
+        return (
+            None if self._refuses_modern else self._tool_use_cases.listed_schema(self._sessions.keeping_nothing(), name)
+        )
 
     def _server_info(self, context: Context) -> JsonObject | None:
         return self.server.info if is_modern(context) else None
@@ -138,10 +140,10 @@ class Wire:
 
 @asynccontextmanager
 async def open_wire(parts: WireParts) -> AsyncGenerator[Wire]:
-    """Open the protocol side of a crib; its server can be run on any transport meanwhile."""
+    """Open the protocol side of the use cases; its server can be run on any transport meanwhile."""
     async with anyio.create_task_group() as tasks:
         wire = Wire(parts, tasks)
-        parts.crib.indexer.subscribe(wire.changes.on_catalog_change)
+        parts.tool_use_cases.indexer.subscribe(wire.changes.on_catalog_change)
         yield wire
         tasks.cancel_scope.cancel()
 

@@ -86,7 +86,7 @@ def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> d
 
 
 def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
-    """Return a skill from the values of ``SHELF_COLUMNS``; ``sources`` has the label of each root.
+    """Return a skill from the values of ``VISIBLE_COLUMNS``; ``sources`` has the label of each root.
 
     One that another program wrote without a place has its place by its origin and its id.
     """

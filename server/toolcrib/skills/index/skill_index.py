@@ -19,7 +19,7 @@ from toolcrib.skills.index.rows import (
     stems_of,
     text_of,
 )
-from toolcrib.skills.index.tables import SHELF_COLUMNS, SKILLS_FULL_TEXT, STEM_COLUMNS, TEXT_COLUMNS
+from toolcrib.skills.index.tables import SKILLS_FULL_TEXT, STEM_COLUMNS, TEXT_COLUMNS, VISIBLE_COLUMNS
 from toolcrib.store.store import Store
 from toolcrib.store.values import damaged_rows, storable, to_json
 
@@ -149,7 +149,7 @@ class SkillIndex:
         A skill of another scope is not even read (R145). In the order of the roots, then by folder and name.
         """
         query = (
-            f"SELECT {', '.join(SHELF_COLUMNS)} FROM skills "  # noqa: S608 - own column names
+            f"SELECT {', '.join(VISIBLE_COLUMNS)} FROM skills "  # noqa: S608 - own column names
             f"WHERE (root IN (SELECT value FROM json_each(:roots)) OR origin = 'learned') AND {_IN_SCOPE}"
         )
         sources = {storable(root): source for root, source in roots.items()}

@@ -13,7 +13,7 @@ from toolcrib.store.vectors import Texts, create_vectors
 APPLICATION_ID = int.from_bytes(b"tcSK")
 """Marks the file as an index of skills (``PRAGMA application_id``)."""
 
-SHELF_COLUMNS = (
+VISIBLE_COLUMNS = (
     "rowid",
     "id",
     "name",

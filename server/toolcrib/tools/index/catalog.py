@@ -1,6 +1,6 @@
 """The catalog in memory: an immutable snapshot of all indexed tools, and the part of it that a caller may use.
 
-Knows names and which tools a policy view permits; never knows a database, a connection or a ranking.
+Knows names and which tools the policy permits to whom; never knows a database, a connection or a ranking.
 """
 
 from collections import defaultdict
@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolcrib.access.policy import View
+from toolcrib.access.policy import Permissions
 from toolcrib.base.names import qualified_spellings
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
@@ -113,22 +113,22 @@ class Catalog:
         self.exact("")
         self.spelled("")
 
-    def permitted(self, view: View) -> Permitted:
-        """Return what callers with this view may use; worked out once for each view.
+    def permitted(self, permissions: Permissions) -> Permitted:
+        """Return what callers with these permissions may use; worked out once.
 
         Views are told apart by their key, so all of them must be of the same policy.
         """
-        permitted = self._permitted.get(view.key)
+        permitted = self._permitted.get(permissions.key)
         if permitted is None:
-            permitted = self._permitted[view.key] = self._permit(view)
+            permitted = self._permitted[permissions.key] = self._permit(permissions)
         return permitted
 
-    def _permit(self, view: View) -> Permitted:
-        tools = tuple(tool for tool in self.tools if view.permits(tool.server, tool.name, tool.public_name))
+    def _permit(self, permissions: Permissions) -> Permitted:
+        tools = tuple(tool for tool in self.tools if permissions.permits(tool.server, tool.name, tool.public_name))
         return Permitted(
             tools=tools,
             number_by_row={tool.row: number for number, tool in enumerate(tools)},
-            whole=view.sees_all and len(tools) == len(self.tools),
+            whole=permissions.sees_all and len(tools) == len(self.tools),
             always=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.ALWAYS),
             in_order=tuple(tool.row for tool in tools),
         )

@@ -112,5 +112,5 @@ class GetSkills(SkillTool[GetArguments]):
 
         """
         request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
-        answer = await self._library.get(session, request)
+        answer = await self._skill_use_cases.get(session, request)
         return Answer(answer.formatted, get_json(answer, request))

@@ -91,7 +91,7 @@ class ListSkills(SkillTool[ListArguments]):
 
         """
         request = ListRequest(given.task_type, given.origin, given.scope, given.source, given.cursor, given.page_size)
-        answer = await self._library.list_skills(session, request)
+        answer = await self._skill_use_cases.list_skills(session, request)
         return Answer(_text(answer), list_json(answer))
 
 

@@ -15,7 +15,7 @@ from toolcrib.model import JsonObject, TaskType
 from toolcrib.skills.answers import search_json
 from toolcrib.skills.requests import SearchAnswer
 from toolcrib.skills.search import SkillQuery
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,
@@ -56,15 +56,15 @@ class SearchSkills(BuiltinTool[SearchArguments]):
     name: ClassVar[str] = "skill_search"
     arguments = SearchArguments
 
-    def __init__(self, library: Library, section: SkillsSearchSection) -> None:
-        self._library, self._limit = library, section.default_limit
+    def __init__(self, skill_use_cases: SkillUseCases, section: SkillsSearchSection) -> None:
+        self._skill_use_cases, self._limit = skill_use_cases, section.default_limit
         self._limit_max = max(section.max_limit, section.default_limit)
         self.definition = _definition(self._limit, self._limit_max)
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
         """Return the tool where there are skills."""
-        return cls(parts.library, parts.settings.toolcrib.skills.search) if parts.library else None
+        return cls(parts.skill_use_cases, parts.settings.toolcrib.skills.search) if parts.skill_use_cases else None
 
     async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
         """Search, and tell what was found.
@@ -77,7 +77,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         if limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
         query = SkillQuery(given.query.strip(), SEARCH_TYPES[given.search_type], limit, given.task_type)
-        answer = await self._library.search(session, query)
+        answer = await self._skill_use_cases.search(session, query)
         return Answer(_text(answer), search_json(answer))
 
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.model import JsonObject, SearchType
-from toolcrib.skills.use_cases import Library
-from toolcrib.tools.use_cases import Crib, ToolCall
+from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 
 SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
 """What the argument ``search_type`` may be."""
@@ -48,11 +48,11 @@ CallMaker = Callable[[str, object], ToolCall]
 
 @dataclass(frozen=True, slots=True)
 class BuiltinParts:
-    """What the built-ins work with. ``library`` is None where skills are switched off."""
+    """What the built-ins work with. ``skill_use_cases`` is None where skills are switched off."""
 
     settings: Settings
-    crib: Crib
-    library: Library | None
+    tool_use_cases: ToolUseCases
+    skill_use_cases: SkillUseCases | None
 
 
 class Answer(NamedTuple):
@@ -88,12 +88,12 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
 
 
 class SkillTool(BuiltinTool[_ArgumentsT]):
-    """A built-in that works with the library alone, and is there where skills are."""
+    """A built-in that works with skills alone, and is there where skills are."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._skill_use_cases = skill_use_cases
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
         """Return the tool where there are skills."""
-        return cls(parts.library) if parts.library else None
+        return cls(parts.skill_use_cases) if parts.skill_use_cases else None

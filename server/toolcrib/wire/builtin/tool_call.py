@@ -9,7 +9,7 @@ from pydantic import Strict
 
 from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
-from toolcrib.tools.use_cases import Crib
+from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.schemas import described
 from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, CallMaker
 
@@ -29,8 +29,8 @@ class CallTool(BuiltinTool[CallArguments]):
     name: ClassVar[str] = "tool_call"
     arguments = CallArguments
 
-    def __init__(self, crib: Crib) -> None:
-        self._crib = crib
+    def __init__(self, tool_use_cases: ToolUseCases) -> None:
+        self._tool_use_cases = tool_use_cases
         self.definition = {
             "title": "Call a tool",
             "description": (
@@ -44,11 +44,11 @@ class CallTool(BuiltinTool[CallArguments]):
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
         """Return the tool unless all tools are listed."""
-        return cls(parts.crib) if parts.settings.toolcrib.tool_search.enabled else None
+        return cls(parts.tool_use_cases) if parts.settings.toolcrib.tool_search.enabled else None
 
     async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
         """Call the tool that the arguments name."""
-        return await self._crib.call_any(session, call(given.name, given.arguments))
+        return await self._tool_use_cases.call_any(session, call(given.name, given.arguments))
 
 
 class CallReadOnly(BuiltinTool[CallArguments]):
@@ -57,8 +57,8 @@ class CallReadOnly(BuiltinTool[CallArguments]):
     name: ClassVar[str] = "tool_call_read"
     arguments = CallArguments
 
-    def __init__(self, crib: Crib) -> None:
-        self._crib = crib
+    def __init__(self, tool_use_cases: ToolUseCases) -> None:
+        self._tool_use_cases = tool_use_cases
         self.definition = {
             "title": "Call a read-only tool",
             "description": f"Call a tool that its server declares read-only; refuses others.\n{_EXAMPLE}",
@@ -71,11 +71,11 @@ class CallReadOnly(BuiltinTool[CallArguments]):
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
         """Return the tool where calls that only read are kept apart."""
         section = parts.settings.toolcrib
-        return cls(parts.crib) if section.tool_search.enabled and section.gate.call_tools == "split" else None
+        return cls(parts.tool_use_cases) if section.tool_search.enabled and section.gate.call_tools == "split" else None
 
     async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
         """Call the tool that the arguments name, if it only reads."""
-        return await self._crib.call_any(session, call(given.name, given.arguments), read_only=True)
+        return await self._tool_use_cases.call_any(session, call(given.name, given.arguments), read_only=True)
 
 
 def _input_schema() -> JsonObject:

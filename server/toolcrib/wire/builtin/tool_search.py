@@ -15,7 +15,7 @@ from toolcrib.model import JsonObject
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.use_cases import Crib
+from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,
@@ -58,8 +58,8 @@ class SearchTools(BuiltinTool[SearchArguments]):
     name: ClassVar[str] = "tool_search"
     arguments = SearchArguments
 
-    def __init__(self, crib: Crib, max_results: int) -> None:
-        self._crib, self._max_results = crib, max_results
+    def __init__(self, tool_use_cases: ToolUseCases, max_results: int) -> None:
+        self._tool_use_cases, self._max_results = tool_use_cases, max_results
         self._limit_max = max(_LIMIT_MAX, max_results)
         self.definition = _definition(self._limit_max)
 
@@ -68,7 +68,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
         """Return the tool unless all tools are listed, or the config leaves it out."""
         section = parts.settings.toolcrib.tool_search
         offered = section.enabled and section.include_search_tool
-        return cls(parts.crib, section.max_search_results) if offered else None
+        return cls(parts.tool_use_cases, section.max_search_results) if offered else None
 
     async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
         """Search, and tell what was found.
@@ -86,7 +86,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
             include_always=given.include_always_loaded,
             server=given.server,
         )
-        answer = await self._crib.search_tools(session, request, given.detail)
+        answer = await self._tool_use_cases.search_tools(session, request, given.detail)
         return Answer(answer_text(answer), search_json(answer))
 
 

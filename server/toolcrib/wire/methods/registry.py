@@ -9,7 +9,7 @@ from mcp.server import Server
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import StatusParts, status_of
 from toolcrib.wire.methods.prompts import PromptMethods
 from toolcrib.wire.methods.resources import FixedResource, ResourceMethods
@@ -26,19 +26,19 @@ class Methods(Protocol):
         ...
 
 
-def methods_offered(sessions: Sessions, status: StatusParts, library: Library | None) -> list[Methods]:
-    """Return the methods that there are; ``library`` is None where skills are switched off."""
+def methods_offered(sessions: Sessions, status: StatusParts, skill_use_cases: SkillUseCases | None) -> list[Methods]:
+    """Return the methods that there are; ``skill_use_cases`` is None where skills are switched off."""
     fixed = [_status_resource(status)]
-    if library is None:
+    if skill_use_cases is None:
         return [ResourceMethods(sessions, fixed, ())]
-    fixed += catalog_resources(library)
-    prompts = PromptMethods(sessions, [SkillPrompts(library)])
+    fixed += catalog_resources(skill_use_cases)
+    prompts = PromptMethods(sessions, [SkillPrompts(skill_use_cases)])
     if not status.settings.toolcrib.skills.serve_resources:
         return [ResourceMethods(sessions, fixed, ()), prompts]
     return [
-        ResourceMethods(sessions, fixed, [SkillFiles(library)]),
+        ResourceMethods(sessions, fixed, [SkillFiles(skill_use_cases)]),
         prompts,
-        SkillsExtension(library, sessions),
+        SkillsExtension(skill_use_cases, sessions),
     ]
 
 

@@ -1,6 +1,6 @@
 """What skills contribute to resources and prompts: their files, their catalog, and prompts that bring them.
 
-Knows the names and shapes that clients see; never knows what is published or found, which the library decides.
+Knows the names and shapes that clients see; never knows what is published or found, which is decided below.
 """
 
 from base64 import b64encode
@@ -15,7 +15,7 @@ from toolcrib.errors import BadRequest
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.wire.methods.resources import Contents, FixedResource
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ _WHOLE = types.Prompt(
 )
 
 
-def catalog_resources(library: Library) -> list[FixedResource]:
+def catalog_resources(skill_use_cases: SkillUseCases) -> list[FixedResource]:
     """Return the catalog of all skills, in both of its forms (R173, R174)."""
-    full_catalog = Overviews(library).full_catalog
+    full_catalog = Overviews(skill_use_cases).full_catalog
     return [
         FixedResource(
             uri="toolcrib://skills",
@@ -66,8 +66,8 @@ class SkillFiles:
 
     prefix = "skill://"
 
-    def __init__(self, library: Library) -> None:
-        self._resources = SkillResources(library)
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._resources = SkillResources(skill_use_cases)
 
     async def page(self, session: Session, after: str) -> tuple[list[types.Resource], bool]:
         """Return the SKILL.md of the next skills by URI, and whether there are more."""
@@ -91,8 +91,8 @@ class SkillFiles:
 class SkillPrompts:
     """The prompts that bring skills, as a :class:`PromptProvider` (R141, R193)."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._skill_use_cases = skill_use_cases
 
     async def prompts(self, _session: Session) -> Sequence[types.Prompt]:
         """Return both prompts."""
@@ -108,7 +108,7 @@ class SkillPrompts:
         if name == _FOR_TASK.name:
             text = await self._for_task(session, given)
         elif name == _WHOLE.name:
-            text = await self._library.whole(session, _required(given, "name"))
+            text = await self._skill_use_cases.whole(session, _required(given, "name"))
         else:
             return None
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
@@ -117,7 +117,7 @@ class SkillPrompts:
     async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
         top_k, max_tokens = _number(given, "top_k", 1, 10), _number(given, "max_tokens", 200, 6000)
         request = RelevantRequest(_required(given, "task"), top_k, max_tokens, given.get("frame"))
-        answer = await self._library.relevant(session, request)
+        answer = await self._skill_use_cases.relevant(session, request)
         return answer.formatted or "No skill fits this task; go on without one."
 
 

@@ -1,6 +1,6 @@
 """The methods of the extension for skills (SEP-2640): which skills are published, and what lies in their folders.
 
-Knows the methods and the shape of their answers; never knows what is published, which the library decides.
+Knows the methods and the shape of their answers; never knows what is published, which is decided below.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ from pydantic import Field
 from toolcrib.base.paging import cursor_of, place_of
 from toolcrib.model import JsonObject
 from toolcrib.skills.resources import SkillResources
-from toolcrib.skills.use_cases import Library
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.streams.sdk import Context
 from toolcrib.wire.sessions import Sessions
 
@@ -37,10 +37,10 @@ class UriPageParams(types.PaginatedRequestParams):
 
 
 class SkillsExtension:
-    """Answers the methods of the extension with the skills of a library."""
+    """Answers the methods of the extension with the published skills."""
 
-    def __init__(self, library: Library, sessions: Sessions) -> None:
-        self._resources, self._sessions = SkillResources(library), sessions
+    def __init__(self, skill_use_cases: SkillUseCases, sessions: Sessions) -> None:
+        self._resources, self._sessions = SkillResources(skill_use_cases), sessions
 
     def register(self, server: Server[Any]) -> None:
         """Have ``server`` answer these methods, and declare the extension."""

@@ -23,7 +23,7 @@ class Wanted:
     ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
-class Shelf:
+class VisibleSkills:
     """Skills in the order of their sources, as given; ``generation`` tells snapshots apart.
 
     ``everything`` is all of them. ``skills`` leaves out copies: skills with the name and the very text of an earlier

@@ -17,8 +17,8 @@ from toolcrib.errors import UnknownSkill
 from toolcrib.model import Skill, SkillText
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.index.shelf import Wanted
-from toolcrib.skills.requests import Format, GetAnswer, GetRequest, GivenSkill
+from toolcrib.skills.index.visible import Wanted
+from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
 from toolcrib.skills.sources.files import list_inside
 from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
@@ -31,14 +31,14 @@ _TAIL_SHARE = 4
 """What is said beside the skills may take a quarter of the budget."""
 _NAME_MAX = 100
 _READY_MAX = 32
-"""Skills that are kept ready for callers with one view."""
+"""Skills that are kept ready for callers with the same permissions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
     """A skill ready to be rendered, and the tools it mentions that a list may lack."""
 
-    given: GivenSkill
+    given: LoadedSkill
     page: Page
     mentioned: tuple[str, ...]
 
@@ -47,7 +47,7 @@ _MadeOf = tuple[Skill, Home | None, tuple[str, ...], Format]
 """What a :class:`_Ready` is made of: a skill, whose hash stands for its text, its place, its files, and the format."""
 
 
-class Giver:
+class SkillLoader:
     """Makes texts of skills for one configuration. What it reads may block."""
 
     def __init__(self, settings: Settings, catalog: SkillCatalog) -> None:
@@ -59,7 +59,7 @@ class Giver:
         self.estimate = Estimate(lambda text: count(json.dumps(text, ensure_ascii=False)) - 2)
         self._ready = ByCleaner[_MadeOf, _Ready](_READY_MAX)
 
-    def give(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
+    def load(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
         """Return the skills within ``request.max_tokens``; what this session has already is only named (R177)."""
         loaded = self._loaded(wanted.skills, cleaner, request.format)
         share = request.max_tokens // max(len(loaded), 1)
@@ -81,7 +81,7 @@ class Giver:
             ambiguous=wanted.ambiguous,
         )
 
-    def give_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
+    def load_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
         """Return the one skill that is wanted with ``content``, which is its file ``path``, in place of its text."""
         [loaded] = self._loaded(wanted.skills, cleaner, "injection")
         uri = skill_uri(loaded.given.skill.source, loaded.given.skill.folder, path)
@@ -132,7 +132,7 @@ class Giver:
         files = tuple(map(cleaner.text, paths))
         digest = skill.content_hash[:DIGEST_SHOWN]
         sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
-        given = GivenSkill(skill, cleaned.text, uri, skill.content_hash, files, self._base(skill, home))
+        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, self._base(skill, home))
         page = RawPage(sheet, self.estimate) if kind == "raw" else Page(sheet, self.estimate)
         return _Ready(given, page, cleaned.mentioned)
 
@@ -170,7 +170,7 @@ class Giver:
         return "\n".join(tail)
 
 
-def _was_sent(session: Session, given: GivenSkill, request: GetRequest, share: int) -> bool:
+def _was_sent(session: Session, given: LoadedSkill, request: GetRequest, share: int) -> bool:
     """Return whether the session has this text of the skill already, with at least as large a budget and share of it.
 
     What was shortened for the sake of others is sent once more to one who asks for it alone.
@@ -186,7 +186,7 @@ def _had(session: Session, key: SentKey) -> tuple[int, int]:
         return 0, 0
 
 
-def _sent_key(given: GivenSkill, request: GetRequest) -> SentKey:
+def _sent_key(given: LoadedSkill, request: GetRequest) -> SentKey:
     return given.skill.id, given.digest, request.format
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.model import Skill, SkillOrigin, TaskType
-from toolcrib.skills.index.shelf import Shelf
+from toolcrib.skills.index.visible import VisibleSkills
 
 SKILL = Skill(
     row=1,
@@ -44,7 +44,7 @@ USER_PDF = skill(2, "pdf-forms", "user", content="same")
 PACK_PDF = skill(3, "pdf-forms", "pack/office", content="another")
 REVIEW = skill(4, "Code Review", "repo", "review")
 REVIEW_AGAIN = skill(5, "code_review", "repo", "old/review")
-SHELF = Shelf([REPO_PDF, REVIEW, REVIEW_AGAIN, USER_PDF, PACK_PDF], generation=7)
+SHELF = VisibleSkills([REPO_PDF, REVIEW, REVIEW_AGAIN, USER_PDF, PACK_PDF], generation=7)
 
 
 def test_a_skill_found_twice_with_the_same_text_is_listed_once():
@@ -83,13 +83,13 @@ def test_every_spelling_names_what_it_should(spelling: str, found: tuple[Skill, 
 
 def test_the_skill_of_a_pack_is_also_known_by_what_follows_the_name_of_the_pack():
     mine, other = skill(1, "pack.core.fill", "pack/core", "fill"), skill(2, "fill-in", "repo")
-    assert Shelf([mine, other]).named("fill") == (mine,)
-    assert Shelf([mine, skill(3, "fill", "user")]).named("fill") == (skill(3, "fill", "user"),)
+    assert VisibleSkills([mine, other]).named("fill") == (mine,)
+    assert VisibleSkills([mine, skill(3, "fill", "user")]).named("fill") == (skill(3, "fill", "user"),)
 
 
 def test_a_name_that_looks_like_a_place_does_not_take_it():
-    shelf = Shelf([skill(1, "repo/pdf", "user", "evil"), skill(2, "pdf", "repo")])
-    assert [each.row for each in shelf.named("repo/pdf")] == [2]
+    visible = VisibleSkills([skill(1, "repo/pdf", "user", "evil"), skill(2, "pdf", "repo")])
+    assert [each.row for each in visible.named("repo/pdf")] == [2]
 
 
 def test_segments_of_a_uri_lead_to_one_skill():
@@ -102,7 +102,7 @@ def test_segments_of_a_uri_lead_to_one_skill():
 
 def test_a_skill_that_is_its_whole_source_has_the_place_of_the_source():
     lone = replace(SKILL, folder="", source="dir/pdf")
-    assert Shelf([lone]).at(("dir", "pdf")) is lone
+    assert VisibleSkills([lone]).at(("dir", "pdf")) is lone
 
 
 def test_the_shortest_spelling_that_only_one_skill_has_is_told():
@@ -110,7 +110,7 @@ def test_the_shortest_spelling_that_only_one_skill_has_is_told():
     assert SHELF.spelling(REPO_PDF) == "repo/pdf-forms"
     assert SHELF.spelling(USER_PDF) == "user/pdf-forms"
     twins = [skill(1, "x", folder="a/x"), skill(2, "x", folder="b/x")]
-    assert [Shelf(twins).spelling(each) for each in twins] == ["repo/a/x", "repo/b/x"]
+    assert [VisibleSkills(twins).spelling(each) for each in twins] == ["repo/a/x", "repo/b/x"]
 
 
 def test_names_are_found_by_how_they_begin():
@@ -129,7 +129,7 @@ def test_the_spelling_of_any_skill_names_it_and_nothing_else(rows):
         skill(row, name, source, f"f{row}", "same" if is_copy else "")
         for row, (name, source, is_copy) in enumerate(rows)
     ]
-    shelf = Shelf(skills)
-    assert {shelf.number(each) for each in shelf.everything} == set(range(len(shelf.skills)))
+    visible = VisibleSkills(skills)
+    assert {visible.number(each) for each in visible.everything} == set(range(len(visible.skills)))
     for each in skills:
-        assert shelf.named(shelf.spelling(each)) == (each,)
+        assert visible.named(visible.spelling(each)) == (each,)
