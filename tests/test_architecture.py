@@ -89,8 +89,10 @@ LAYERS = {
         pipes
     """,
     "tools": """
-        index missing_servers results
-        answers definitions mentions search
+        index missing_servers places results
+        definitions mentions
+        wording
+        answers search
         arguments gate indexing lint
         use_cases
     """,
@@ -100,7 +102,7 @@ LAYERS = {
         checks
     """,
     "tools.definitions": """
-        examples listable parameters
+        examples listable parameters texts
         listed signature
         ingest
     """,
@@ -111,7 +113,8 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats search
+        formats wording
+        search
         requests sources
         answers catalog checking text
         loading publishing

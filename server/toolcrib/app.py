@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 from toolcrib.access.activations import KeptActivations
-from toolcrib.access.policy import policy_of
+from toolcrib.access.policy import Policy, policy_of
 from toolcrib.access.state.kept_sessions import KeptBounds
 from toolcrib.access.state.opening import Earlier, State, open_state
 from toolcrib.config.schema import Listing
@@ -46,8 +46,10 @@ from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.mentions import Mentions
 from toolcrib.tools.search import Searcher
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
+from toolcrib.tools.wording import Wordings
 from toolcrib.wire.builtin.registry import NAMES, Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
 from toolcrib.wire.instructions import Instructions
@@ -105,6 +107,7 @@ class _Known:
     indexer: Indexer
     gate: Gate
     state: State
+    wordings: Wordings
     events: EventLog
     model: SharedModel | None
     search: SearchSettings
@@ -131,11 +134,17 @@ def _open_known(settings: Settings, outside: Outside, events: EventLog) -> Gener
         index = ToolIndex(store)
         policy = policy_of(settings.toolcrib.policy)
         indexer = Indexer(settings, policy, index, outside.wall_clock)
-        gate = Gate(settings, policy, NAMES)
+        gate, mentions = _gate(settings, policy)
+        wordings = Wordings(index, mentions)
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = _model(settings)
         search = _search_settings(settings, outside, model, VectorCache(store, TOOL_TEXTS))
-        yield _Known(index, indexer, gate, state, events, model, search, stores)
+        yield _Known(index, indexer, gate, state, wordings, events, model, search, stores)
+
+
+def _gate(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
+    mentions = Mentions(tuple(settings.servers), NAMES)
+    return Gate(settings, policy, mentions), mentions
 
 
 @contextmanager
@@ -195,9 +204,9 @@ async def _open_tools(settings: Settings, known: _Known, outside: Outside) -> As
     async with open_fleet(settings.servers, eras, surroundings) as fleet, anyio.create_task_group() as tasks:
         parts = ToolUseCaseParts(
             settings=settings,
-            index=known.index,
             indexer=known.indexer,
-            searcher=Searcher(known.index, known.search, section.tool_search.preferred_namespaces),
+            wordings=known.wordings,
+            searcher=Searcher(known.wordings, known.search, section.tool_search.preferred_namespaces),
             fleet=fleet,
             gate=known.gate,
             checks=ArgumentChecks(
@@ -320,7 +329,7 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
         yield StatusParts(
             settings=settings,
             listing=settle_listing(settings, "stdio"),
-            gate=known.gate if known else Gate(settings, policy_of(settings.toolcrib.policy), NAMES),
+            gate=known.gate if known else _gate(settings, policy_of(settings.toolcrib.policy))[0],
             catalog=known.indexer.current if known else partial(Catalog, ()),
             rows=known.index.server_rows if known else dict,
             stores=known.stores if known else {},

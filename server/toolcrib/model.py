@@ -4,7 +4,7 @@ Knows what a tool, an example, a skill and a caller are; never knows a protocol,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -74,6 +74,8 @@ class ToolRecord:
     ``definition`` is the downstream's own, repaired where it had to be, with its own name.
     ``summary`` is the first sentence of the description, ``body`` the rest. The ``*_text`` fields are
     search text only: split identifiers, without the parameters that most tools of a server share.
+    ``mentions``: what may be the name of some tool in the texts, by the column of the index that has the words of the
+    text; under the empty string what is read but not searched.
     """
 
     server: str
@@ -92,6 +94,7 @@ class ToolRecord:
     params_text: str
     params_description_text: str
     fingerprint: str
+    mentions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """One downstream's whole list, ready for the index."""
+    """One downstream's whole list, ready for the index.
+
+    ``withheld`` are digests of the names of its tools that nobody may use.
+    """
 
     server: str
     records: tuple[ToolRecord, ...]
     refused: tuple[Refused, ...]
+    withheld: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

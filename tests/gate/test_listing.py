@@ -13,6 +13,7 @@ from mcp import MCPError
 
 from fakes.generated import tools
 from fakes.menu import tool
+from toolcrib.base.text import sanitize
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, world
 
 pytestmark = pytest.mark.anyio
@@ -217,11 +218,11 @@ async def description(tmp_path, definition, server=None, examples=None, folder="
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=20))
-async def test_a_tool_without_examples_keeps_its_description_byte_for_byte(descriptions):
+async def test_a_tool_without_examples_keeps_its_description_but_for_hidden_characters(descriptions):
     odd = [tool(f"t{number:02}", given_one) for number, given_one in enumerate(descriptions)]
     with TemporaryDirectory() as folder:
         async with world(Path(folder), {"db": odd}, {"tool_search": {"enabled": False}}) as w, w.client() as client:
-            assert [entry["description"] for entry in await client.tools()] == descriptions
+            assert [entry["description"] for entry in await client.tools()] == list(map(sanitize, descriptions))
 
 
 async def test_examples_stand_under_the_description_as_compact_json(tmp_path):

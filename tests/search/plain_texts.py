@@ -1,7 +1,7 @@
 """Plain texts to search, for the tests of what tools and skills share: documents with a name and what is said of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined, search_text
@@ -22,11 +22,16 @@ SAID = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Texts:
-    """Some documents: a name and what is said of it, in rows that are not their numbers."""
+    """Some documents: a name and what is said of it, in rows that are not their numbers.
+
+    ``read`` has the rows whose words were asked for; ``gone`` is one that is not there.
+    """
 
     said: Mapping[str, str]
+    read: list[int] = field(default_factory=list[int])
+    gone: int | None = None
 
     @property
     def names(self) -> Sequence[str]:
@@ -35,6 +40,19 @@ class Texts:
     @property
     def in_order(self) -> Sequence[int]:
         return tuple(100 + number for number in range(len(self.said)))
+
+    def words(self) -> Mapping[int, Sequence[str]]:
+        self.read += self.in_order
+        return {row: tuple(map(search_text, pair)) for row, pair in self._there()}
+
+    def texts(self) -> Mapping[int, Sequence[str]]:
+        return {row: (said,) for row, (_, said) in self._there()}
+
+    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        return stored
+
+    def _there(self) -> Iterator[tuple[int, tuple[str, str]]]:
+        return ((row, pair) for row, pair in zip(self.in_order, self.said.items(), strict=True) if row != self.gone)
 
 
 @dataclass
@@ -69,30 +87,19 @@ class Scope:
 
 
 class World:
-    """An engine over some texts. ``read`` has the rows whose words were asked for; ``gone`` one that is not there."""
-
-    gone: int | None = None
+    """An engine over some texts."""
 
     def __init__(
         self, said: Mapping[str, str], *, plain_beginnings: bool = False, semantic: Semantic | None = None
     ) -> None:
-        self.documents, self.read = Texts(said), list[int]()
-        kind = Kind("text", (Field(3, 0.4), Field(1, 0.3)), self._words, self._texts, plain_beginnings)
+        self.documents = Texts(said)
+        kind = Kind("text", (Field(3, 0.4), Field(1, 0.3)), plain_beginnings)
         self.engine: Engine[str] = Engine(kind, SearchSettings(semantic=semantic))
 
     def search(self, query: str, kind: str = "fts", *, limit: int = 8, among: Iterable[str] | None = None):
         numbers = None if among is None else frozenset(map(self.documents.names.index, among))
         request = Request(query, SearchType(kind), limit)
         return self.engine.search(request, Scope(self.documents, numbers))
-
-    def _words(self, rows: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        self.read += rows
-        pairs = zip(self.documents.in_order, self.documents.said.items(), strict=True)
-        return {row: tuple(map(search_text, pair)) for row, pair in pairs if row in rows and row != self.gone}
-
-    def _texts(self, rows: Sequence[int]) -> Mapping[int, Sequence[str]]:
-        pairs = zip(rows, self.documents.said.values(), strict=True)
-        return {row: (said,) for row, said in pairs if row != self.gone}
 
 
 def names(found: Found[str]) -> list[str]:

@@ -102,7 +102,7 @@ class TestWhatIsMade:
         for query in ("merge", "list files", "export\nmerge"):
             world.search(query)
         world.search("merge", among=["export"])
-        assert world.read == [*world.documents.in_order]
+        assert world.documents.read == [*world.documents.in_order]
 
     def test_what_is_quick_is_known(self, world: World):
         def quick(query: str = "merge", kind: SearchType = SearchType.FTS) -> bool:
@@ -120,7 +120,7 @@ class TestWhatIsMade:
 
     def test_a_row_that_is_gone_is_a_document_without_words(self):
         world = World(SAID)
-        world.gone = world.documents.in_order[0]
+        world.documents.gone = world.documents.in_order[0]
         assert world.search("create issue").matches[0].document == "create_issue"
         assert "create_issue" not in names(world.search("opens a new one"))
 

@@ -221,7 +221,7 @@ class TestPatterns:
         assert names(World(said).search("list", "regex", limit=3)) == ["list_files", "list_users", "other"]
 
     def test_of_a_row_that_is_gone_only_the_name_is_tried(self, world: World):
-        world.gone = world.documents.in_order[1]
+        world.documents.gone = world.documents.in_order[1]
         assert names(world.search("Answers|create_issue_c", "regex")) == ["create_issue_comment"]
         assert names(world.search("Answers", "regex")) == []
 

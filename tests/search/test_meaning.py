@@ -65,6 +65,15 @@ class Vectors:
 class Rows:
     in_order: Sequence[int]
 
+    def words(self) -> Mapping[int, Sequence[str]]:
+        raise NotImplementedError
+
+    def texts(self) -> Mapping[int, Sequence[str]]:
+        raise NotImplementedError
+
+    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        return stored
+
 
 class Room:
     """Three documents that have one word each, in rows from 10 on, and what vectors say of them."""

@@ -18,7 +18,6 @@ from toolcrib.search.static_model import load_model
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
-from toolcrib.store.opening import Schema
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 
@@ -105,9 +104,13 @@ def test_without_a_model_words_decide_as_before(path: Path):
 
 
 def test_an_index_of_before_gets_its_table_and_keeps_its_skills(path: Path, model: Path):
-    with Store(path, Schema(SKILLS_SCHEMA.application_id, SKILLS_SCHEMA.migrations[:2])) as store:
+    with Store(path, SKILLS_SCHEMA) as store:
         index = SkillIndex(store)
         Skills(store, index, SkillSearcher(index, SearchSettings())).have(*SKILLS)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE vectors")
+        connection.execute("ALTER TABLE skills DROP COLUMN mentions")
+        connection.execute("PRAGMA user_version = 2")
     with opened(path, lambda: load_model(model)) as skills:
         assert skills.store.rebuilt is None
         assert found(skills, "bug") == ["track-issues"]

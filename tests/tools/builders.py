@@ -30,7 +30,9 @@ from toolcrib.store.store import Store
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.mentions import Mentions
 from toolcrib.tools.search import Searcher, SearchRequest
+from toolcrib.tools.wording import Wordings
 
 GUEST = Caller(profile="guest")
 
@@ -114,7 +116,7 @@ class World:
     def catalog(self) -> Catalog:
         self.generation += 1
         servers = {key: row.config_fingerprint for key, row in self.index.server_rows().items()}
-        return Catalog(self.index.load(servers), self.generation)
+        return Catalog(self.index.load(servers), self.generation, self.index.withheld(servers))
 
     def search(self, query: str, kind: str = "fts", *, policy: Policy | None = None, **options: Any) -> Found[Tool]:
         catalog = self.catalog()
@@ -135,7 +137,9 @@ def opened(
 ) -> Iterator[World]:
     with Store(path, TOOLS_SCHEMA, fts=fts) as store:
         index = ToolIndex(store)
-        yield World(store, index, Searcher(index, SearchSettings(**options), preferred_namespaces))
+        yield World(
+            store, index, Searcher(Wordings(index, Mentions((), ())), SearchSettings(**options), preferred_namespaces)
+        )
 
 
 def guests_without(*globs: str) -> Policy:

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.base.names import name_digest, public_name
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import Place, ServerSettings, Settings, StdioTarget
 from toolcrib.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
-from toolcrib.tools.definitions.ingest import TAG_MAX, TAGS_MAX, TEXT_MAX, Shaping, ingest
+from toolcrib.tools.definitions.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
+from toolcrib.tools.definitions.texts import TEXT_MAX
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
 needs_catalog = pytest.mark.skipif(not CATALOG.is_dir(), reason="the catalog of real tool lists is not here")
@@ -226,10 +228,26 @@ def test_tools_beyond_the_limit_are_refused_together():
     assert taken.refused == (Refused("3 more", "limits.tools_per_server is 2"),)
 
 
-def test_a_tool_denied_to_everyone_leaves_no_trace():
-    hidden = [{"name": "secret"}, {"name": "secret"}, {"name": "secret_2", "inputSchema": 5}]
-    shape = shaping(Policy(deny=("secret*",)), limits={"tools_per_server": 1})
-    assert take([*hidden, {"name": "seen"}], shape) == take([{"name": "seen"}], shape)
+HIDDEN = [{"name": "secret"}, {"name": "secret"}, {"name": "secret_2", "inputSchema": 5}, {"name": "secret three"}]
+
+
+@pytest.mark.parametrize("policy", [Policy(deny=("secret*",)), Policy(allow=("git.seen",)), Policy(deny=("*",))])
+def test_a_tool_denied_to_everyone_leaves_no_trace_but_a_digest_of_its_name(policy: Policy):
+    shape = shaping(policy, limits={"tools_per_server": 1})
+    taken, without = take([*HIDDEN, {"name": "seen"}], shape), take([{"name": "seen"}], shape)
+    assert (taken.records, taken.refused) == (without.records, without.refused)
+    assert "secret" not in str(taken)
+
+
+def test_names_that_the_policy_does_not_tell_are_known_by_their_digests():
+    unusual = public_name("git", "secret three")
+    for policy, names in (
+        (Policy(deny=("secret", "secret_2")), set()),
+        (Policy(deny=("secret*",)), {"secret", "secret three", unusual}),
+        (Policy(allow=("git.seen",)), {"secret", "secret_2", "secret three", unusual}),
+    ):
+        assert set(take(HIDDEN, shaping(policy)).withheld) == set(map(name_digest, names))
+    assert len(take(HIDDEN, shaping(Policy(allow=()), limits={"tools_per_server": 2})).withheld) == 2
 
 
 def test_a_tool_that_some_caller_may_see_is_indexed():

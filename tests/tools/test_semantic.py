@@ -27,7 +27,9 @@ from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.mentions import Mentions
 from toolcrib.tools.search import Searcher, SearchRequest
+from toolcrib.tools.wording import Wordings
 
 QUERIES = ("bug", "open a ticket", "issue", "unite branches", "merge_pull_request", "zzz", "the", "code in lunch")
 
@@ -64,7 +66,10 @@ def opened(
         index = ToolIndex(store)
         shared = None if load is None else SharedModel(load)
         semantic = None if shared is None else Semantic(shared, VectorCache(store, TOOL_TEXTS), alpha)
-        yield World(store, index, Searcher(index, SearchSettings(semantic=semantic))), shared
+        yield (
+            World(store, index, Searcher(Wordings(index, Mentions((), ())), SearchSettings(semantic=semantic))),
+            shared,
+        )
 
 
 def all_results(world: World, *, policy: Policy | None = None) -> list[Found[Tool]]:
@@ -323,6 +328,6 @@ def test_the_quick_path_waits_until_there_are_vectors(path: Path, model: Path):
             world.listed(ISSUES)
             catalog = world.catalog()
             may = permitted(catalog)
-            assert not world.searcher.is_quick(request, may)
+            assert not world.searcher.is_quick(request, catalog, may)
             world.searcher.search(request, catalog, may)
-            assert world.searcher.is_quick(request, may) is quick_at_last
+            assert world.searcher.is_quick(request, catalog, may) is quick_at_last

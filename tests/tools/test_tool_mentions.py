@@ -11,13 +11,14 @@ from fakes.menu import tool as definition
 from toolcrib.access.activations import NoActivations
 from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.access.sessions import Session
-from toolcrib.base.names import public_name, qualified_spellings
+from toolcrib.base.names import name_digest, public_name, qualified_spellings
 from toolcrib.model import Caller, LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.mentions import NOT_AVAILABLE, ToolMentions, by_code_marks, hint
+from toolcrib.tools.mentions import ToolMentions, hint
 from toolcrib.wire.builtin import registry
 from worlds import world
 
+ANOTHER_TOOL = "another tool"
 SERVERS = ("db", "gh", "my-server")
 TOOLS = ["db.read_row", "db.drop_table", "db.drop", "db.look", "gh.createIssue", "gh.list-runs", "my-server.drop_table"]
 ALWAYS = {"look"}
@@ -98,7 +99,7 @@ def cleaned(text: str, policy: Policy) -> str:
 def test_a_denied_name_is_replaced_wherever_and_however_it_is_written(how, spelling: str, around: str):
     text = cleaned(around.format(spelling), how("drop_table"))
     assert "drop_table" not in text.replace("\\_", "_")
-    assert NOT_AVAILABLE in text
+    assert ANOTHER_TOOL in text
     before, after = around.split("{}")
     assert text.startswith(before.rstrip("_"))
     assert text.endswith(after.lstrip("_"))
@@ -108,14 +109,14 @@ def test_a_denied_name_is_replaced_wherever_and_however_it_is_written(how, spell
 @pytest.mark.parametrize("glob", ["drop_*", "*_table", "db.drop_table", "db__drop*", "*.drop_table", "*/drop_table"])
 def test_any_glob_that_denies_a_tool_takes_its_name_out(how, glob: str):
     mentions = reader(how(glob), ["db.read_row", "db.drop_table"])
-    assert mentions.clean("Run drop_table or db.drop_table.")[0] == f"Run {NOT_AVAILABLE} or {NOT_AVAILABLE}."
+    assert mentions.clean("Run drop_table or db.drop_table.")[0] == f"Run {ANOTHER_TOOL} or {ANOTHER_TOOL}."
 
 
 @HOW
 @pytest.mark.parametrize("spelling", ["createIssue", "gh.createIssue", "list-runs", "gh__list-runs"])
 def test_names_of_several_words_are_names_in_prose_too(how, spelling: str):
     text = f"First {spelling}, then go on."
-    assert cleaned(text, how("createIssue", "list-runs")) == f"First {NOT_AVAILABLE}, then go on."
+    assert cleaned(text, how("createIssue", "list-runs")) == f"First {ANOTHER_TOOL}, then go on."
 
 
 @HOW
@@ -123,15 +124,15 @@ def test_a_name_of_one_plain_word_is_a_name_in_code_marks_only(how):
     text = (
         "Drop it, or drop all: `drop`.\n\n```sh\ndrop 1\n```\n\n~~~\nif x: drop()\n~~~\n\nThen drop `a` and drop `b`.\n"
     )
-    assert cleaned(text, how("drop")) == text.replace("`drop`", f"`{NOT_AVAILABLE}`").replace(
-        "drop 1", f"{NOT_AVAILABLE} 1"
-    ).replace("drop()", f"{NOT_AVAILABLE}()")
+    assert cleaned(text, how("drop")) == text.replace("`drop`", f"`{ANOTHER_TOOL}`").replace(
+        "drop 1", f"{ANOTHER_TOOL} 1"
+    ).replace("drop()", f"{ANOTHER_TOOL}()")
 
 
 @HOW
 @pytest.mark.parametrize("spelling", ["db.drop", "db__drop", "db:drop", "db/drop", "mcp__db__drop"])
 def test_with_its_server_a_name_of_one_word_is_a_name_in_prose_too(how, spelling: str):
-    assert cleaned(f"Then {spelling} it.", how("db.drop")).endswith(f"{NOT_AVAILABLE} it.")
+    assert cleaned(f"Then {spelling} it.", how("db.drop")).endswith(f"{ANOTHER_TOOL} it.")
 
 
 @HOW
@@ -151,29 +152,68 @@ def test_what_only_looks_like_a_denied_name_stays(how, text: str):
 @HOW
 def test_whatever_belongs_to_a_denied_server_is_denied_with_the_server_named(how):
     text = cleaned("Run db.vacuum_all, db__read_row and gh.look_up.", how("db.*"))
-    assert text == f"Run {NOT_AVAILABLE}, {NOT_AVAILABLE} and gh.look_up."
+    assert text == f"Run {ANOTHER_TOOL}, {ANOTHER_TOOL} and gh.look_up."
 
 
 def test_what_no_allow_speaks_of_is_denied():
     policy = Policy(allow=["gh.*"])
-    assert cleaned("Run db.drop_table, gh.createIssue.", policy) == f"Run {NOT_AVAILABLE}, gh.createIssue."
+    assert cleaned("Run db.drop_table, gh.createIssue.", policy) == f"Run {ANOTHER_TOOL}, gh.createIssue."
 
 
 def test_a_name_that_a_permitted_tool_has_too_is_no_secret():
     text = "Run drop_table, my-server.drop_table, not db.drop_table."
     for policy in (hidden("db.*"), hidden("db.drop_table"), denied("db.drop_table")):
-        assert cleaned(text, policy) == f"Run drop_table, my-server.drop_table, not {NOT_AVAILABLE}."
+        assert cleaned(text, policy) == f"Run drop_table, my-server.drop_table, not {ANOTHER_TOOL}."
+
+
+@HOW
+def test_a_plain_word_that_the_text_calls_a_tool_is_a_name(how):
+    text = cleaned("Drop it with the drop tool, or use drop tool; to drop, call the tool drop.", how("drop"))
+    assert text == "Drop it with the other tool, or use another tool; to drop, call the tool another tool."
+
+
+def test_a_name_that_only_its_server_knows_is_known_once_it_is_listed():
+    text = "Run drop_table or `vacuum`, not vacuum or db.look."
+    listed = Catalog([], withheld=[name_digest("drop_table"), name_digest("vacuum")])
+    view = Policy(allow=["gh.*"]).permissions(Caller())
+    assert ToolMentions(view, listed, SERVERS, ()).clean(text)[0] == (
+        f"Run {ANOTHER_TOOL} or `{ANOTHER_TOOL}`, not vacuum or {ANOTHER_TOOL}."
+    )
+    assert ToolMentions(view, Catalog([]), SERVERS, ()).clean(text)[0] == (
+        f"Run drop_table or `vacuum`, not vacuum or {ANOTHER_TOOL}."
+    )
+
+
+@HOW
+def test_a_glob_does_not_make_names_of_words_that_only_look_alike(how):
+    text = "Sorted by `createdAt`, re-created, `created`; not createIssue, create_issue or gh.created."
+    known = ["gh.createIssue", "db.read_row"]
+    kept, taken = "Sorted by `createdAt`, re-created, `created`; not", f"{ANOTHER_TOOL} or {ANOTHER_TOOL}."
+    left = reader(how("*create*"), known).clean(text)[0]
+    assert left == f"{kept} {ANOTHER_TOOL if how is hidden else 'createIssue'}, {taken}"
 
 
 def test_to_deny_everything_does_not_make_every_word_a_name():
     for glob in ("*", "*.*", "*__*"):
         text = cleaned("A well-known e.g. index.md, snake_case, `code`; db.drop_table, though.", hidden(glob))
-        assert text == f"A well-known e.g. index.md, snake_case, `code`; {NOT_AVAILABLE}, though."
+        assert text == f"A well-known e.g. index.md, snake_case, `code`; {ANOTHER_TOOL}, though."
 
 
 def test_who_may_use_everything_reads_everything():
     text = "drop_table `drop` db.drop_table [tool not available]"
     assert reader().clean(text)[0] == text
+
+
+def test_where_nothing_is_denied_a_list_keeps_what_nobody_has():
+    names = ("Read", "drop", "no_such_tool", "db.nothing")
+    assert reader().clean_names(names) == names
+
+
+@HOW
+def test_a_list_of_tools_keeps_what_the_caller_has_and_what_is_a_hosts_own(how):
+    mentions = reader(how("drop*"))
+    names = ["mcp__db__read_row", "read_row", "no_such_tool", "nothing", "My DB/look", "skill_get", "gh.createIssue_2"]
+    assert mentions.clean_names(names) == ("mcp__db__read_row", "read_row", "My DB/look", "skill_get")
 
 
 @HOW
@@ -235,33 +275,6 @@ def test_the_hint_names_the_tools_and_how_to_reach_them():
     )
 
 
-# -- code marks ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("a `b` c ``d ` e`` f", ["`b`", "``d ` e``"]),
-        ("a `b\n\nc` d", []),
-        ("a `b\nc` d `", ["`b\nc`"]),
-        ("```py\na\n``\n```` \nb", ["```py\na\n``\n```` "]),
-        ("> ~~~\n> ```\n> ~~~\nb", ["> ~~~\n> ```\n> ~~~"]),
-        ("a\n  ```\nb `c`", ["  ```\nb `c`"]),
-        ("```a``` b", ["```a```"]),
-        ("no code", []),
-    ],
-)
-def test_code_is_what_markdown_says_it_is(text: str, code: list[str]):
-    pieces = list(by_code_marks(text))
-    assert "".join(piece for piece, _ in pieces) == text
-    assert [piece for piece, is_code in pieces if is_code] == code
-
-
-@given(st.text("`~ab \n>"))
-def test_no_character_is_lost_between_code_and_prose(text: str):
-    assert "".join(piece for piece, _ in by_code_marks(text)) == text
-
-
 # -- the gate ------------------------------------------------------------------------------------
 
 
@@ -276,7 +289,7 @@ async def test_the_gate_reads_for_each_kind_of_caller_and_anew_when_the_catalog_
         )
         catalog = crib.indexer.current()
         text = "read_row, then drop_table"
-        assert crib.gate.mentions(red, catalog).clean(text) == (f"read_row, then {NOT_AVAILABLE}", ("db__read_row",))
+        assert crib.gate.mentions(red, catalog).clean(text) == (f"read_row, then {ANOTHER_TOOL}", ("db__read_row",))
         assert crib.gate.mentions(blue, catalog).clean(text) == (text, ("db__read_row", "db__drop_table"))
         assert crib.gate.mentions(red, catalog) is crib.gate.mentions(red, catalog)
         await w.change("db", definition("drop_table"))

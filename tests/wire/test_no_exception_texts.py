@@ -15,7 +15,7 @@ from toolcrib.access import policy
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.errors import StoreError
 from toolcrib.events.log import EventLog
-from toolcrib.tools import answers, gate, indexing, search, use_cases
+from toolcrib.tools import answers, gate, indexing, search, use_cases, wording
 from toolcrib.tools.arguments import schema_check
 from toolcrib.tools.definitions import listed
 from toolcrib.tools.index import catalog, tool_index
@@ -45,19 +45,20 @@ CLASSES = [
     tool_call.CallTool,
     tool_search.SearchTools,
     tool_index.ToolIndex,
+    wording.Wording,
     EventLog,
 ]
 MODULES = {
     use_cases: [
         "unwrap_arguments",
         "bounded",
-        "listed_definition",
     ],
     server: ["_list_result", "_call_result", "meta_for_next_hop", "_tool_call"],
     registry: ["_checked"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
     listed: ["render"],
+    wording: ["listed_definition"],
     sessions: ["RunActivations", "NoActivations", "local_caller"],
 }
 IN_A_SERVERS_TASK = (

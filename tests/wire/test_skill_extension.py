@@ -314,15 +314,15 @@ def put_ones_to_redact(tmp_path) -> list[str]:
     write(
         repo(tmp_path), "allowed/SKILL.md", "---\nname: allowed\ndescription: D.\nallowed-tools: drop_table Read\n---\n"
     )
+    put(repo(tmp_path), "allowed-word", allowed_tools="xyzzy Read")
     write(repo(tmp_path), "begins/SKILL.md", "---\nname: begins\ndescription: drop_table it\n---\n")
-    return ["allowed", "begins", "mail", "mail-field", "mail-file", "named", "named-file"]
+    return ["allowed", "allowed-word", "begins", "mail", "mail-field", "mail-file", "named", "named-file"]
 
 
 def put_ones_that_cannot_be_redacted(tmp_path) -> None:
     put(repo(tmp_path), "drop_table")
     put(repo(tmp_path), "kit/drop_table/deeper")
     write(put(repo(tmp_path), "file-name").parent, "drop_table.md")
-    put(repo(tmp_path), "allowed-word", allowed_tools="xyzzy Read")
 
 
 @pytest.mark.parametrize("redact", [False, True])
@@ -349,21 +349,21 @@ async def test_what_is_served_redacted_is_otherwise_as_it_was_and_reads_as_what_
     async with world(tmp_path, DB, config, listing="auto") as w, w.client("auto") as client:
         told = {entry["frontmatter"]["name"]: entry["frontmatter"] for entry in (await entries(client)).values()}
         assert await data(client, "skill://repo/mail-file/references/a.md") == b"Mail [REDACTED_EMAIL].\r\n"
-        assert await data(client, "skill://repo/named-file/run.py") == b"[tool not available]()\n"
+        assert await data(client, "skill://repo/named-file/run.py") == b"another tool()\n"
         allowed = await data(client, "skill://repo/allowed/SKILL.md")
         named = await data(client, "skill://repo/named/SKILL.md")
-    assert b"allowed-tools: tool-not-available Read\n" in allowed
-    assert named.endswith(b"Run `[tool not available]`, then xyzzy.")
-    assert told["allowed"]["allowed-tools"] == "tool-not-available Read"
-    assert told["begins"]["description"] == "tool-not-available it"
+    assert b'allowed-tools: "Read"\n' in allowed
+    assert named.endswith(b"Run `another tool`, then xyzzy.")
+    assert told["allowed"]["allowed-tools"] == told["allowed-word"]["allowed_tools"] == "Read"
+    assert told["begins"]["description"] == "another tool it"
     assert told["mail-field"]["contact"] == "REDACTED_EMAIL"
 
 
 async def test_without_redaction_of_personal_data_every_byte_is_served(tmp_path):
-    put_ones_to_redact(tmp_path)
+    names = put_ones_to_redact(tmp_path)
     async with world(tmp_path, DB, skills(redact_pii=False)) as w, w.client() as client:
         published = await entries(client)
-        assert len(published) == 7
+        assert len(published) == len(names)
         served = await data(client, "skill://repo/mail-file/references/a.md")
     assert served == f"Mail {MAIL}.\r\n".encode()
     [resource] = [each for each in published["skill://repo/mail-file/SKILL.md"]["resources"] if "a.md" in each["uri"]]

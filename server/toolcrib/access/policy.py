@@ -3,6 +3,7 @@
 Knows globs and callers; never knows connections, sessions or what is listed.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from toolcrib.model import Caller
 CONTEXT_KEYS = ("tenant_id", "project_id", "profile")
 """The caller's facts that a visibility rule may ask for."""
 
+_WILDCARDS = re.compile(r"[*?\[]")
 _ANYTHING = "*?_./:"
 """Characters of a glob that by themselves leave every name open."""
 
@@ -48,7 +50,9 @@ class Permissions:
         self._denied = glob_matcher(deny)
         ends = [end for end in map(_bare_end, deny) if end]
         self._denied_ends = glob_matcher(ends)
-        self._denied_by_name = glob_matcher(dict.fromkeys([glob for glob in deny if glob.strip(_ANYTHING)] + ends))
+        by_name = dict.fromkeys([glob for glob in deny if glob.strip(_ANYTHING)] + ends)
+        self._denied_names = frozenset(glob for glob in by_name if not _WILDCARDS.search(glob))
+        self._denied_by_name = glob_matcher(by_name)
 
     def permits(self, server: str, tool: str, public: str) -> bool:
         """Return whether this kind of caller may use the tool. A deny in any spelling wins."""
@@ -78,8 +82,11 @@ class Permissions:
         return self._denied(name) or self._denied_ends(name)
 
     def names_denied(self, name: str) -> bool:
-        """Return whether a deny that is about some tools, not simply about all, is about ``name``."""
-        return self._denied_by_name(name)
+        """Return whether a deny that is about some tools, not simply about all, is about ``name``.
+
+        A glob such as ``*create*`` is about names with ``_`` only: ``createdAt`` and ``re-created`` are mostly words.
+        """
+        return name in self._denied_names or ("_" in name and self._denied_by_name(name))
 
 
 def _bare_end(glob: str) -> str:
@@ -127,6 +134,10 @@ class Policy:
     def permits_anyone(self, server: str, tool: str, public: str) -> bool:
         """Return whether any caller at all may use the tool. If not, it is not even indexed (law 2)."""
         return self._anyone.permits(server, tool, public)
+
+    def names_denied(self, name: str) -> bool:
+        """Return whether, for every caller, a deny that is about some tools is about ``name``."""
+        return self._anyone.names_denied(name)
 
 
 def policy_of(section: PolicySection) -> Policy:

@@ -47,6 +47,11 @@ def bare_name(name: str, server: str) -> str | None:
     return None
 
 
+def name_digest(name: str) -> str:
+    """Return what a name is known again by where it must not stand itself: 16 hex digits of its SHA-256."""
+    return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 def may_belong_to(name: str, server: str) -> bool:
     """Return whether ``name``, in any qualified spelling, could be a tool of ``server``."""
     cleaned = _BAD.sub("-", server)

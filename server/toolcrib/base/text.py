@@ -89,6 +89,8 @@ def sanitize(text: str) -> str:
 
     Newlines and tabs stay. These are the characters that hide text from a person or steer a terminal.
     """
+    if text.isprintable():
+        return text
     hidden = [
         char
         for char in set(text)

@@ -3,7 +3,7 @@
 Knows documents by their numbers only; never knows what one is, who may see it or where its texts are kept.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -19,8 +19,9 @@ KEPT_MAX = 4
 class Documents(Protocol):
     """All that one caller may see, as one unchanging value: what is made for it is kept under it.
 
-    Words, statistics and vectors come from these documents alone (law 2). Callers with the same rights should share
-    the value, or it is all made twice.
+    Words, statistics and vectors come from these documents alone, as this caller may read them (law 2). Callers with
+    the same rights should share the value, or it is all made twice. Of what is asked for by row, rows that are gone are
+    left out.
     """
 
     @property
@@ -30,6 +31,18 @@ class Documents(Protocol):
 
     def __hash__(self) -> int:
         """Tell it from every other such set."""
+        ...
+
+    def words(self) -> Mapping[int, Sequence[Text]]:
+        """Return by row what each of the kind's fields has to search in, the name first."""
+        ...
+
+    def texts(self) -> Mapping[int, Sequence[str]]:
+        """Return by row what a pattern is tried on besides names."""
+        ...
+
+    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        """Return by row what each document means to this caller, where ``stored`` is what it means to anybody."""
         ...
 
 
@@ -79,13 +92,10 @@ class Scope(Protocol[T_co]):
 class Kind:
     """A kind of documents. ``noun`` is what a note calls one of them.
 
-    ``words`` returns, by row, what each of ``fields`` has to search in, the name first; ``texts`` what a pattern is
-    tried on besides names. Rows that are gone are left out. ``plain_beginnings``: the beginning of a name comes
-    before what was found by words even where it may be nothing but a plain word.
+    ``fields`` are the kinds of words that it has. ``plain_beginnings``: the beginning of a name comes before what was
+    found by words even where it may be nothing but a plain word.
     """
 
     noun: str
     fields: Sequence[Field]
-    words: Callable[[Sequence[int]], Mapping[int, Sequence[Text]]]
-    texts: Callable[[Sequence[int]], Mapping[int, Sequence[str]]]
     plain_beginnings: bool = False

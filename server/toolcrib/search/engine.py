@@ -157,7 +157,7 @@ class Engine(Generic[T]):
         return [Match(number, score, SearchType.REGEX) for number, score in found]
 
     def _read_texts(self, documents: Documents) -> Mapping[int, Sequence[str]]:
-        texts = self._kind.texts(documents.in_order)
+        texts = documents.texts()
         return {number: texts[row] for number, row in enumerate(documents.in_order) if row in texts}
 
     def _by_words(self, query: str, scope: Scope[T]) -> tuple[list[Match[int]], Evidence]:
@@ -187,7 +187,7 @@ class Engine(Generic[T]):
 
     def _made_ranker(self, documents: Documents) -> Relevance:
         with collector_paused():
-            words = self._kind.words(documents.in_order)
+            words = documents.words()
             nothing = ("",) * len(self._kind.fields)
             texts = (words.get(row, nothing) for row in documents.in_order)
             return Relevance(texts, self._kind.fields, self._stem, self._synonyms)

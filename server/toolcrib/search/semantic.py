@@ -93,7 +93,7 @@ class Semantic:
         """Return the unit vectors of the documents, a row each; encode and keep those that are not known."""
         numpy = import_module("numpy")
         rows = documents.in_order
-        by_row = self._store.texts(rows)
+        by_row = documents.meanings(self._store.texts(rows))
         texts = [by_row.get(row, "") for row in rows]
         size = model.dimensions * 4
         kept = self._store.vectors(model.encoder.model_id, set(texts))

@@ -3,6 +3,7 @@
 Knows what is published and what redaction keeps back; never knows the protocol's messages, or who may see a skill.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -29,7 +30,9 @@ FOLDER = "inode/directory"
 _KNOWN_MAX = 8192
 _LISTED_MAX = 20_000
 """Files of one skill that are listed by name, where they are too many to be read."""
-_PLACEHOLDER = re.compile(r"\[(tool not available|REDACTED_[A-Z]+)\]")
+_PLACEHOLDER = re.compile(r"\[(REDACTED_[A-Z]+)\]")
+_FIELD = re.compile(r"^(tools|allowed-tools|allowed_tools)[ \t]*:.*\n(?:(?:[ \t-].*|[ \t\r]*|#.*)\n)*", re.MULTILINE)
+"""A field of the frontmatter that lists tools, with all of its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +254,7 @@ class Publisher:
             return data
         if len(data) > self._limits.skill_text_max_bytes:
             return data if cleaner.changes_nothing else None  # cleaning it would take too long
-        cleaned = cleaner.verbatim(text)
+        cleaned = cleaner.verbatim(_with_lists_of(text, cleaner) if path == SKILL_FILE else text)
         if cleaned == text:
             return data
         return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
@@ -273,7 +276,7 @@ def _published_file(path: str, data: bytes) -> PublishedFile:
 
 
 def _names_denied(text: SkillText, cleaner: Cleaner) -> bool:
-    """Return whether the frontmatter's list of tools names one that the caller may not use: a bare word is no mark."""
+    """Return whether the frontmatter's list of tools names one that the caller may not know of."""
     names = [note.tool for note in text.tools]
     return len(cleaner.tool_names(names)) < len(names)
 
@@ -293,6 +296,22 @@ def _with_plain_fields(text: str) -> str:
     if not head.startswith("---"):
         return text
     return _PLACEHOLDER.sub(lambda found: found[1].replace(" ", "-"), head) + end + rest
+
+
+def _with_lists_of(text: str, cleaner: Cleaner) -> str:
+    """Return a SKILL.md whose lists of tools name only those that the caller may know of."""
+    head, end, rest = text.partition("\n---")
+    fields = read_agent_skill(text.encode("utf-8", "surrogatepass"), folder_name="", path=SKILL_FILE)[0]
+    if cleaner.changes_no_names or not head.startswith("---") or fields is None:
+        return text
+    frontmatter = fields.frontmatter
+
+    def written(found: re.Match[str]) -> str:
+        listed = cleaner.list_of_tools(frontmatter[found[1]]) if found[1] in frontmatter else None
+        is_same = listed is None or listed == frontmatter[found[1]]
+        return found[0] if is_same else f"{found[1]}: {json.dumps(listed, ensure_ascii=False)}\n"
+
+    return _FIELD.sub(written, f"{head}\n")[:-1] + end + rest
 
 
 def _last(folder: str) -> str:

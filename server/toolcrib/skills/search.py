@@ -13,6 +13,8 @@ from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.wording import SearchedSkills
+from toolcrib.tools.mentions import ToolMentions
 
 FIELDS = (
     Field(2, 0.3),  # name
@@ -37,31 +39,32 @@ class SkillSearcher:
     """Finds skills among those that a caller may see. Safe to use from several threads."""
 
     def __init__(self, index: SkillIndex, settings: SearchSettings) -> None:
-        kind = Kind("skill", FIELDS, index.stems, index.short_texts, plain_beginnings=True)
-        self._engine = Engine[Skill](kind, settings)
+        self._index = index
+        self._engine = Engine[Skill](Kind("skill", FIELDS, plain_beginnings=True), settings)
 
-    def search(self, query: SkillQuery, visible: VisibleSkills) -> Found[Skill]:
-        """Return the best matches among the skills of ``visible``.
+    def search(self, query: SkillQuery, visible: VisibleSkills, mentions: ToolMentions | None = None) -> Found[Skill]:
+        """Return the best matches among the skills of ``visible``; ``mentions`` tells which names are not searched.
 
         Raises:
             BadRequest: a pattern cannot be used.
             StoreError: the index cannot be read.
 
         """
-        return self._engine.search(query, _Scope(query, visible))
+        hidden = None if mentions is None or mentions.hides_nothing else mentions
+        return self._engine.search(query, _Scope(query, SearchedSkills(visible, self._index, hidden)))
 
 
 class _Scope:
     """The skills that one search may find; for a copy that it may not, the one that it is a copy of."""
 
-    def __init__(self, query: SkillQuery, visible: VisibleSkills) -> None:
-        self.documents = visible
-        self._skills = _wanted(query, visible)
-        self.numbers = None if self._skills is visible.by_number else frozenset(self._skills)
+    def __init__(self, query: SkillQuery, documents: SearchedSkills) -> None:
+        self.documents, self._visible = documents, documents.visible
+        self._skills = _wanted(query, self._visible)
+        self.numbers = None if self._skills is self._visible.by_number else frozenset(self._skills)
 
     @property
     def emptiness(self) -> str:
-        if not self.documents.skills:
+        if not self._visible.skills:
             return "No skills are known."
         return "" if self._skills else "There is no skill of this kind."
 
@@ -70,12 +73,12 @@ class _Scope:
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:  # noqa: ARG002 - called() does it always
         """Return what the whole query names, places before names (C16)."""
-        called: dict[int, Reason] = dict.fromkeys(self._inside(self.documents.called(query)), "exact_name")
-        addressed: dict[int, Reason] = dict.fromkeys(self._inside(self.documents.addressed(query)), "exact_path")
+        called: dict[int, Reason] = dict.fromkeys(self._inside(self._visible.called(query)), "exact_name")
+        addressed: dict[int, Reason] = dict.fromkeys(self._inside(self._visible.addressed(query)), "exact_path")
         return called | addressed
 
     def begun(self, query: str) -> Iterable[int]:
-        return self._inside(self.documents.beginning(query))
+        return self._inside(self._visible.beginning(query))
 
     def spellings(self, number: int) -> Sequence[str]:
         skill = self._skills[number]
@@ -85,11 +88,11 @@ class _Scope:
         """Return the order of equals: what a query is most of the name of, source, name (R171)."""
         skill = self._skills[match.document]
         rest = len(skill.name) if match.reason == "prefix" else 0
-        return rest, self.documents.source_ranks[skill.source], skill.name, skill.folder
+        return rest, self._visible.source_ranks[skill.source], skill.name, skill.folder
 
     def _inside(self, skills: Iterable[Skill]) -> list[int]:
         """Return the numbers of those of ``skills`` that may be found."""
-        numbers = dict.fromkeys(map(self.documents.number, skills))
+        numbers = dict.fromkeys(map(self._visible.number, skills))
         return [number for number in numbers if number in self._skills]
 
 

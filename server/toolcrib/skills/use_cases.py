@@ -167,7 +167,8 @@ class SkillUseCases:
     def _search(self, session: Session, query: SkillQuery) -> SearchAnswer:
         visible, cleaner = self.visible(session)
         named = visible.find(query.query) if "://" in query.query else ()
-        found = self.parts.searcher.search(replace(query, query=named[0].id) if named else query, visible)
+        query_here = replace(query, query=named[0].id) if named else query
+        found = self.parts.searcher.search(query_here, visible, cleaner.mentions)
         return SearchAnswer(
             hits=tuple(
                 replace(self.shown(cleaner, visible, match.document), score=match.score, reason=match.reason)
@@ -283,7 +284,7 @@ class SkillUseCases:
         top_k = request.top_k or self._section.top_k
         query = SkillQuery(request.task, limit=top_k, tag=request.frame or None)
         visible, cleaner = self.visible(session)
-        found = self.parts.searcher.search(query, visible)
+        found = self.parts.searcher.search(query, visible, cleaner.mentions)
         skills = [match.document for match in found.matches]
         text, raw_tokens = self._loader.render(skills, cleaner, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens

@@ -11,9 +11,8 @@ from typing import Any
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.model import Example, JsonObject, SearchType, Tool
-from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
-from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.wording import Wording
 
 _SHORT_MAX, _LONG_MAX = 100, 600
 """Characters of a description."""
@@ -80,34 +79,34 @@ def usage(*, growing: bool) -> str:
     return "Call one now with tool_call" + ("; a used tool is listed too." if growing else ".")
 
 
-class Showing:
-    """Reads what is shown of tools, by row; a row that is gone is left out.
+class Briefs:
+    """Reads what is shown of tools in brief, by row; a row that is gone is left out.
 
-    What is shown in brief is remembered for as long as a catalog stands: searches find the same tools again and again.
+    It is remembered for as long as a catalog stands: searches find the same tools again and again.
     """
 
-    def __init__(self, index: ToolIndex) -> None:
-        self._index = index
-        self._briefs = Recent[tuple[int, int], Shown](_BRIEFS_MAX)
+    def __init__(self) -> None:
+        self._briefs = Recent[tuple[Wording, int], Shown](_BRIEFS_MAX)
 
-    def brief(self, rows: Sequence[int], catalog: Catalog) -> Mapping[int, Shown]:
+    def of(self, wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
         """Return signatures, and of descriptions the first sentence or so, without hidden characters."""
         known: dict[int, Shown] = {}
         for row in rows:
             with suppress(KeyError):
-                known[row] = self._briefs[catalog.generation, row]
+                known[row] = self._briefs[wording, row]
         unread = [row for row in rows if row not in known]
         if not unread:
             return known
-        read = {row: _brief(card) for row, card in self._index.cards(unread).items()}
+        read = {row: _brief(card) for row, card in wording.cards(unread).items()}
         for row, shown in read.items():
-            self._briefs[catalog.generation, row] = shown
+            self._briefs[wording, row] = shown
         return {**known, **read}
 
-    def whole(self, rows: Sequence[int]) -> Mapping[int, Shown]:
-        """Return input schemas, examples, and more of the descriptions, without hidden characters."""
-        read = self._index.shown(rows) if rows else {}
-        return {row: _whole(card, definition) for row, (definition, card) in read.items()}
+
+def whole(wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
+    """Return input schemas, examples, and more of the descriptions, without hidden characters, by row."""
+    read = wording.described(rows) if rows else {}
+    return {row: _whole(card, definition) for row, (definition, card) in read.items()}
 
 
 def _brief(card: Card) -> Shown:

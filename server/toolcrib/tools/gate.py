@@ -3,7 +3,7 @@
 Knows sessions, loading modes and activation; never knows protocols, connections or search.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
@@ -11,19 +11,18 @@ from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
 from toolcrib.model import Caller, Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.mentions import ToolMentions
+from toolcrib.tools.mentions import Mentions, ToolMentions
 
 
 class Gate:
-    """Decides, for a session, over the catalog; the only one who does. Policies are not about ``own_tools``."""
+    """Decides, for a session, over the catalog; the only one who does."""
 
-    def __init__(self, settings: Settings, policy: Policy, own_tools: Collection[str]) -> None:
-        self._policy = policy
-        self._servers, self._own_tools = tuple(settings.servers), frozenset(own_tools)
+    def __init__(self, settings: Settings, policy: Policy, mentions: Mentions) -> None:
+        self._policy, self._mentions = policy, mentions
+        self._servers = tuple(settings.servers)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._permissions: dict[Caller, Permissions] = {}  # callers are those of the config and its tokens
-        self._mentions: dict[tuple[int, ...], ToolMentions] = {}
         self.scope = settings.toolcrib.tool_search.activation_scope
 
     def permissions(self, session: Session) -> Permissions:
@@ -84,13 +83,7 @@ class Gate:
 
     def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
         """Return who reads documents for the session's caller: what they may not name, and what they do name."""
-        permissions = self.permissions(session)
-        mentions = self._mentions.get(permissions.key)
-        if mentions is None or mentions.catalog is not catalog:
-            mentions = self._mentions[permissions.key] = ToolMentions(
-                permissions, catalog, self._servers, self._own_tools
-            )
-        return mentions
+        return self._mentions.of(catalog, self.permissions(session))
 
 
 def _marks(tools: Iterable[Tool]) -> list[tuple[str, str]]:

@@ -157,7 +157,8 @@ class Indexer:
 
     def _snapshot(self) -> Catalog:
         """Build the catalog, and what every kind of caller seen so far may use of it: ready before it is swapped in."""
-        catalog = Catalog(self._index.load(self._fingerprints), self.catalog.generation + 1)
+        tools = self._index.load(self._fingerprints)
+        catalog = Catalog(tools, self.catalog.generation + 1, self._index.withheld(self._fingerprints))
         for permissions in self._policy.asked_for():
             catalog.permitted(permissions)
         return catalog

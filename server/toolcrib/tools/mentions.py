@@ -1,52 +1,43 @@
 """Names of tools inside texts: those that a caller may not use are taken out, those that may be missing are told.
 
-Knows how names of tools are spelled and where they stand in Markdown; never knows sessions, skills or events.
+Knows whose names a caller may read; never knows sessions, skills or events, or what a text belongs to.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from toolcrib.access.policy import Permissions
 from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
-from toolcrib.formats.markdown import fences
 from toolcrib.model import LoadingMode
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.places import candidates, instead_of, is_several_words, places
 
 DENIED = "[denied]"
-NOT_AVAILABLE = "[tool not available]"
 MENTIONED_MAX = 5
 """Tools that one hint names."""
 
 _NAME = re.compile(r"[\w-]+(?:[.:/][\w-]+)*")
-_WORD = re.compile(
-    r"""\[tool[ ]not[ ]available\]
-    | (?P<url>[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s"'<>()\[\]`]*)
-    | (?P<host>(?<![\w.-])(?:[A-Za-z0-9-]++\.)+(?:com|org|net|io|dev|ai|app|co|gov|edu)(?![\w.-]))
-    | (?P<name>(?:[A-Za-z0-9_\u00c0-\u1fff-]|\\_)++(?:[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\_)++)*+)""",
-    re.VERBOSE,
-)
-"""What may be or hold a name. Scripts that put no space between words are none of it: they stand right beside names."""
-_URL_START = re.compile(r"[^:]*://[^/?#]*")
-_COMPOUND = re.compile(r"[_\-./:]|[a-z0-9][A-Z]")
+_ESCAPED = re.compile(r"\\([_-])")
 _MADE_OF_WORDS = re.compile(r"_|[a-z0-9][A-Z]")
 _HYPHEN = re.compile(r"(-)")
-_URL_PARTS = re.compile(r"([^A-Za-z0-9_.:/\\-]+)")
+_OF_A_HOST = re.compile(r"[A-Z]|[^*]*\*")
+"""How hosts spell their own tools, and patterns for tools, in a skill's list: ``Read``, ``Bash(git:*)``, ``db__*``."""
+
+_GONE = "\0"
+"""Stands for a name that was taken out of a word; no word holds it."""
+
 _PARTS_MAX = 4
 """Parts between separators that a name may have: a server, and a tool whose own name holds separators."""
 _REMEMBERED_MAX = 10_000
 _REMEMBERED_LENGTH_MAX = 200
 
-_BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
-_TICKS = re.compile(r"`+")
-
 
 class DeniedNames:
     """The names of tools that callers with the same permissions may not use, whether such a tool is indexed or not.
 
-    The one limit: what a server that is denied as a whole calls its tools, without naming itself, is known only while
-    they are indexed, for somebody else.
+    The one limit: what a server calls its tools, without naming itself, is known only once it has listed them.
     """
 
     def __init__(self, permissions: Permissions, catalog: Catalog, servers: Sequence[str]) -> None:
@@ -59,7 +50,7 @@ class DeniedNames:
         known = self._catalog.spelled(name)
         if known:
             return any(tool.row not in self._rows for tool in known)
-        return self._permissions.denies_name(name) or self._belongs_to_denied(name)
+        return self._permissions.denies_name(name) or self._is_kept_back(name)
 
     def hides(self, name: str) -> bool:
         """Return whether ``name`` is that of a tool kept from the caller, and of none that the caller may use.
@@ -70,7 +61,10 @@ class DeniedNames:
         known = self._catalog.spelled(name)
         if known:
             return not any(tool.row in self._rows for tool in known)
-        return self._permissions.names_denied(name) or self._belongs_to_denied(name)
+        return self._permissions.names_denied(name) or self._is_kept_back(name)
+
+    def _is_kept_back(self, name: str) -> bool:
+        return self._catalog.withholds(name) or self._belongs_to_denied(name)
 
     def _belongs_to_denied(self, name: str) -> bool:
         if not name.startswith(self._starts):
@@ -91,7 +85,7 @@ class DeniedNames:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What one word of a document comes to: the text to show, and the public names of the tools it names."""
+    """What one word comes to: the text that is left, and the public names of the tools it names."""
 
     text: str
     named: tuple[str, ...] = ()
@@ -107,13 +101,24 @@ class _Names:
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
         """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
-        if not name or name in self._own or not (in_code or _COMPOUND.search(name)):
+        several = is_several_words(name)
+        if not name or name in self._own or not (in_code or several):
             return None
         if not self._hides_nothing and self._denied.hides(name):
-            return _Reading(NOT_AVAILABLE)
+            return _Reading(_GONE)
         if self._catalog.find(name, self._permitted) is None:
             return None
-        return _Reading(name, self.deferred(name) if _COMPOUND.search(name) else ())
+        return _Reading(name, self.deferred(name) if several else ())
+
+    def may_be_listed(self, name: str) -> bool:
+        """Return whether an entry of a list of tools is one of the caller's, one of ours, or spelled as hosts do."""
+        parts = SEPARATOR.split(name)
+        spellings = ("".join(parts[start:]) for start in range(0, len(parts), 2))
+        return bool(
+            name in self._own
+            or _OF_A_HOST.match(name)
+            or any(self._catalog.find(each, self._permitted) for each in spellings)
+        )
 
     def deferred(self, name: str) -> tuple[str, ...]:
         """Return the public name of the one permitted tool called ``name`` if it is not listed from the start."""
@@ -128,25 +133,9 @@ class _Words:
         self._names = names
         self._known = lru_cache(_REMEMBERED_MAX)(names.look)
 
-    def read(self, word: str, kind: str | None, in_code: bool) -> _Reading:  # noqa: FBT001 - lru_cache keeps it by place
-        """Return what a match of ``_WORD`` comes to; ``kind`` is the group that matched."""
-        match kind:
-            case "name":
-                return self._read(word, in_code=in_code)
-            case "url":
-                return self._read_url(word)
-            case _:
-                return _Reading(word)
-
-    def _read_url(self, url: str) -> _Reading:
-        start = _URL_START.match(url)
-        assert start is not None, "every URL starts like one"
-        rest = [self._read(part, in_code=False) for part in _URL_PARTS.split(url[start.end() :])]
-        return _joined([_Reading(start[0]), *rest])
-
-    def _read(self, word: str, *, in_code: bool) -> _Reading:
+    def read(self, word: str, in_code: bool) -> _Reading:  # noqa: FBT001 - lru_cache keeps it by place
         """Read a word that may be a name, or hold names: of its parts, the longest run that is a name counts."""
-        plain = word.replace("\\_", "_")
+        plain = _ESCAPED.sub(r"\1", word)
         parts = SEPARATOR.split(plain)
         readings: list[_Reading] = []
         at = 0
@@ -186,7 +175,7 @@ class _Words:
 
 
 class ToolMentions:
-    """Reads documents for callers with equal permissions, of one catalog; what it found out about a word it remembers.
+    """Reads texts for callers with equal permissions, of one catalog; what it found out about a word it remembers.
 
     ``own`` are the names of our own tools, which no policy is about.
     """
@@ -201,41 +190,53 @@ class ToolMentions:
         # One holds the other, and none points back: a catalog that is no longer current goes at once with all of them.
         self._names = _Names(permissions, catalog, self.denied, own)
         self._words = _Words(self._names)
-        self._read = lru_cache(_REMEMBERED_MAX)(self._words.read)
+        self._remembered = lru_cache(_REMEMBERED_MAX)(self._words.read)
 
     def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return ``text`` without the names of tools that the caller may not use, and which others it names (R149).
 
-        A denied name, with its server or without, is replaced by ``[tool not available]``, whether the tool is
-        indexed or only the policy speaks of it. A name of one plain word is a name in code marks only; the host of
-        a URL never is. The second value: public names of permitted tools that a list may lack, the first five; one of
-        a plain word counts where it stands in code marks alone, or every ``get`` in a program would be a mention.
-        Doing it twice changes nothing more. Takes time in proportion to the length.
+        "another tool" stands for a denied name, with its server or without, whether the tool is indexed or only the
+        policy speaks of it. A name of one plain word is a name in code marks, or where the text calls it a tool; the
+        host of a URL never is. The second value: public names of permitted tools that a list may lack, the first five;
+        one of a plain word counts where it stands in code marks alone, or every ``get`` in a program would be a
+        mention. Doing it twice changes nothing more. Takes time in proportion to the length.
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
         named: dict[str, None] = {}
         pieces: list[str] = []
-        for piece, in_code in by_code_marks(text):
-            pieces.append(self._clean(piece, named, in_code=in_code))
-            if in_code:
-                named.update(dict.fromkeys(self._names.deferred(piece.strip("` "))))
-        return "".join(pieces), tuple(named)[:MENTIONED_MAX]
+        at = 0
+        for place in places(text):
+            word = text[place.start : place.end]
+            reading = self._read(word, in_code=place.kind != "prose")
+            named.update(dict.fromkeys(self._names.deferred(word) if place.kind == "alone" else reading.named))
+            if reading.text != word:
+                pieces += [text[at : place.start], reading.text.replace(_GONE, instead_of(text, place))]
+                at = place.end
+        return "".join([*pieces, text[at:]]), tuple(named)[:MENTIONED_MAX]
 
     def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``names``, the entries of a skill's ``allowed-tools``, that name no denied tool."""
-        return tuple(name for name in names if self._clean(name, {}, in_code=True) == name)
+        """Return those of ``names``, the entries of a skill's list of tools, that its reader may know of.
 
-    def _clean(self, text: str, named: dict[str, None], *, in_code: bool) -> str:
-        def read(found: re.Match[str]) -> str:
-            word = found[0]
-            read_word = self._read if len(word) <= _REMEMBERED_LENGTH_MAX else self._words.read
-            reading = read_word(word, found.lastgroup, in_code)
-            if reading.named:
-                named.update(dict.fromkeys(reading.named))
-            return reading.text
+        Where anything is denied to the caller, a name that no tool has goes the way of a denied one, or the difference
+        would tell. What is spelled as hosts spell their own tools stays.
+        """
+        if self.hides_nothing:
+            return tuple(names)
+        return tuple(name for name in names if self._is_whole(name) and self._names.may_be_listed(name))
 
-        return _WORD.sub(read, text)
+    def without(self, candidate: str) -> str:
+        """Return what is left of a candidate, as ``places.candidates`` has it, without denied names; or all of it."""
+        word = candidate.removeprefix("`")
+        left = self._read(word, in_code=word != candidate).text
+        return candidate if left == word else left.replace(_GONE, " ")
+
+    def _is_whole(self, name: str) -> bool:
+        return all(self.without(candidate) == candidate for _, candidate in candidates(f"`{name}`"))
+
+    def _read(self, word: str, *, in_code: bool) -> _Reading:
+        read = self._remembered if len(word) <= _REMEMBERED_LENGTH_MAX else self._words.read
+        return read(word, in_code)
 
 
 def hint(names: Iterable[str]) -> str:
@@ -246,36 +247,25 @@ def hint(names: Iterable[str]) -> str:
     return f"If a tool named here is not listed, call it with tool_call or find it with tool_search: {named}"
 
 
-def by_code_marks(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield ``text`` in pieces, each with whether it is code: a fence, be it closed or not, or a span in backticks."""
-    at = 0
-    for fence in fences(text):
-        yield from _by_code_spans(text[at : fence.start])
-        yield text[fence.start : fence.end], True
-        at = fence.end
-    yield from _by_code_spans(text[at:])
-
-
-def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:
-    if "`" not in text:
-        yield text, False
-        return
-    for paragraph in _BLANK_LINES.split(text):
-        marks = list(_TICKS.finditer(paragraph))
-        next_alike: dict[str, re.Match[str]] = {}
-        ends: list[int] = []
-        for mark in reversed(marks):
-            ends.append(next_alike[mark[0]].end() if mark[0] in next_alike else 0)
-            next_alike[mark[0]] = mark
-        at = 0
-        for mark, end in zip(marks, reversed(ends), strict=True):
-            if end and mark.start() >= at:
-                yield paragraph[at : mark.start()], False
-                yield paragraph[mark.start() : end], True
-                at = end
-        yield paragraph[at:], False
-
-
 def _joined(readings: Iterable[_Reading]) -> _Reading:
     every = list(readings)
     return _Reading("".join([each.text for each in every]), tuple(name for each in every for name in each.named))
+
+
+class Mentions:
+    """The :class:`ToolMentions` of each kind of caller, over the catalog that was asked about last.
+
+    ``servers`` are their keys, ``own`` the names of our own tools, which no policy is about.
+    """
+
+    def __init__(self, servers: Sequence[str], own: Collection[str]) -> None:
+        self._servers, self._own = tuple(servers), frozenset(own)
+        self._by_permissions: dict[tuple[int, ...], ToolMentions] = {}
+
+    def of(self, catalog: Catalog, permissions: Permissions) -> ToolMentions:
+        """Return who reads texts for callers with these permissions."""
+        mentions = self._by_permissions.get(permissions.key)
+        if mentions is None or mentions.catalog is not catalog:
+            mentions = ToolMentions(permissions, catalog, self._servers, self._own)
+            self._by_permissions[permissions.key] = mentions
+        return mentions

@@ -12,7 +12,7 @@ from toolcrib.search.documents import Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.wording import Wording, Wordings
 
 FIELDS = (
     Field(3, 0.4),  # name
@@ -42,8 +42,9 @@ class Searcher:
     ``preferred_namespaces`` are server keys, first wins ties (R69).
     """
 
-    def __init__(self, index: ToolIndex, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
-        self._engine = Engine[Tool](Kind("tool", FIELDS, index.words, index.texts), settings)
+    def __init__(self, wordings: Wordings, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
+        self._wordings = wordings
+        self._engine = Engine[Tool](Kind("tool", FIELDS), settings)
         self._tie_break = _tie_break(preferred_namespaces)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> Found[Tool]:
@@ -54,33 +55,34 @@ class Searcher:
             StoreError: the index cannot be read.
 
         """
-        return self._engine.search(request, _Scope(request, catalog, permitted, self._tie_break))
+        documents = self._wordings.of(catalog, permitted)
+        return self._engine.search(request, _Scope(request, catalog, documents, self._tie_break))
 
-    def is_quick(self, request: SearchRequest, permitted: Permitted) -> bool:
+    def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
         """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
-        return self._engine.is_quick(request, permitted)
+        return self._engine.is_quick(request, self._wordings.of(catalog, permitted))
 
 
 class _Scope:
     """The tools that one search may find (R26)."""
 
-    def __init__(self, request: SearchRequest, catalog: Catalog, permitted: Permitted, tie_break: TieBreak) -> None:
+    def __init__(self, request: SearchRequest, catalog: Catalog, documents: Wording, tie_break: TieBreak) -> None:
         self._catalog, self._tie_break, self._server = catalog, tie_break, request.server
-        self.documents = permitted
-        self.numbers = permitted.part(include_always=request.include_always, server=request.server)
+        self.documents, self._permitted = documents, documents.permitted
+        self.numbers = self._permitted.part(include_always=request.include_always, server=request.server)
 
     @property
     def emptiness(self) -> str:
-        if not self.documents.tools:
+        if not self._permitted.tools:
             return "No tools are known."
         if self.numbers is None or self.numbers:
             return ""
-        if self._server is not None and self.documents.part(server=self._server) == frozenset():
+        if self._server is not None and self._permitted.part(server=self._server) == frozenset():
             return "There is no tool of such a server."
         return "All of these tools are always loaded; include_always_loaded finds them too."
 
     def document(self, number: int) -> Tool:
-        return self.documents.tools[number]
+        return self._permitted.tools[number]
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
         spelled = self._inside(self._catalog.spelled(query)) if as_written else []
@@ -90,15 +92,15 @@ class _Scope:
         return self._inside(self._catalog.beginning(query))
 
     def spellings(self, number: int) -> Sequence[str]:
-        tool = self.documents.tools[number]
+        tool = self._permitted.tools[number]
         return tool.public_name, f"{tool.server}.{tool.name}", tool.name
 
     def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
-        return self._tie_break(self.documents.tools[match.document])
+        return self._tie_break(self._permitted.tools[match.document])
 
     def _inside(self, tools: Iterable[Tool]) -> list[int]:
         """Return the numbers of those of ``tools`` that may be found."""
-        numbers = (self.documents.number_by_row.get(tool.row) for tool in tools)
+        numbers = (self._permitted.number_by_row.get(tool.row) for tool in tools)
         return [each for each in numbers if each is not None and (self.numbers is None or each in self.numbers)]
 
 

@@ -26,18 +26,17 @@ from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalle
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.search.matches import Found
-from toolcrib.tools.answers import FoundTool, SearchAnswer, Showing, Shown, usage
-from toolcrib.tools.arguments.checks import ArgumentChecks
+from toolcrib.tools.answers import Briefs, FoundTool, SearchAnswer, Shown, usage, whole
+from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
-from toolcrib.tools.definitions.listed import listed_definition
 from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog, Permitted
+from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
-from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import Searcher, SearchRequest
+from toolcrib.tools.wording import Wording, Wordings
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
@@ -63,8 +62,8 @@ class ToolUseCaseParts:
     """What the use cases work with; put together by the composition root."""
 
     settings: Settings
-    index: ToolIndex
     indexer: Indexer
+    wordings: Wordings
     searcher: Searcher
     fleet: Fleet
     gate: Gate
@@ -81,7 +80,7 @@ class ToolUseCases:
         self._limits = parts.settings.toolcrib.limits
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
-        self._showing = Showing(parts.index)
+        self._briefs = Briefs()
         self.gate = parts.gate
         self.indexer = parts.indexer
         self.fleet = parts.fleet
@@ -95,10 +94,11 @@ class ToolUseCases:
         catalog = self._parts.indexer.current()
         self.gate.settle_pass_through(session, catalog)
         tools = self.gate.listed(session, catalog)
-        rows = [tool.row for tool in tools]
-        shown = await anyio.to_thread.run_sync(self._parts.index.shown, rows) if rows else {}
+        if not tools:
+            return []
         section = self._parts.settings.toolcrib.tool_examples
-        return [listed_definition(tool, *shown[tool.row], section) for tool in tools if tool.row in shown]
+        wording = self._wording(session, catalog)
+        return await anyio.to_thread.run_sync(wording.listed, tools, section)
 
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
         """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
@@ -138,9 +138,9 @@ class ToolUseCases:
         await self._first_listing()
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        shown = await anyio.to_thread.run_sync(self._parts.index.shown, permitted.rows)
+        described = await anyio.to_thread.run_sync(self._wording(session, catalog).described, permitted.rows)
         search = partial(self._parts.searcher.search, catalog=catalog, permitted=permitted)
-        return [(tool, *shown[tool.row]) for tool in permitted.tools if tool.row in shown], search
+        return [(tool, *described[tool.row]) for tool in permitted.tools if tool.row in described], search
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class ToolUseCases:
         await self._first_listing(None if request.server is None else [request.server])
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        found, shown = await self._found(request, catalog, permitted, detail)
+        found, shown = await self._found(request, catalog, self._wording(session, catalog), detail)
         hits = self._hits(session, found, shown)
         answer = SearchAnswer(
             hits=hits,
@@ -173,21 +173,21 @@ class ToolUseCases:
         return answer
 
     async def _found(
-        self, request: SearchRequest, catalog: Catalog, permitted: Permitted, detail: Detail | None
+        self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None
     ) -> tuple[Found[Tool], Mapping[int, Shown]]:
         """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
 
         def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
-            found = self._parts.searcher.search(request, catalog, permitted)
-            return found, self._shown(found, catalog, detail)
+            found = self._parts.searcher.search(request, catalog, wording.permitted)
+            return found, self._shown(found, wording, detail)
 
-        quick = self._parts.searcher.is_quick(request, permitted)
+        quick = self._parts.searcher.is_quick(request, catalog, wording.permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
-    def _shown(self, found: Found[Tool], catalog: Catalog, detail: Detail | None) -> Mapping[int, Shown]:
+    def _shown(self, found: Found[Tool], wording: Wording, detail: Detail | None) -> Mapping[int, Shown]:
         """Read as much of what was found as is to be shown, by row; None: nothing."""
         rows = [match.document.row for match in found.matches] if detail else []
-        return self._showing.whole(rows) if detail == "schema" else self._showing.brief(rows, catalog)
+        return whole(wording, rows) if detail == "schema" else self._briefs.of(wording, rows)
 
     def _hits(self, session: Session, found: Found[Tool], shown: Mapping[int, Shown]) -> tuple[FoundTool, ...]:
         active = session.activations.names
@@ -372,7 +372,7 @@ class ToolUseCases:
         checks, downstream = self._checks, self._parts.fleet[tool.server]
         arguments = unwrap_arguments(given, checks.schema(tool))
         if arguments is None:
-            schema = compact(checks.schema(tool))
+            schema = await self._schema(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits this schema: {schema}")
         misfits = await checks.check(tool, arguments)
         if misfits and downstream.status.state is not State.READY:
@@ -380,13 +380,21 @@ class ToolUseCases:
             tool = await self._resolve(session, tool.public_name, forgiving=False)
             misfits = await checks.check(tool, arguments)
         if misfits:
-            raise BadRequest(checks.misfit_text(tool, misfits))
+            raise BadRequest(misfit_text(tool, misfits, await self._schema(session, tool)))
         return arguments
+
+    def _wording(self, session: Session, catalog: Catalog) -> Wording:
+        """Return what reads the index for the session's caller: without names of tools that the caller may not use."""
+        return self._parts.wordings.of(catalog, self.gate.permitted(session, catalog))
+
+    async def _schema(self, session: Session, tool: Tool) -> str:
+        wording = self._wording(session, self._parts.indexer.current())
+        return compact(await anyio.to_thread.run_sync(wording.schema, tool.row))
 
     async def _near_names(self, session: Session, name: str) -> str:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""
         catalog = self._parts.indexer.current()
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found, _ = await self._found(request, catalog, self.gate.permitted(session, catalog), None)
+        found, _ = await self._found(request, catalog, self._wording(session, catalog), None)
         names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""

@@ -26,6 +26,9 @@ COMPATIBILITY_MAX = 500
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 """The fields that the Agent Skills format has."""
 
+LISTS_OF_TOOLS = frozenset(("tools", "allowed-tools", "allowed_tools"))
+"""The fields that list tools, each as :func:`tool_notes` reads it."""
+
 PRECONDITIONS = frozenset(
     (
         "prerequisites",
@@ -269,7 +272,7 @@ class Reading:
         return tuple(dict.fromkeys(every))
 
     def _tools(self) -> tuple[ToolNote, ...]:
-        every = [*_tool_notes(self._take("tools")), *_tool_notes(self._take("allowed-tools", "allowed_tools"))]
+        every = [*tool_notes(self._take("tools")), *tool_notes(self._take("allowed-tools", "allowed_tools"))]
         return tuple(dict.fromkeys(every))
 
     def _requires(self) -> tuple[str, ...]:
@@ -315,7 +318,7 @@ def _parts(value: Any) -> Iterable[str]:
     return filter(None, map(str.strip, _line(value).split(","))) if isinstance(value, str) else _lines(value)
 
 
-def _tool_notes(value: Any) -> Iterator[ToolNote]:
+def tool_notes(value: Any) -> Iterator[ToolNote]:
     """Yield the tools of a text such as ``Read Bash(git:*)``, or of a list of texts or of ``{tool, note}``."""
     if isinstance(value, str):
         yield from (ToolNote(*found) for found in _TOOL.findall(one_line(value)))

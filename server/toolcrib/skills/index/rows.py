@@ -14,8 +14,9 @@ from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.store.values import storable, to_json
+from toolcrib.tools.places import candidates
 
-ROW_FORMAT = 2
+ROW_FORMAT = 3
 """Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
 
 SHORT_FIELDS = 4
@@ -80,6 +81,7 @@ def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> d
         "frontmatter": to_json(text.frontmatter),
         "stems": to_json(stems),
         "body_stems": to_json(body_stems),
+        "mentions": to_json(mentions_of(text)),
         "body": text.body,
     }
     return {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
@@ -170,6 +172,17 @@ def problems_of(problems: str) -> list[SkillProblem]:
 def counted_stems(text: SkillText, stem: Callable[[str], str]) -> tuple[Mapping[str, int], ...]:
     """Return the stems of each field with their counts, the body last."""
     return (*(_counted(field, stem) for field in _short_fields(text)), _counted(text.body[:_BODY_MAX], stem))
+
+
+def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
+    """Return what :func:`mentions_of` gave, as a row has it; nothing where another program has written the row."""
+    return tuple(json.loads(column))
+
+
+def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
+    """Return what may be the name of some tool in each field, with how often it stands there; the body last."""
+    fields = (*_short_fields(text), text.body[:_BODY_MAX])
+    return tuple(Counter(name for _, name in candidates(field)) for field in fields)
 
 
 def _short_fields(text: SkillText) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from toolcrib.skills.index.changes import SkillChanges, carry_out, plan
 from toolcrib.skills.index.rows import (
     columns_of,
     counted_stems,
+    mentions_from,
+    mentions_of,
     problems_of,
     short_texts_of,
     skill_of,
@@ -176,6 +178,12 @@ class SkillIndex:
         found = self._of_rows(STEM_COLUMNS, rows, stems_of)
         uncounted = self.details(row for row, stems in found.items() if not stems)
         return found | {row: counted_stems(text, self._stem) for row, text in uncounted.items()}
+
+    def mentions(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
+        """Return what may be the name of some tool, by row: the candidates of each field with their counts."""
+        found = self._of_rows(("mentions",), rows, mentions_from)
+        unknown = self.details(row for row, mentions in found.items() if not mentions)
+        return found | {row: mentions_of(text) for row, text in unknown.items()}
 
     def short_texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
         """Return what a pattern is tried on besides names, by row: trigger, description and tags (R237)."""

@@ -178,7 +178,16 @@ def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
         drop_when_empty(connection, "skill_memory")
 
 
-SKILLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _words_split_anew, create_vectors, _decisions_elsewhere))
+def _names_in_texts(connection: sqlite3.Connection) -> None:
+    """Have every file read again, for the names of tools that its words may be."""
+    connection.execute("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'")
+    connection.execute("DELETE FROM skill_files")
+
+
+SKILLS_SCHEMA = Schema(
+    APPLICATION_ID,
+    (_first_tables, _words_split_anew, create_vectors, _decisions_elsewhere, _names_in_texts),
+)
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
 
 ``record_hash`` tells a row that is as wanted from one that is not. ``status``, ``use_count`` and ``last_used`` are

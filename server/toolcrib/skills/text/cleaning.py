@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from toolcrib.base.json_values import as_list
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import sanitize
-from toolcrib.model import SkillText, ToolNote
+from toolcrib.model import JsonObject, SkillText, ToolNote
 from toolcrib.redaction.documents import redact_document
+from toolcrib.skills.formats.agent_skill import LISTS_OF_TOOLS, tool_notes
 from toolcrib.tools.mentions import ToolMentions
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -44,30 +46,39 @@ class Cleaner:
     """Cleans for one caller: ``redact_pii`` of the config, and the names that the caller may not see (R146, R149)."""
 
     def __init__(self, mentions: ToolMentions, *, redact: bool) -> None:
-        self._mentions = mentions
+        self.mentions = mentions
         self._redact: Callable[[str], str] = redact_document if redact else str
         self.changes_nothing = mentions.hides_nothing and not redact
         """Whether no text is ever changed."""
 
     def is_for(self, mentions: ToolMentions) -> bool:
         """Return whether these are the names by which texts are cleaned."""
-        return self._mentions is mentions
+        return self.mentions is mentions
+
+    @property
+    def changes_no_names(self) -> bool:
+        """Return whether no tool is denied to the caller."""
+        return self.mentions.hides_nothing
 
     def tool_names(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of ``names`` that are not denied to the caller."""
-        return self._mentions.clean_names(names)
+        """Return those of ``names``, a list of tools, that the caller may know of."""
+        return self.mentions.clean_names(names)
 
     def verbatim(self, text: str) -> str:
         """Return a file's text without what must not be told, and otherwise byte for byte."""
-        return self._mentions.clean(self._redact(text))[0]
+        cleaned = self._without_names(self._redact(text))
+        plain = sanitize(cleaned)
+        if plain == cleaned or (named := self._without_names(plain)) == plain:
+            return cleaned
+        return named  # hidden characters stood inside a name
 
     def text(self, text: str) -> str:
         """Return a text for a model: cleaned, and without characters that hide something."""
-        return sanitize(self.verbatim(text))
+        return self._without_names(self._redact(sanitize(text)))
 
     def skill(self, text: SkillText) -> Cleaned:
         """Return a whole skill, every field of it cleaned."""
-        body, mentioned = self._mentions.clean(self._redact(text.body))
+        body, mentioned = self.mentions.clean(self._redact(sanitize(text.body)))
         steps = tuple(map(self.text, text.steps))
         allowed = self.tool_names([note.tool for note in text.tools])
         cleaned = replace(
@@ -81,12 +92,35 @@ class Cleaner:
             preconditions=tuple(map(self.text, text.preconditions)),
             failure_modes=tuple(map(self.text, text.failure_modes)),
             tools=tuple(ToolNote(note.tool, self.text(note.note)) for note in text.tools if note.tool in allowed),
-            body=sanitize(body),
-            frontmatter=self.value(text.frontmatter),
+            body=body,
+            frontmatter=self._frontmatter(text.frontmatter),
             extra=self.value(text.extra),
         )
-        _, in_steps = self._mentions.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
+        _, in_steps = self.mentions.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
         return Cleaned(cleaned, tuple(dict.fromkeys((*mentioned, *in_steps))))
+
+    def _without_names(self, text: str) -> str:
+        return self.mentions.clean(text)[0]
+
+    def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
+        cleaned = self.value(frontmatter)
+        for key in LISTS_OF_TOOLS & frontmatter.keys():
+            cleaned[key] = self.list_of_tools(frontmatter[key])
+        return cleaned
+
+    def list_of_tools(self, value: Any) -> Any:
+        """Return a field that lists tools as it was written, without those that the caller may not know of."""
+        if isinstance(value, str):
+            notes = list(tool_notes(value))
+            kept = [note for note in notes if self.tool_names([note.tool])]
+            spelled = (f"{note.tool}({self.text(note.note)})" if note.note else note.tool for note in kept)
+            return value if len(kept) == len(notes) else " ".join(spelled)
+        names = ([note.tool for note in tool_notes([item])] for item in as_list(value))
+        return [
+            self.value(item)
+            for item, own in zip(as_list(value), names, strict=True)
+            if len(self.tool_names(own)) == len(own)
+        ]
 
     def value(self, value: Any) -> Any:
         """Return a JSON value with every text in it cleaned, names of members too."""

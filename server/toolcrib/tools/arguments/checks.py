@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 
 import anyio.to_thread
 
-from toolcrib.base.json_values import compact
 from toolcrib.model import JsonObject, Tool
 from toolcrib.tools.arguments.schema_check import Misfit, SchemaChecker
 from toolcrib.tools.index.tool_index import ToolIndex
@@ -37,12 +36,12 @@ class ArgumentChecks:
         quick = check(budget_ms=_INLINE_CHECK_MS)
         return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
 
-    def misfit_text(self, tool: Tool, misfits: Sequence[Misfit]) -> str:
-        """Return what a model needs to get it right next time: each problem by path, and the schema."""
-        problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
-        schema = compact(self.schema(tool))
-        return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\nInput schema: {schema}"
-
     def _read_schema(self, row: int, _fingerprint: str) -> JsonObject:
         definition = self._index.definitions([row]).get(row)
         return {"type": "object"} if definition is None else definition["inputSchema"]
+
+
+def misfit_text(tool: Tool, misfits: Sequence[Misfit], schema: str) -> str:
+    """Return what a model needs to get it right next time: each problem by path, and the schema as it may read it."""
+    problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
+    return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\nInput schema: {schema}"

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.names import public_name, qualified_spellings
-from toolcrib.base.text import glob_matcher, one_line, sanitize, search_text, split_summary, truncate
+from toolcrib.base.names import name_digest, public_name, qualified_spellings
+from toolcrib.base.text import glob_matcher, one_line, search_text, truncate
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
@@ -23,10 +23,9 @@ from toolcrib.tools.definitions.examples import collect
 from toolcrib.tools.definitions.listable import DefinitionError, listable, tool_name
 from toolcrib.tools.definitions.parameters import parameters, resolve
 from toolcrib.tools.definitions.signature import signature
+from toolcrib.tools.definitions.texts import TEXT_MAX, prose_of, said, sanitized, texts_in, texts_in_value
 from toolcrib.tools.index.rows import ROW_FORMAT
-
-TEXT_MAX = 4000
-"""Characters of each search text of a tool."""
+from toolcrib.tools.places import candidates
 
 TAGS_MAX = 20
 """Tags of a tool."""
@@ -71,8 +70,15 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
+class _Withheld:
+    """A name of a tool that nobody may use, which the policy does not tell by itself."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Draft:
-    """A tool that can be offered. ``parameters`` are names and descriptions, nested ones too."""
+    """A tool that can be offered. ``parameters`` are names and what is told of each, nested ones too."""
 
     name: str
     public_name: str
@@ -83,9 +89,12 @@ class _Draft:
 def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Ingest:
     """Return the records of all tools in a downstream's list, and the tools that cannot be offered.
 
-    A tool that the policy denies to everyone is in neither (law 2). Never raises, whatever JSON the items are.
+    A tool that the policy denies to everyone is in neither (law 2). Where no glob tells its name there is the digest of
+    that, so that it is known where other tools' texts speak of it. Never raises, whatever JSON the items are.
     """
-    found, refused = _admit(_scan(server.key, raw_tools, shaping), shaping.limits.tools_per_server)
+    limit = shaping.limits.tools_per_server
+    scanned = list(_scan(server.key, raw_tools, shaping))
+    found, refused = _admit((item for item in scanned if not isinstance(item, _Withheld)), limit)
     drafts: list[_Draft] = []
     for tool in found:
         try:
@@ -94,11 +103,17 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -
             refused.append(_refused(tool.name, str(error)))
     common = _common_parameters(drafts)
     rules = _Rules(server, shaping)
-    return Ingest(server.key, tuple(rules.record(draft, common) for draft in drafts), tuple(refused))
+    withheld = [item.name for item in scanned if isinstance(item, _Withheld)]
+    return Ingest(
+        server=server.key,
+        records=tuple(rules.record(draft, common) for draft in drafts),
+        refused=tuple(refused),
+        withheld=tuple(islice(map(name_digest, dict.fromkeys(withheld)), limit)),
+    )
 
 
-def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | Refused]:
-    """Yield each permitted tool, or why an item is none."""
+def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | _Withheld | Refused]:
+    """Yield each permitted tool, or why an item is none, and names of the others."""
     for position, item in enumerate(raw_tools, 1):
         try:
             name = tool_name(item)
@@ -108,6 +123,9 @@ def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_
         public = public_name(server, name, shaping.limits.name_max)
         if shaping.policy.permits_anyone(server, name, public):
             yield _Found(name, public, item)
+            continue
+        spellings = {name, public} - {f"{server}__{name}"}
+        yield from (_Withheld(each) for each in sorted(spellings) if not shaping.policy.names_denied(each))
 
 
 def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found], list[Refused]]:
@@ -139,7 +157,7 @@ def _refused(name: str, reason: str) -> Refused:
 
 
 def _draft(tool: _Found, max_bytes: int) -> _Draft:
-    definition = listable(tool.raw, max_bytes)
+    definition = sanitized(listable(tool.raw, max_bytes))
     schema = as_object(definition["inputSchema"])
     described = islice(_described(schema, schema, _PARAMETER_DEPTH), _PARAMETERS_MAX)
     return _Draft(tool.name, tool.public_name, definition, tuple(described))
@@ -174,6 +192,7 @@ class _Rules:
         self._options = options
         self._examples = shaping.tool_examples
         self._search_text = lru_cache(_TEXTS_CACHED)(search_text)
+        self._names_in = lru_cache(_TEXTS_CACHED)(_names_in)
         self._always_everywhere = glob_matcher(search.always_loaded_patterns)
         self._always = glob_matcher(options.always_loaded_tools)
         self._deferred = None if options.deferred_tools is None else glob_matcher(options.deferred_tools)
@@ -185,7 +204,7 @@ class _Rules:
         """Return the record of one tool. ``common`` parameters are left out of its search text."""
         definition = draft.definition
         hints = as_object(definition.get("annotations"))
-        summary, body = split_summary(sanitize(_prose(definition)[:TEXT_MAX]))
+        summary, body = said(definition)
         own = [(name, description) for name, description in draft.parameters if name not in common]
         record = ToolRecord(
             server=self._server,
@@ -205,7 +224,28 @@ class _Rules:
             params_description_text=self._joined(description for _, description in own),
             fingerprint="",
         )
-        return replace(record, fingerprint=_fingerprint(record))
+        mentions = self._mentions(record, [description for _, description in own])
+        return replace(record, mentions=mentions, fingerprint=_fingerprint(record))
+
+    def _mentions(self, record: ToolRecord, descriptions: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return what may be a tool's name, by column; ``descriptions`` of parameters are those that are searched."""
+        key, prose = prose_of(record.definition)
+        summary_end = prose.find(record.summary) + len(record.summary)
+        in_prose = candidates(prose)
+        searched = {
+            "summary_text": tuple(name for start, name in in_prose if start < summary_end),
+            "body_text": tuple(name for start, name in in_prose if summary_end <= start < TEXT_MAX),
+            "params_description_text": self._names(descriptions),
+            "tags_text": self._names(record.tags),
+        }
+        examples = chain.from_iterable(texts_in_value([each.description, dict(each.args)]) for each in record.examples)
+        texts = (text for path, text in chain(texts_in(record.definition), examples) if path != (key,))
+        read = {name for _, name in in_prose} | set(self._names(texts))
+        rest = read.difference(*searched.values())
+        return {column: names for column, names in {**searched, "": tuple(sorted(rest))}.items() if names}
+
+    def _names(self, texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(chain.from_iterable(map(self._names_in, texts)))
 
     def _joined(self, parts: Iterable[str]) -> str:
         return " ".join(map(self._search_text, parts))[:TEXT_MAX]
@@ -242,8 +282,8 @@ class _Rules:
         return tuple(islice(dict.fromkeys(tag for tag in cleaned if tag), TAGS_MAX))
 
 
-def _prose(definition: JsonObject) -> str:
-    return definition.get("description") or definition.get("title") or ""
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(name for _, name in candidates(text))
 
 
 def _fingerprint(record: ToolRecord) -> str:

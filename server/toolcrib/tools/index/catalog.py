@@ -4,13 +4,13 @@ Knows names and which tools the policy permits to whom; never knows a database, 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolcrib.access.policy import Permissions
-from toolcrib.base.names import qualified_spellings
+from toolcrib.base.names import name_digest, qualified_spellings
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import LoadingMode, Tool
@@ -18,12 +18,13 @@ from toolcrib.model import LoadingMode, Tool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Permitted:
-    """What one kind of caller may use, in public-name order; ``number_by_row`` has the place of each tool.
+    """What callers with one permissions may use, in public-name order; ``number_by_row`` has the place of each tool.
 
     ``whole``: nothing of the catalog is, or could be, kept from it. A caller with a hidden tool and one for whom
     there happens to be none to hide are treated alike, or the difference would tell.
     """
 
+    permissions: Permissions
     tools: tuple[Tool, ...]
     number_by_row: Mapping[int, int]
     whole: bool
@@ -62,10 +63,14 @@ class Permitted:
 
 
 class Catalog:
-    """All tools at one moment. ``generation`` tells snapshots apart; it is larger for a later one."""
+    """All tools at one moment. ``generation`` tells snapshots apart; it is larger for a later one.
 
-    def __init__(self, tools: Iterable[Tool], generation: int = 0) -> None:
+    ``withheld`` are digests of the names of tools that servers list and that nobody may use.
+    """
+
+    def __init__(self, tools: Iterable[Tool], generation: int = 0, withheld: Collection[str] = ()) -> None:
         self.generation = generation
+        self._withheld = frozenset(withheld)
         self.tools = tuple(sorted(tools, key=lambda tool: tool.public_name))
         self._by_public_name = {tool.public_name: (tool,) for tool in self.tools}
         self._permitted: dict[tuple[int, ...], Permitted] = {}
@@ -100,6 +105,10 @@ class Catalog:
         ]
         return tuple({tool.row: tool for tool in found}.values())
 
+    def withholds(self, name: str) -> bool:
+        """Return whether a tool that nobody may use has this public or bare name."""
+        return bool(self._withheld) and name_digest(name) in self._withheld
+
     def exact(self, query: str) -> tuple[Tool, ...]:
         """Return the tools whose name ``query`` is: bare or qualified, in any case, with any separator."""
         return self._by_joined_name.get(joined(query), ())
@@ -126,6 +135,7 @@ class Catalog:
     def _permit(self, permissions: Permissions) -> Permitted:
         tools = tuple(tool for tool in self.tools if permissions.permits(tool.server, tool.name, tool.public_name))
         return Permitted(
+            permissions=permissions,
             tools=tools,
             number_by_row={tool.row: number for number, tool in enumerate(tools)},
             whole=permissions.sees_all and len(tools) == len(self.tools),

@@ -12,7 +12,7 @@ from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, 
 from toolcrib.store.values import to_json
 from toolcrib.tools.index.tables import GATE_COLUMNS, TEXT_COLUMNS
 
-ROW_FORMAT = 2
+ROW_FORMAT = 3
 """Raised when the same tool would be stored as a different row."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
@@ -31,6 +31,7 @@ WRITTEN_COLUMNS = (
     "args_schema",
     "out_schema",
     "extra",
+    "mentions",
 )
 """What is written anew when a tool changes: everything but ``id`` and ``created_at``."""
 
@@ -107,6 +108,7 @@ def columns_of(record: ToolRecord, now: float) -> dict[str, str | float | None]:
         "args_schema": _taken(definition, "inputSchema"),
         "out_schema": _taken(definition, "outputSchema"),
         "extra": to_json(definition),
+        "mentions": to_json(dict(record.mentions)),
     }
 
 
@@ -136,10 +138,15 @@ def definition_of(
     return definition | json.loads(extra)
 
 
+def description_of(summary: str, body: str) -> str:
+    """Return what a search result has of a description: its first sentence and the rest, as they are indexed."""
+    return f"{summary} {body}".strip()
+
+
 def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -> Card:
     """Return what a search result shows, of the columns with these names."""
     return Card(
-        description=f"{summary} {body}".strip(),
+        description=description_of(summary, body),
         signature=signature,
         tags=tuple(json.loads(tags)),
         examples=tuple(

@@ -101,7 +101,13 @@ EARLIER_ACTIVATIONS = EarlierTable(
 )
 """Where the activations of session ids stood before there was ``state.db``."""
 
-TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere))
+
+def _names_in_texts(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE tools ADD COLUMN mentions TEXT NOT NULL DEFAULT '{}'")
+    connection.execute("ALTER TABLE servers ADD COLUMN withheld TEXT NOT NULL DEFAULT '[]'")
+
+
+TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere, _names_in_texts))
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 
 _VIEW = (

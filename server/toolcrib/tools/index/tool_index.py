@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from toolcrib.base.patterns import SUBJECT_MAX
@@ -103,6 +104,7 @@ class ToolIndex:
                 config_fingerprint,
                 catalog_fingerprint(_gate_rows(connection, ingest.server)),
                 _refused_json(ingest),
+                to_json(ingest.withheld),
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed))
@@ -194,6 +196,21 @@ class ToolIndex:
             query = f"SELECT id, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
             return {row[0]: row[1:] for row in connection.execute(query, (_id_list(ids),))}
 
+    def mentions(self, ids: Iterable[int]) -> dict[int, str]:
+        """Return what may be the name of some tool in the texts of each row: by text column, as JSON.
+
+        What is read but not searched stands under the empty string.
+        """
+        with self._store.read() as connection:
+            return dict(connection.execute(f"SELECT id, mentions {_WITH_IDS}", (_id_list(ids),)).fetchall())
+
+    def withheld(self, servers: Mapping[str, str]) -> frozenset[str]:
+        """Return digests of the names of tools that these servers (key -> config fingerprint) list for nobody."""
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute("SELECT key, config_fingerprint, withheld FROM servers").fetchall()
+            listed = (names for key, fingerprint, names in rows if servers.get(key) == fingerprint)
+            return frozenset(chain.from_iterable(map(json.loads, listed)))
+
 
 def known_tools(file: Path) -> int:
     """Return how many tools stand in a file, without making, checking or migrating it; 0 where it cannot be read."""
@@ -227,17 +244,19 @@ def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> 
 
 
 def _note_listing(
-    connection: sqlite3.Connection, server: str, facts: tuple[str, str, str], *, now: float, era: str | None
+    connection: sqlite3.Connection, server: str, facts: tuple[str, str, str, str], *, now: float, era: str | None
 ) -> None:
     """Write the server's row if one of its facts differs, or its time is too old or lies in the future."""
-    query = "SELECT config_fingerprint, catalog_fingerprint, refused, era, listed_at FROM servers WHERE key = ?"
+    query = (
+        "SELECT config_fingerprint, catalog_fingerprint, refused, withheld, era, listed_at FROM servers WHERE key = ?"
+    )
     stored = connection.execute(query, (server,)).fetchone()
-    if stored and stored[:3] == facts and era in (None, stored[3]) and 0 <= now - stored[4] < _TOUCH_AFTER_S:
+    if stored and stored[:4] == facts and era in (None, stored[4]) and 0 <= now - stored[5] < _TOUCH_AFTER_S:
         return
     statement = (
-        "INSERT INTO servers(key, config_fingerprint, catalog_fingerprint, refused, era, listed_at) "
-        "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET config_fingerprint = excluded.config_fingerprint, "
-        "catalog_fingerprint = excluded.catalog_fingerprint, refused = excluded.refused, "
+        "INSERT INTO servers(key, config_fingerprint, catalog_fingerprint, refused, withheld, era, listed_at) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET config_fingerprint = excluded.config_fingerprint, "
+        "catalog_fingerprint = excluded.catalog_fingerprint, refused = excluded.refused, withheld = excluded.withheld, "
         "era = coalesce(excluded.era, era), listed_at = excluded.listed_at"
     )
     connection.execute(statement, (server, *facts, era, now))

@@ -1,0 +1,116 @@
+"""The texts inside a tool's definition: which of its strings are words for a reader, and which are data.
+
+Knows definitions and JSON Schema; never knows what is done to a text, or for whom.
+"""
+
+from typing import Any, cast
+
+from toolcrib.base.text import sanitize, split_summary
+from toolcrib.model import JsonObject
+
+TEXT_MAX = 4000
+"""Characters of each search text of a tool."""
+
+Path = tuple[str | int, ...]
+"""The keys and indexes that lead to a value."""
+
+_NO_TEXTS = frozenset(("name", "icons", "execution"))
+_SCHEMAS = frozenset(("inputSchema", "outputSchema"))
+_NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
+_VALUES = frozenset(("examples", "example"))
+_DATA = frozenset((
+    "enum", "const", "default", "pattern", "type", "required", "format", "discriminator", "dependentRequired",
+    "contentEncoding", "contentMediaType", "$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor",
+    "$recursiveRef", "$vocabulary",
+))  # fmt: skip
+"""Keywords of a schema whose values mean something to a program: changed, they would be wrong."""
+
+
+def texts_in(definition: JsonObject) -> list[tuple[Path, str]]:
+    """Return every text of a definition with its place: titles, descriptions, examples and whatever else is said."""
+    found: list[tuple[Path, str]] = []
+    for key, value in definition.items():
+        if key in _SCHEMAS:
+            _in_schema(value, (key,), found)
+        elif key not in _NO_TEXTS:
+            _in_value(value, (key,), found)
+    return found
+
+
+def texts_in_value(value: Any) -> list[tuple[Path, str]]:
+    """Return every string of a JSON value that is no schema, with its place; names of members are none."""
+    found: list[tuple[Path, str]] = []
+    _in_value(value, (), found)
+    return found
+
+
+def _in_value(value: Any, path: Path, found: list[tuple[Path, str]]) -> None:
+    if isinstance(value, str):
+        found.append((path, value))
+    elif isinstance(value, dict):
+        for key, member in cast("JsonObject", value).items():
+            _in_value(member, (*path, key), found)
+    elif isinstance(value, list):
+        for number, item in enumerate(cast("list[Any]", value)):
+            _in_value(item, (*path, number), found)
+
+
+def _in_schema(value: Any, path: Path, found: list[tuple[Path, str]]) -> None:
+    if isinstance(value, str):
+        found.append((path, value))
+    elif isinstance(value, list):
+        for number, item in enumerate(cast("list[Any]", value)):
+            _in_schema(item, (*path, number), found)
+    elif isinstance(value, dict):
+        for key, member in cast("JsonObject", value).items():
+            if key in _NAMED_SCHEMAS and isinstance(member, dict):
+                for name, schema in cast("JsonObject", member).items():
+                    _in_schema(schema, (*path, key, name), found)
+            elif key in _VALUES:
+                _in_value(member, (*path, key), found)
+            elif key not in _DATA:
+                _in_schema(member, (*path, key), found)
+
+
+def prose_of(definition: JsonObject) -> tuple[str, str]:
+    """Return the key under which a definition says what its tool does, and what it says there."""
+    key = "description" if definition.get("description") else "title"
+    return key, definition.get(key) or ""
+
+
+def said(definition: JsonObject) -> tuple[str, str]:
+    """Return the first sentence of what a definition says about its tool, and the rest, 4,000 characters in all."""
+    _, prose = prose_of(definition)
+    return split_summary(prose[:TEXT_MAX])
+
+
+def text_at(value: Any, path: Path) -> str | None:
+    """Return the text at a place; None where there is none."""
+    for step in path:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return None
+    return value if isinstance(value, str) else None
+
+
+def with_text(value: Any, path: Path, text: str) -> Any:
+    """Return ``value`` with ``text`` at a place that it has; what is not on the way there is shared.
+
+    Raises:
+        LookupError, TypeError: there is no such place.
+
+    """
+    if not path:
+        return text
+    copy = value.copy()
+    copy[path[0]] = with_text(value[path[0]], path[1:], text)
+    return copy
+
+
+def sanitized(definition: JsonObject) -> JsonObject:
+    """Return a definition without characters in its texts that hide something or steer a terminal."""
+    for path, text in texts_in(definition):
+        if (clean := sanitize(text)) != text:
+            definition = with_text(definition, path, clean)
+    return definition

@@ -1,0 +1,183 @@
+"""Where in a text a word may be the name of a tool: in code, where the text calls it a tool, or by its form anywhere.
+
+Knows how names are spelled and how Markdown marks code; never knows which tools there are.
+"""
+
+import heapq
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from toolcrib.formats.markdown import fences
+
+Kind = Literal["prose", "code", "alone"]
+"""What stands around a word: running text, code or the word "tool", or nothing else between two code marks."""
+
+_WORD = re.compile(
+    r"""another[ ]tool(?![A-Za-z0-9_-])
+    | (?P<url>[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s"'<>()\[\]`]*)
+    | (?P<host>(?<![\w.-])(?:[A-Za-z0-9-]++\.)+(?:com|org|net|io|dev|ai|app|co|gov|edu)(?![\w-]|\.\w))
+    | (?P<name>(?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])++(?:[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])++)*+)""",
+    re.VERBOSE,
+)
+"""What may be or hold a name. Scripts that put no space between words are none of it: they stand right beside names."""
+
+_URL_START = re.compile(r"[^:]*://[^/?#]*")
+_URL_PART = re.compile(r"[A-Za-z0-9_.:/\\-]+")
+_SEVERAL_WORDS = re.compile(r"[_\-./:]|[a-z0-9][A-Z]")
+
+_CALLED_A_TOOL = re.compile(
+    r"""\b(?:the|use|using|call|calling|run|running|invoke|invoking)\s++
+        (?P<before>(?!(?:an?|any|each|every|its|our|that|the|these|this|those|your)\b)
+            ["'*\u2018-\u201d]*+\w++["'*\u2018-\u201d]*+
+            (?:(?:,\s*+(?:(?:and|or)\s++)?|\s++(?:and|or)\s++|/)(?!(?:an?|the)\b)
+            ["'*\u2018-\u201d]*+\w++["'*\u2018-\u201d]*+){0,8}+)
+        \s++(?:MCP\s++)?tool(?P<several>s?)\b
+    | (?P<quoted>["'*\u2018-\u201d]++\w++["'*\u2018-\u201d]++)\s++tools?\b
+    | \btools?\s++(?:named|called)\s++["'*\u2018-\u201d]*+(?P<named>\w++)
+    | \btools?\s++["'\u2018-\u201d]\**+(?P<after>\w++)\**+["'\u2018-\u201d]
+    | \b(?:call|calling|run|running|invoke|invoking)\s++(?:the\s++)?tool\s++(?P<unquoted>\w++)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A plain word, or a list of them, that is called a tool: ``the search tool``, but not ``a web search tool``."""
+
+_A_TOOL = re.compile(r"tool", re.IGNORECASE)
+
+_SEVERAL_WORDS_START = re.compile(
+    r"""(?<![A-Za-z0-9_\u00c0-\u1fff-])(?=
+        [A-Za-z0-9\u00c0-\u1fff]*+(?:\\?[_-]|[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])|[+A-Za-z0-9.-]{0,15}+://)
+        | [A-Za-z0-9\u00c0-\u1fff]*?[a-z0-9][A-Z])""",
+    re.VERBOSE,
+)
+"""Where a name of several words, or a URL, begins: found without looking at each word of a text."""
+
+_PLAIN_WORD = re.compile(r"\w+")
+_CONJUNCTIONS = frozenset(("and", "or"))
+_TOOL_NEXT = re.compile(r"""["'*_`)\u2018-\u201d]*\s+tool(s?)\b""", re.IGNORECASE)
+_DETERMINER = re.compile(
+    r"""\b(?:an?|each|every|its|our|that|the|these|this|those|your)\s+["'*_`(\u2018-\u201d]*\Z""", re.IGNORECASE
+)
+_DETERMINER_MAX = 16
+
+_BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
+_TICKS = re.compile(r"`+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A word of a text, as the characters from ``start`` to before ``end``, that may be or hold the name of a tool.
+
+    In ``prose`` only a name of several words is one.
+    """
+
+    start: int
+    end: int
+    kind: Kind
+
+
+def places(text: str) -> Iterator[Place]:
+    """Yield every place in ``text`` where the name of a tool may stand, in order.
+
+    A word of several parts (``create_issue``, ``db.drop``, ``listRuns``) anywhere; a plain word in code marks, or
+    where the text calls it a tool. Hosts of URLs are none. Takes time in proportion to the length.
+    """
+    at = 0
+    for piece, in_code in by_code_marks(text):
+        yield from (_in_code if in_code else _in_prose)(piece, at)
+        at += len(piece)
+
+
+def _in_code(piece: str, at: int) -> Iterator[Place]:
+    whole = piece.strip("` ")
+    for found in _WORD.finditer(piece):
+        yield from _of_word(found, at, "alone" if found[0] == whole else "code")
+
+
+def _in_prose(piece: str, at: int) -> Iterator[Place]:
+    called = _called_tools(piece) if _A_TOOL.search(piece) else frozenset[int]()
+    starts = heapq.merge((found.start() for found in _SEVERAL_WORDS_START.finditer(piece)), sorted(called))
+    end = 0
+    for start in starts:
+        found = _WORD.match(piece, start) if start >= end else None
+        if found is not None:
+            end = found.end()
+            yield from _of_word(found, at, "code" if start in called else "prose")
+
+
+def _of_word(found: re.Match[str], at: int, kind: Kind) -> Iterator[Place]:
+    """Yield the places in a match of ``_WORD`` whose text begins ``at`` that far into the whole."""
+    if found.lastgroup == "name":
+        yield Place(at + found.start(), at + found.end(), kind)
+    elif found.lastgroup == "url":
+        rest = _URL_START.match(found[0])
+        for part in _URL_PART.finditer(found[0], rest.end() if rest else 0):
+            if _SEVERAL_WORDS.search(part[0]):
+                start = at + found.start()
+                yield Place(start + part.start(), start + part.end(), "prose")
+
+
+def candidates(text: str) -> list[tuple[int, str]]:
+    """Return where each place of ``text`` begins and what stands there, a word in code with a backtick before it."""
+    return [
+        (place.start, ("" if place.kind == "prose" else "`") + text[place.start : place.end]) for place in places(text)
+    ]
+
+
+def is_several_words(name: str) -> bool:
+    """Return whether ``name`` has the form of a name, so that it is one in running text too."""
+    return _SEVERAL_WORDS.search(name) is not None
+
+
+def instead_of(text: str, place: Place) -> str:
+    """Return plain words that can stand in a text for what stands at one of its places: ``another tool``.
+
+    A mark would tell that there is something to hide.
+    """
+    called = _TOOL_NEXT.match(text, place.end)
+    if called is None:
+        return "another tool"
+    before = text[max(place.start - _DETERMINER_MAX, 0) : place.start]
+    return "other" if called[1] or _DETERMINER.search(before) else "another"
+
+
+def _called_tools(piece: str) -> frozenset[int]:
+    """Return where the plain words begin that are called tools; ``the search tools`` are tools that search."""
+    starts: set[int] = set()
+    for found in _CALLED_A_TOOL.finditer(piece):
+        group = found.lastgroup if found.lastgroup != "several" else "before"
+        assert group is not None, "every alternative has a group"
+        words = [word for word in _PLAIN_WORD.finditer(piece, *found.span(group)) if word[0] not in _CONJUNCTIONS]
+        if group != "before" or not found["several"] or len(words) > 1:
+            starts.update(word.start() for word in words)
+    return frozenset(starts)
+
+
+def by_code_marks(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield ``text`` in pieces, each with whether it is code: a fence, be it closed or not, or a span in backticks."""
+    at = 0
+    for fence in fences(text):
+        yield from _by_code_spans(text[at : fence.start])
+        yield text[fence.start : fence.end], True
+        at = fence.end
+    yield from _by_code_spans(text[at:])
+
+
+def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:
+    if "`" not in text:
+        yield text, False
+        return
+    for paragraph in _BLANK_LINES.split(text):
+        marks = list(_TICKS.finditer(paragraph))
+        next_alike: dict[str, re.Match[str]] = {}
+        ends: list[int] = []
+        for mark in reversed(marks):
+            ends.append(next_alike[mark[0]].end() if mark[0] in next_alike else 0)
+            next_alike[mark[0]] = mark
+        at = 0
+        for mark, end in zip(marks, reversed(ends), strict=True):
+            if end and mark.start() >= at:
+                yield paragraph[at : mark.start()], False
+                yield paragraph[mark.start() : end], True
+                at = end
+        yield paragraph[at:], False

@@ -1,0 +1,183 @@
+"""What the index says of tools, as certain callers may read and search it: without names of denied tools.
+
+Knows which texts of a tool hold names, and what is left of them; never knows sessions, or how anything is found.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import chain
+
+from toolcrib.base.patterns import SUBJECT_MAX
+from toolcrib.base.text import words
+from toolcrib.config.schema import ToolExamplesSection
+from toolcrib.model import Example, JsonObject, Tool
+from toolcrib.store.values import damaged_rows
+from toolcrib.streams.json_steps import collector_paused
+from toolcrib.tools.definitions.listed import listed_definition
+from toolcrib.tools.definitions.texts import Path, said, text_at, texts_in, texts_in_value, with_text
+from toolcrib.tools.index.catalog import Catalog, Permitted
+from toolcrib.tools.index.rows import Card, description_of
+from toolcrib.tools.index.tables import TEXT_COLUMNS
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.mentions import Mentions, ToolMentions
+
+_REMEMBERED_MAX = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """One text of a definition: where it stands, and what these callers read there instead."""
+
+    path: Path
+    before: str
+    after: str
+
+
+class Wording:
+    """Reads the index for callers with equal permissions, of one catalog; what it changes of a tool it works out once.
+
+    Where nothing is denied to them the index is read as it is. Every method raises StoreError where it cannot be read;
+    more than a few rows are for a worker thread.
+    """
+
+    def __init__(self, index: ToolIndex, permitted: Permitted, mentions: ToolMentions) -> None:
+        self._index, self.permitted, self.mentions = index, permitted, mentions
+        self.in_order = permitted.in_order
+        self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, mentions))
+        self._edits: dict[int, tuple[_Edit, ...]] = {}
+        self._descriptions: dict[int, tuple[str, str]] = {}
+
+    # -- what is read ----------------------------------------------------------------------------
+
+    def listed(self, tools: Sequence[Tool], section: ToolExamplesSection) -> list[JsonObject]:
+        """Return the definitions of some tools as a client is shown them; one that is gone meanwhile is left out."""
+        with collector_paused():
+            described = self.described(tool.row for tool in tools)
+            return [listed_definition(tool, *described[tool.row], section) for tool in tools if tool.row in described]
+
+    def described(self, rows: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
+        """Return whole definitions, and what search results show, by row; rows that are gone are left out."""
+        rows = tuple(rows)
+        found = self._index.shown(rows)
+        for row in self._naming_denied(found):
+            definition, card = found[row]
+            cleaned = self._definition(row, definition)
+            found[row] = cleaned, self._card(card, description_of(*said(cleaned)))
+        return found
+
+    def schema(self, row: int) -> JsonObject:
+        """Return the input schema of one tool; one that allows everything where the tool is gone."""
+        described = self.described([row])
+        return described[row][0]["inputSchema"] if described else {"type": "object"}
+
+    def cards(self, rows: Iterable[int]) -> dict[int, Card]:
+        """Return what search results show, by row; rows that are gone are left out."""
+        cards = self._index.cards(rows)
+        naming = self._naming_denied(cards)
+        unknown = [row for row in naming if self._descriptions.get(row, ("", ""))[0] != cards[row].description]
+        for row, definition in (self._index.definitions(unknown) if unknown else {}).items():
+            after = description_of(*said(self._definition(row, definition)))
+            self._descriptions[row] = cards[row].description, after
+        for row in naming:
+            cards[row] = self._card(cards[row], self._descriptions.get(row, ("", ""))[1])
+        return cards
+
+    # -- what is searched ------------------------------------------------------------------------
+
+    def words(self) -> dict[int, tuple[str, ...]]:
+        """Return the searchable words of all permitted tools by row, one text a full-text column."""
+        found = self._index.words(self.in_order)
+        naming = self._naming_denied(found)
+        for row, told in (self._index.mentions(naming) if naming else {}).items():
+            candidates = _candidates(told)
+            columns = zip(TEXT_COLUMNS, found[row], strict=True)
+            found[row] = tuple(self._without(text, candidates.get(column, ())) for column, text in columns)
+        return found
+
+    def texts(self) -> dict[int, tuple[str, ...]]:
+        """Return what a pattern is tried on besides names, of all permitted tools by row (R237)."""
+        found = self._index.texts(self.in_order)
+        naming = self._naming_denied(found)
+        for row, card in (self.cards(naming) if naming else {}).items():
+            found[row] = (card.description[:SUBJECT_MAX], *card.tags)
+        return found
+
+    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        """Return what each tool means, where ``stored`` is what it means to callers to whom nothing is denied."""
+        naming = self._naming_denied(stored)
+        return {**stored, **{row: self._clean(stored[row]) for row in naming}} if naming else stored
+
+    # -- what is changed -------------------------------------------------------------------------
+
+    def _naming_denied(self, rows: Iterable[int]) -> list[int]:
+        """Return those of ``rows`` whose texts name a tool that is denied to these callers."""
+        if self.mentions.hides_nothing:
+            return []
+        return [row for row, told in self._index.mentions(rows).items() if self._names_denied(told)]
+
+    def _definition(self, row: int, definition: JsonObject) -> JsonObject:
+        edits = self._edits.get(row)
+        if edits is None or any(text_at(definition, edit.path) != edit.before for edit in edits):
+            cleaned = ((path, text, self._clean(text)) for path, text in texts_in(definition))
+            edits = tuple(_Edit(path, text, clean) for path, text, clean in cleaned if clean != text)
+            self._edits[row] = edits
+        for edit in edits:
+            definition = with_text(definition, edit.path, edit.after)
+        return definition
+
+    def _card(self, card: Card, description: str) -> Card:
+        tags = tuple(tag for tag in card.tags if self._clean(tag) == tag)
+        return replace(card, description=description, tags=tags, examples=tuple(map(self._example, card.examples)))
+
+    def _example(self, example: Example) -> Example:
+        args = dict(example.args)
+        for path, text in texts_in_value(args):
+            args = with_text(args, path, self._clean(text))
+        return replace(example, args=args, description=self._clean(example.description))
+
+    def _clean(self, text: str) -> str:
+        return self.mentions.clean(text)[0]
+
+    def _without(self, text: str, candidates: Sequence[str]) -> str:
+        """Return searchable words without those that only the names of denied tools have brought."""
+        gone: Counter[str] = Counter()
+        for candidate in candidates:
+            gone += Counter(words(candidate)) - Counter(words(self.mentions.without(candidate)))
+        if not gone:
+            return text
+        kept: list[str] = []
+        for word in text.split():
+            if gone[word] > 0:
+                gone[word] -= 1
+            else:
+                kept.append(word)
+        return " ".join(kept)
+
+
+def _names_denied(mentions: ToolMentions, told: str) -> bool:
+    """Return whether any of the candidates of a tool, by column as the index keeps them, is denied."""
+    return any(mentions.without(each) != each for each in chain.from_iterable(_candidates(told).values()))
+
+
+def _candidates(told: str) -> dict[str, list[str]]:
+    with damaged_rows():
+        return json.loads(told)
+
+
+class Wordings:
+    """The wording of each kind of caller, over the catalog that was asked about last."""
+
+    def __init__(self, index: ToolIndex, mentions: Mentions) -> None:
+        self._index, self._mentions = index, mentions
+        self._by_permissions: dict[tuple[int, ...], Wording] = {}
+
+    def of(self, catalog: Catalog, permitted: Permitted) -> Wording:
+        """Return what reads the index for those who may use what is ``permitted``, which is part of ``catalog``."""
+        wording = self._by_permissions.get(permitted.permissions.key)
+        if wording is None or wording.permitted is not permitted:
+            wording = Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions))
+            self._by_permissions[permitted.permissions.key] = wording
+        return wording

@@ -1,0 +1,100 @@
+"""Which strings of a definition are texts for a reader, and which mean something to a program."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.tools.definitions.texts import said, sanitized, text_at, texts_in, texts_in_value, with_text
+
+T = "a text"
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": T,
+    "$comment": T,
+    "$ref": "no text",
+    "properties": {
+        "enum": {"title": T, "enum": ["no text"], "const": "no text", "default": {"x": "no text"}, "format": "no text"},
+        "description": {"pattern": "no text", "examples": [T, {"const": T}], "example": T},
+        "properties": {"type": ["no text"], "properties": {"default": {"description": T}}},
+    },
+    "required": ["no text"],
+    "patternProperties": {"no text": {"description": T}},
+    "$defs": {"no text": {"anyOf": [{"description": T}, {"not": {"title": T}}, True]}},
+    "dependentSchemas": {"no text": {"description": T}},
+    "x-unknown": {"deep": [T]},
+    "discriminator": {"propertyName": "no text", "mapping": {"x": "no text"}},
+}
+DEFINITION: dict[str, Any] = {
+    "name": "no text",
+    "title": T,
+    "description": T,
+    "inputSchema": SCHEMA,
+    "outputSchema": SCHEMA,
+    "annotations": {"title": T, "readOnlyHint": True},
+    "icons": [{"src": "no text"}],
+    "execution": {"taskSupport": "no text"},
+    "_meta": {"examples": [{"args": {"const": T}}], "n": 1},
+    "unknown": [T],
+}
+
+
+def test_what_a_reader_reads_is_a_text_and_what_a_program_reads_is_none():
+    found = texts_in(DEFINITION)
+    assert {text for _, text in found} == {T}
+    assert len(found) == str(DEFINITION).count(f"'{T}'")
+    assert all(text_at(DEFINITION, path) == T for path, _ in found)
+
+
+@pytest.mark.parametrize("odd", ["x", ["x"], None, 5, {"properties": "x"}, {"properties": ["x"]}, {"items": ["x"]}])
+def test_a_schema_that_is_none_has_texts_too(odd):
+    found = texts_in({"inputSchema": odd})
+    assert [text for _, text in found] == (["x"] if "x" in str(odd) else [])
+
+
+KEYS = ("properties", "enum", "a", "$defs")
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["title", "inputSchema", "_meta"]), JSON))
+def test_a_text_can_be_put_where_one_was_and_nothing_else_changes(definition):
+    before = copy.deepcopy(definition)
+    for path, _ in texts_in(definition):
+        changed = with_text(definition, path, "new")
+        assert definition == before
+        assert text_at(changed, path) == "new"
+        assert with_text(changed, path, text_at(definition, path) or "") == definition
+
+
+def test_there_is_no_text_at_a_place_that_a_value_lacks():
+    for path in (("b",), ("a", 3), ("a", 0, "x"), ("n",), ("n", "x"), ()):
+        assert text_at({"a": ["x"], "n": 1}, path) is None
+
+
+def test_every_string_of_a_value_is_a_text_and_no_key_is():
+    assert [text for _, text in texts_in_value({"const": ["x", {"y": "z"}], "n": None})] == ["x", "z"]
+
+
+def test_hidden_characters_go_from_texts_and_stay_in_data():
+    hiding = "\u200b\u202e\U000e0041\x07"
+    told = str(DEFINITION)
+    hostile = eval(told.replace(f"'{T}'", repr(f"a{hiding} text")).replace("'no text'", repr(f"no text{hiding}")))
+    assert sanitized(hostile) == eval(told.replace("'no text'", repr(f"no text{hiding}")))
+    assert sanitized(DEFINITION) is DEFINITION
+
+
+@pytest.mark.parametrize(
+    ("definition", "parts"),
+    [
+        ({"description": "One. Two.", "title": "No"}, ("One.", "Two.")),
+        ({"description": "", "title": "One. Two."}, ("One.", "Two.")),
+        ({}, ("", "")),
+    ],
+)
+def test_a_definition_says_what_its_tool_does_in_its_description_or_its_title(definition, parts):
+    assert said(definition) == parts
