@@ -1,0 +1,285 @@
+"""A denied tool is absent in the words of the others too: at every door, in every byte that a model reads."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from mcp import MCPError
+from shelving import found, instructions, put, repo, skills
+
+from fakes.menu import tool
+from toolcrib.model import Caller
+from worlds import ERAS, Client, World, world
+
+pytestmark = pytest.mark.anyio
+
+RED = Caller("r", tenant_id="red")
+IN_RED = {"context": {"tenant_id": "red"}}
+"""Of the same tenant: who has started the server, and the skills in its folders."""
+
+SECRETS = ("frob_xyzzy", "plugh", "list-wumpus", "fooBarbaz")
+"""The names of the tools that are denied, of words that are no words."""
+
+SAYS = "Not frob_xyzzy, db.frob_xyzzy, `plugh`, the plugh tool, list-wumpus, gh__fooBarbaz or fooBarbaz."
+TELLING = tool(
+    "read_row",
+    f"Reads a row. {SAYS}",
+    {
+        "id": {"type": "integer", "description": SAYS, "title": SAYS, "examples": [SAYS]},
+        "deep": {"type": "object", "properties": {"er": {"anyOf": [{"$comment": SAYS}]}}, "x-help": [SAYS]},
+    },
+    ["id"],
+    title=SAYS,
+    annotations={"title": SAYS, "readOnlyHint": True},
+    outputSchema={"type": "object", "description": SAYS},
+    _meta={"examples": [{"args": {"note": SAYS}, "description": SAYS}], "tags": [SAYS, "plain"]},
+)
+DENIED = [tool(name, f"Calls read_row: {SAYS}") for name in SECRETS]
+SERVERS = {"db": [TELLING, *DENIED[:2]], "gh": [tool("write_row", SAYS), *DENIED[2:]]}
+POLICIES = {
+    "denied by name": {"deny": list(SECRETS)},
+    "denied by place": {"deny": [f"{server}.{name}" for server in SERVERS for name in SECRETS]},
+    "denied by a glob": {"deny": ["frob*", "p?ugh", "*-wumpus", "*Bar*"]},
+    "in no allow": {"allow": ["db.read_row", "gh.write_row"]},
+    "a server denied": {"allow": ["db.read_row"], "deny": ["gh.*"]},
+    "hidden from one": {"visibility": [{"when": {"tenant_id": "red"}, "deny": list(SECRETS)}]},
+    "left out for one": {"visibility": [{"when": {"tenant_id": "red"}, "allow": ["db.read*"]}]},
+}
+
+
+async def ask_everything(client: Client) -> None:
+    """Ask for all that a model may read, without naming anything that is denied."""
+    await client.tools()
+    for query in ("row", "reads a row", "not or"):
+        for kind, query_of_kind in (("fts", query), ("exact", "read_row"), ("regex", "row|tool")):
+            for detail in ("signature", "schema"):
+                await client.call("tool_search", {"query": query_of_kind, "search_type": kind, "detail": detail})
+    for name, arguments in (("db.read_row", {"id": []}), ("db.read_row", {}), ("db.read_row", "[]"), ("db.row", {})):
+        assert (await client.tool_call(name, arguments))["isError"]
+
+
+async def ask_for_skills(client: Client) -> None:
+    """Ask for all that a model may read of skills."""
+    await instructions(client)
+    for query, kind in (("form", "fts"), ("form", "regex"), ("forms", "exact")):
+        await client.call("skill_search", {"query": query, "search_type": kind})
+    await client.call("skill_list")
+    for form in ("raw", "injection"):
+        await client.call("skill_get", {"names": ["forms"], "format": form, "force": True, "max_tokens": 6000})
+    await client.call("skill_get", {"names": ["forms"], "file": "more.md"})
+    for resource in (await client.ask("resources/list"))["resources"]:
+        await client.ask("resources/read", {"uri": resource["uri"]})
+    await client.ask("prompts/get", {"name": "skills_for_task", "arguments": {"task": "fill in forms"}})
+    await client.ask("prompts/get", {"name": "skill", "arguments": {"name": "forms"}})
+
+
+def told(w: World) -> list[str]:
+    """Return the secrets that stand in anything that was said to a client."""
+    said = "".join("".join(lines) for lines in w.said)
+    return [secret for secret in SECRETS if secret in said]
+
+
+@pytest.fixture
+def telling_skill(tmp_path):
+    """A skill that names what is denied, in its texts, its lists, another file of it and a name with a hidden mark."""
+    hidden = SAYS.replace("_x", "_\u200bx").replace("list-w", "list-\u2060w")
+    body = f"# {SAYS}\n\n1. {SAYS}\n2. {hidden}\n\n```sh\nplugh --all\n```\n"
+    lists = {"allowed-tools": "Read plugh frob_xyzzy mcp__gh__fooBarbaz", "tools": ["plugh", {"tool": "list-wumpus"}]}
+    file = put(repo(tmp_path), "forms", f"Fills forms. {SAYS}", body, tags=["frob_xyzzy"], **lists)
+    (file.parent / "more.md").write_text(f"{SAYS} {hidden}", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_no_door_tells_the_name_of_a_denied_tool(tmp_path, policy, era):
+    config = {"policy": POLICIES[policy], "gate": {"pass_through_below": 100}}
+    async with world(tmp_path, SERVERS, config, listing="auto") as w, w.client(era, caller=RED) as client:
+        await ask_everything(client)
+        assert told(w) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("publish", [False, True])
+async def test_nor_does_a_skill(telling_skill, policy, publish):
+    config = {**skills(publish_redacted=publish), **IN_RED, "policy": POLICIES[policy]}
+    async with world(telling_skill, SERVERS, config, listing="auto") as w, w.client("auto") as client:
+        await ask_for_skills(client)
+        assert told(w) == []
+
+
+async def test_who_may_use_all_of_them_reads_all_of_it(telling_skill):
+    config = {**skills(), "policy": POLICIES["hidden from one"], "gate": {"pass_through_below": 100}}
+    async with world(telling_skill, SERVERS, config, listing="auto") as w:
+        async with w.client("auto") as client:
+            [listed] = [each for each in await client.tools() if each["name"] == "db__read_row"]
+            assert listed["title"] == SAYS
+            assert listed["inputSchema"] == TELLING["inputSchema"]
+            assert listed["_meta"]["examples"] == TELLING["_meta"]["examples"]
+            assert await client.found("frob_xyzzy")
+            await ask_for_skills(client)
+        assert told(w) == list(SECRETS)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_who_searches_for_a_denied_name_finds_nobody_who_speaks_of_it(tmp_path, policy):
+    async with world(tmp_path, SERVERS, {"policy": POLICIES[policy]}) as w, w.client(caller=RED) as client:
+        for secret in SECRETS:
+            for query in (secret, f"db.{secret}", secret.replace("_", " ").replace("-", " ")):
+                for kind in ("fts", "exact", "regex"):
+                    if "." not in query or kind != "fts":  # a server's name may be searched for
+                        assert await client.found(query, search_type=kind) == [], query
+        assert (await client.found("reads a row"))[0] == "db__read_row"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_nor_is_a_skill_found_by_a_denied_name_that_it_speaks_of(telling_skill, policy):
+    config = {**skills(), **IN_RED, "policy": POLICIES[policy]}
+    async with world(telling_skill, SERVERS, config) as w, w.client() as client:
+        for secret in SECRETS:
+            for query in (secret, secret.replace("_", " ").replace("-", " "), f".*{secret[:5]}.*"):
+                for kind in ("fts", "exact", "regex"):
+                    assert await found(client, query, search_type=kind) == [], query
+        assert await found(client, "fills forms") == ["forms"]
+
+
+async def test_what_means_something_to_a_program_stays(tmp_path):
+    values = {"enum": ["drop_table", "keep"], "const": "drop_table", "default": "drop_table", "pattern": "^drop_table$"}
+    schema = {"type": "string", "description": "Not drop_table.", **values}
+    named = {"drop_table": {"type": "string", "description": "No drop_table."}}
+    tools = [tool("read_row", "Reads.", {"next": schema, "drop_table": named["drop_table"]}, ["drop_table"])]
+    server = {"db": [*tools, tool("drop_table")]}
+    config = {"policy": {"deny": ["drop_table"]}, "gate": {"pass_through_below": 100}}
+    async with world(tmp_path, server, config) as w, w.client() as client:
+        [listed] = [each for each in await client.tools() if each["name"] == "db__read_row"]
+        assert listed["inputSchema"]["properties"]["next"] == {**schema, "description": "Not another tool."}
+        assert listed["inputSchema"]["properties"]["drop_table"]["description"] == "No another tool."
+        assert listed["inputSchema"]["required"] == ["drop_table"]
+        [hit] = (await client.search("reads", detail="schema"))["tools"]
+        assert hit["input_schema"] == listed["inputSchema"]
+        [hit] = (await client.search("reads"))["tools"]
+        assert hit["signature"] == 'db__read_row(drop_table: string, next?: "drop_table")'
+        said = (await client.tool_call("db.read_row", {"drop_table": "x", "next": "x"}))["content"][0]["text"]
+        assert 'must be "drop_table"' in said
+        result = await client.tool_call("db.read_row", {"drop_table": "drop_table"})
+        assert result["content"][0]["text"] == 'ran read_row {"drop_table": "drop_table"}'
+
+
+async def test_words_that_are_names_of_tools_are_words_in_running_text(tmp_path):
+    said = (
+        "Search for rows: a search lists what you read, and the list says when to get or set them. "
+        "A web search tool, the corresponding get tool and all search tools set this. "
+        "Type `row`; the type of the list; https://search.io/get/list."
+    )
+    names = ("search", "list", "read", "get", "set", "type")
+    servers = {"db": [tool("rows", said), *map(tool, names)]}
+    config = {"policy": {"deny": list(names)}, "gate": {"pass_through_below": 100}}
+    async with world(tmp_path, servers, config) as w, w.client() as client:
+        [listed] = [each for each in await client.tools() if each["name"] == "db__rows"]
+        assert listed["description"] == said
+        assert await client.found("search list read") == ["db__rows"]
+
+
+# -- whether it exists ---------------------------------------------------------------------------
+
+SKILL_ID = re.compile(r"sk_[0-9a-f]+")
+"""It comes from the folder, which differs here."""
+
+SIBLING = tool("read_table", "Read all rows. Unlike `drop_table`, drop_table or db.drop_table it drops no row.")
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"deny": ["drop_table"]},
+        {"deny": ["drop_*"]},
+        {"deny": ["db.drop_table"]},
+        {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["drop_*"]}]},
+        {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["db.drop_table"]}]},
+    ],
+)
+async def test_what_others_say_of_a_denied_tool_does_not_tell_whether_it_exists(tmp_path, era, policy):
+    async def answers(folder: str, *more: Any) -> list[str]:
+        (tmp_path / folder).mkdir()
+        put(
+            repo(tmp_path / folder),
+            "drop",
+            "Drops with drop_table.",
+            "`drop_table`",
+            tools=["drop_table", "read_table"],
+        )
+        config = {**skills(), **IN_RED, "policy": policy, "gate": {"pass_through_below": 100}}
+        async with world(tmp_path / folder, {"db": [SIBLING, *more]}, config, listing="auto") as w:
+            async with w.client(era) as client:
+                return [SKILL_ID.sub("sk_", json.dumps(answer)) for answer in await curious(client)]
+
+    assert await answers("with", tool("drop_table")) == await answers("without")
+
+
+async def curious(client: Client) -> list[Any]:
+    """Return the answers to questions about one denied tool."""
+    said: list[Any] = [await client.tools()]
+    for query in ("drop table", "drop_table", "db.drop_table", "read all rows", "drop"):
+        for kind in ("fts", "exact", "regex"):
+            for detail in ("signature", "schema"):
+                arguments = {"query": query, "search_type": kind, "detail": detail, "include_always_loaded": True}
+                said.append(await client.call("tool_search", arguments))
+            said.append(await client.call("skill_search", {"query": query, "search_type": kind}))
+    for name in ("drop_table", "db__drop_table", "drop_tables"):
+        answer = await client.tried(name)
+        said += [await client.tool_call(name), answer.error.model_dump() if isinstance(answer, MCPError) else answer]
+    for arguments in ({"names": ["drop"]}, {"names": ["drop"], "format": "raw", "force": True}):
+        said.append(await client.call("skill_get", arguments))
+    return [*said, await instructions(client), await client.ask("resources/list")]
+
+
+async def test_in_a_list_of_tools_a_denied_name_goes_the_way_of_one_that_nobody_has(tmp_path):
+    listed = {"allowed-tools": "Read Bash(git:*) drop_table no_such_tool db.read_row mcp__db__* drop nowhere"}
+    put(repo(tmp_path), "one", "Drops.", **listed)
+    put(repo(tmp_path), "two", "Drops.", tools=["drop_table", {"tool": "no_such_tool", "note": "N."}, "db__read_row"])
+    servers = {"db": [tool("read_row"), tool("drop_table"), tool("drop")]}
+    async with world(tmp_path, servers, {**skills(), "policy": {"deny": ["drop*"]}}) as w, w.client() as client:
+        one, two = (await client.skill("get", names=["one", "two"], format="raw", max_tokens=6000))["skills"]
+        assert [note["tool"] for note in one["tools"]] == ["Read", "Bash", "db.read_row", "mcp__db__*"]
+        assert [note["tool"] for note in two["tools"]] == ["db__read_row"]
+        assert "no_such_tool" not in json.dumps([one, two])
+    async with world(tmp_path, servers, skills()) as w, w.client() as client:
+        one, two = (await client.skill("get", names=["one", "two"], format="raw", max_tokens=6000))["skills"]
+        assert len(one["tools"]) == 8
+        assert len(two["tools"]) == 3
+
+
+# -- hidden characters ---------------------------------------------------------------------------
+
+HIDING = "".join(map(chr, (0x07, 0x1B, 0x200B, 0x200F, 0x202E, 0x2066, 0x2060, 0xFEFF, 0xE0041, 0xE007F, 0x85)))
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_listed_text_holds_characters_that_hide_something(tmp_path, era):
+    said, clean = f"Re{HIDING}ads\n\ta row{HIDING}.", "Reads\n\ta row."
+    parameter = {"type": "string", "title": said, "description": said, "x-note": [said]}
+    texts = {"title": said, "annotations": {"title": said}, "_meta": {"examples": [{"args": {}, "description": said}]}}
+    hostile = tool("read_row", said, {"id": {**parameter, "enum": [HIDING]}}, **texts)
+    config = {"gate": {"pass_through_below": 100}}
+    async with world(tmp_path, {"db": [hostile]}, config, listing="auto") as w, w.client(era) as client:
+        [listed] = [each for each in await client.tools() if each["name"] == "db__read_row"]
+        assert listed["title"] == listed["annotations"]["title"] == clean
+        assert listed["description"].startswith(clean)
+        told = {"type": "string", "title": clean, "description": clean, "x-note": [clean], "enum": [HIDING]}
+        assert listed["inputSchema"]["properties"]["id"] == told
+        [hit] = (await client.search("reads", detail="schema"))["tools"]
+        assert hit["input_schema"] == listed["inputSchema"]
+        assert hit["examples"] == [{"args": {}, "description": "Reads a row."}]
+
+
+async def test_a_name_with_hidden_characters_in_it_is_a_name(tmp_path):
+    broken = "Not drop\u200b_table, d\u00adrop_table, \u202edrop_table."
+    config = {"policy": {"deny": ["drop_table"]}, "gate": {"pass_through_below": 100}}
+    async with (
+        world(tmp_path, {"db": [tool("read_row", broken), tool("drop_table")]}, config) as w,
+        w.client() as client,
+    ):
+        [listed] = [each for each in await client.tools() if each["name"] == "db__read_row"]
+        assert listed["description"] == "Not another tool, another tool, another tool."
