@@ -42,7 +42,7 @@ LAYERS = {
         spellings
     """,
     "config": """
-        findings nesting paths values
+        findings foreign_rules nesting paths private_values values
         child_environment documents expansion skills_schema
         schema
         fingerprints settings without_effect

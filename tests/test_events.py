@@ -52,6 +52,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "events.jsonl"
 
 
+def test_git_does_not_see_the_directory_that_is_made_for_events(path: Path):
+    with open_event_log(EventFile(path), clock=noon) as log:
+        log.emit(Noted(1))
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+
+
 def test_an_event_is_one_line_with_exactly_its_keys(path: Path):
     with open_event_log(EventFile(path), clock=noon) as log:
         log.emit(ToolActivationDenied("db__drop", "policy"))
@@ -213,7 +219,7 @@ def test_two_processes_with_one_file_do_not_throw_each_others_lines_away(path: P
             first.emit(Noted(number))
         for number in (4, 5):
             second.emit(Noted(number))
-    written = [line["number"] for file in path.parent.iterdir() for line in lines(file)]
+    written = [line["number"] for file in path.parent.glob("events*") for line in lines(file)]
     assert sorted(written)[-4:] == [2, 3, 4, 5]
 
 

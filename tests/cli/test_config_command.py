@@ -137,6 +137,13 @@ def test_show_of_a_wrong_config_is_an_error(run: Run, bad: str):
     assert err.startswith("Error: ")
 
 
+def test_secrets_in_arguments_are_masked_however_short(run: Run, tmp_path: Path):
+    path = tmp_path / "args.json"
+    path.write_text(json.dumps({"mcpServers": {"db": {"command": "x", "args": ["--password=12", "--port=12"]}}}))
+    _, out, _ = run("config", "show", "--config", str(path), "--json")
+    assert json.loads(out)["mcpServers"]["db"]["args"] == ["--password=***", "--port=12"]
+
+
 # config path
 
 

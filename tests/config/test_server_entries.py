@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from toolcrib.config.child_environment import SAFE_WINDOWS, child_environment, safe_names
+from toolcrib.config.private_values import masked
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.errors import ConfigError, Problem
 
@@ -135,6 +136,51 @@ def test_what_every_server_is_told_is_no_secret(server: Any, environ: dict[str, 
     assert server({"command": "x", "args": ["${HOME}"], "env": {"X": "${HOME}"}}).secrets == ()
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--api-key=canary"],
+        ["--token", "canary"],
+        ["-password", "canary"],
+        ["-e", "GITHUB_TOKEN=canary"],
+        ["--header", "Authorization: Bearer canary"],
+        ["--header=Authorization: Bearer canary-1"],
+        ["-H", "X-Api-Key: canary"],
+        ["postgresql://ann:canary@db/shop"],
+        ["--url=https://host/mcp?key=canary"],
+        ["--anything", "sk-canary0123456789abcd"],
+        ["say", "Bearer canary-1234"],
+    ],
+    ids=" ".join,
+)
+def test_secrets_in_arguments_are_known_and_never_shown(args: list[str], server: Any):
+    it = server({"command": "x", "args": args})
+    assert it.target.args == tuple(args)
+    assert "canary" not in it.redactor.clean(f"it said {' '.join(args)}")
+    assert "canary" not in " ".join(masked(args))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-y", "@scope/server-memory"],
+        ["--directory", "/srv/keys", "--allow-write"],
+        ["--keyboard=dvorak", "--author=ann", "--max-tokens=100000"],
+        ["https://host/mcp"],
+        ["--token", "--verbose"],
+        ["-e", "LANG=C"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_secret_is_shown(args: list[str], server: Any):
+    assert masked(args) == args
+    assert server({"command": "x", "args": args}).redactor.clean(" ".join(args)) == " ".join(args)
+
+
+def test_a_secret_of_an_argument_is_masked_however_short():
+    assert masked(["--pin", "12", "--password=12"]) == ["--pin", "12", "--password=***"]
+
+
 # Left out
 
 
@@ -166,6 +212,57 @@ def test_keys_of_other_programs_in_an_entry_are_noticed(load_server: Any):
     assert list(got.servers) == ["it"]
     [notice] = got.notices
     assert str(notice) == "mcpServers.it: toolcrib does not read autoApprove, arg (arg: did you mean args?)"
+
+
+RULES = [
+    ({"excludeTools": ["drop", "wipe"]}, 'write toolcrib.policy.deny: ["it.drop", "it.wipe"]'),
+    ({"disabled_tools": ["drop"]}, 'write toolcrib.policy.deny: ["it.drop"]'),
+    ({"includeTools": ["read"]}, 'write what may be called into toolcrib.policy.allow: ["it.read"]'),
+    ({"enabled_tools": []}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"tools": ["read"]}, 'write what may be called into toolcrib.policy.allow: ["it.read"]'),
+    ({"tools": {"drop": False}}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    (
+        {"toolPermissions": {"drop": "deny"}},
+        'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"',
+    ),
+    ({"blockedToolNames": "drop"}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"deny": ["a", 3]}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+]
+
+
+@pytest.mark.parametrize(("keys", "hint"), RULES, ids=lambda each: next(iter(each)) if isinstance(each, dict) else "")
+def test_a_server_with_rules_of_another_client_is_not_served_and_the_hint_says_what_to_write(
+    keys: Any, hint: str, load_server: Any
+):
+    got = load_server({"command": "x", **keys})
+    assert got.servers == {}
+    [problem] = got.skipped
+    [name] = keys
+    assert problem.reason == (
+        f"says in another client's words which of its tools may be used ({name}), which toolcrib does not read"
+    )
+    assert problem.hint == f"{hint}; then remove {name} here"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"excludeTools": []},
+        {"excludeTools": None},
+        {"includeTools": None},
+        {"tools": ["*"]},
+        {"tools": {"read": True}},
+        {"toolPermissions": {}},
+        {"autoApprove": ["read"]},
+        {"alwaysAllow": ["read"]},
+        {"tool_timeout_sec": 60},
+        {"trust": True},
+        {"description": "tools that are denied"},
+    ],
+    ids=lambda each: next(iter(each)),
+)
+def test_a_key_that_forbids_nothing_keeps_no_server_away(keys: Any, load_server: Any):
+    assert list(load_server({"command": "x", **keys}).servers) == ["it"]
 
 
 # Wrong

@@ -101,6 +101,40 @@ async def test_what_is_printed_in_the_process_cannot_reach_stdout(tmp_path: Path
             assert f"noise {noise}\n" in crib.said
 
 
+TELLING = """
+import logging, sys
+import toolcrib.wire.stdio as stdio
+from toolcrib.cli.serve import main
+
+real = stdio.serve_loop
+
+async def telling(*arguments, **options):
+    try:
+        raise ValueError("no such key: canary-secret of ann@corp.io")
+    except ValueError:
+        logging.getLogger("some.library").exception("It used %s", "canary-secret")
+    return await real(*arguments, **options)
+
+stdio.serve_loop = telling
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_what_is_logged_has_no_secret_in_it(tmp_path: Path, form: str):
+    config = tmp_path / "toolcrib.json"
+    entry = {"command": "x", "args": ["--api-key=canary-secret"]}
+    config.write_text(json.dumps({"mcpServers": {"db": entry}, "toolcrib": {"cache_dir": "cache"}}))
+    arguments = [sys.executable, "-c", TELLING, "--config", str(config), "--log-format", form]
+    async with started(arguments, tmp_path) as crib:
+        await crib.initialize()
+        crib.close_stdin()
+        assert await crib.ended() == 0
+        assert "It used ***" in crib.said
+        assert "no such key: *** of [REDACTED_EMAIL]" in crib.said
+        assert "canary" not in crib.said
+
+
 async def test_a_server_s_own_noise_cannot_reach_stdout(tmp_path: Path):
     fake = FakeServer(tmp_path, garbage=3, stderr="noise on stderr")
     async with served(tmp_path, fake) as crib:

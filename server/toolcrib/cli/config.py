@@ -9,6 +9,7 @@ import typer
 
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
+from toolcrib.config.private_values import masked
 from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
 from toolcrib.errors import ConfigError
 from toolcrib.model import JsonObject
@@ -96,7 +97,7 @@ def _server_json(server: ServerSettings) -> JsonObject:
     if isinstance(target, StdioTarget):
         return {
             "command": target.command,
-            "args": list(target.args),
+            "args": masked(target.args),
             "cwd": target.cwd and str(target.cwd),
             "env": sorted(target.env),
         }

@@ -30,11 +30,12 @@ EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 
 def main(argv: list[str]) -> int:
     """Serve until the client leaves or a signal comes; return the exit code."""
     options = _parser().parse_args(argv)
-    _log_to_stderr(options.log_level, as_json=options.log_format == "json")
+    handler = _log_to_stderr(options.log_level, as_json=options.log_format == "json")
     code = EXIT_OK
     try:
         refuse_nested(os.environ)
         settings = _with_options(load(options.config, os.environ, Path.cwd()), options)
+        handler.setFormatter(_Redacting(handler.formatter, settings.redactor.redact))
         for notice in (*settings.notices, *settings.skipped):
             print(f"toolcrib: {notice}", file=sys.stderr)
         mirror = _mirror if options.log_format == "json" else None
@@ -143,7 +144,7 @@ async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -
             stop.set()
 
 
-def _log_to_stderr(level: str, *, as_json: bool) -> None:
+def _log_to_stderr(level: str, *, as_json: bool) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if as_json else logging.Formatter("toolcrib: %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
@@ -152,6 +153,7 @@ def _log_to_stderr(level: str, *, as_json: bool) -> None:
         # What befalls a server is told in a sentence by us; the SDK prints a traceback for it.
         for name in ("client", "mcp.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+    return handler
 
 
 class _JsonFormatter(logging.Formatter):
@@ -159,6 +161,17 @@ class _JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps({"log": record.levelname.lower(), "message": super().format(record)})
+
+
+class _Redacting(logging.Formatter):
+    """The lines of another formatter, tracebacks too, without secrets and personal data."""
+
+    def __init__(self, inner: logging.Formatter | None, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._inner, self._redact = inner or logging.Formatter(), redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redact(self._inner.format(record))
 
 
 def _mirror(line: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -16,8 +16,10 @@ from toolcrib.config.child_environment import child_environment, safe_names
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, ignored_keys, join, validation_problems
 from toolcrib.config.fingerprints import fingerprint
+from toolcrib.config.foreign_rules import foreign_rules
 from toolcrib.config.nesting import starts_toolcrib
 from toolcrib.config.paths import absolute
+from toolcrib.config.private_values import private_arguments, private_headers, private_parts
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
 from toolcrib.errors import Problem
@@ -50,14 +52,10 @@ class ServerReader:
         if entry is None:
             return None
         options = _options_of(key, self.section)
-        if entry.disabled or not options.enabled:
-            return self._skip(Problem(path, "is disabled"))
-        if variables.missing:
-            reasons = dict.fromkeys(problem.reason for problem in variables.missing)
-            return self._skip(Problem(path, "; ".join(reasons), variables.missing[0].hint))
-        if starts_toolcrib(entry.command or "", entry.args or ()):
-            hint = "list the servers behind it here instead"
-            return self._skip(Problem(path, "would start toolcrib inside toolcrib", hint))
+        reason = _reason_to_skip(entry, options, variables, path) or foreign_rules(key, raw, path)
+        if reason:
+            self.findings.skipped.append(reason)
+            return None
         problems = list(_value_problems(entry, path))
         if problems:
             self.findings.problems += problems
@@ -69,9 +67,6 @@ class ServerReader:
             fingerprint=fingerprint(entry, options, self.section),
             secrets=tuple(dict.fromkeys(filter(self._is_secret, _private_values(entry, variables)))),
         )
-
-    def _skip(self, reason: Problem) -> None:
-        self.findings.skipped.append(reason)
 
     def _entry(self, raw: Any, path: str) -> ServerEntry | None:
         """Return the entry where its shape is right, with its type settled."""
@@ -105,6 +100,18 @@ class ServerReader:
         """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""
         known = (self.environ.get(name) for name in safe_names())
         return len(value) >= SECRET_MIN_CHARACTERS and not value.isdigit() and value not in known
+
+
+def _reason_to_skip(entry: ServerEntry, options: ServerSection, variables: Variables, path: str) -> Problem | None:
+    """Return why a server that was written correctly is left out, if it is."""
+    if entry.disabled or not options.enabled:
+        return Problem(path, "is disabled")
+    if variables.missing:
+        reasons = dict.fromkeys(problem.reason for problem in variables.missing)
+        return Problem(path, "; ".join(reasons), variables.missing[0].hint)
+    if starts_toolcrib(entry.command or "", entry.args or ()):
+        return Problem(path, "would start toolcrib inside toolcrib", "list the servers behind it here instead")
+    return None
 
 
 def _options_of(key: str, section: ToolcribSection) -> ServerSection:
@@ -160,20 +167,10 @@ def _is_http_url(url: str) -> bool:
 
 
 def _private_values(entry: ServerEntry, variables: Variables) -> Iterator[str]:
-    """Yield every value that may be a secret: of variables, the environment, headers and the URL."""
+    """Yield every value that may be a secret: of variables, the environment, headers, the URL and the arguments."""
     yield from variables.values
     yield from (entry.env or {}).values()
-    for value in (entry.headers or {}).values():
-        yield value
-        yield value.rpartition(" ")[2]
+    yield from private_headers(entry.headers or {})
+    yield from (secret for _, secret in private_arguments(entry.args or ()))
     if entry.url is not None:
-        yield from _private_parts(urlsplit(entry.url))
-
-
-def _private_parts(url: SplitResult) -> Iterator[str]:
-    for part in url.netloc.rpartition("@")[0].split(":", 1):
-        yield part
-        yield unquote(part)
-    for pair in url.query.split("&"):
-        yield pair.partition("=")[2]
-    yield from (value for _, value in parse_qsl(url.query))
+        yield from private_parts(urlsplit(entry.url))

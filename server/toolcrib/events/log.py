@@ -18,6 +18,7 @@ from typing import Any, cast
 from toolcrib.base.text import truncate
 from toolcrib.events.kinds import Event, Level
 from toolcrib.redaction.secrets import redact_text
+from toolcrib.store.files import private_directory
 
 TEXT_MAX = 2000
 """Characters of one text in an event."""
@@ -67,7 +68,7 @@ class EventFile:
             self._fd = None
 
     def _open(self) -> int:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_directory(self._path.parent)
         self._fd = os.open(self._path, _OPEN_FLAGS, 0o600)
         self._size = os.fstat(self._fd).st_size
         return self._fd

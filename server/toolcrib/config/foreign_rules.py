@@ -1,0 +1,66 @@
+"""Rules of other clients about the tools of a server, as their config files write them into its entry.
+
+Knows how such keys are called and when one forbids nothing; never knows a policy. A tool that another program was told
+to keep away must not be callable here because nobody understood the key.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from toolcrib.base.text import one_line
+from toolcrib.errors import Problem
+
+_RULE = re.compile(
+    r"""(?=.*tool).*(?:exclud|disabl|den[iy]|block|forbid|ignor|hid|includ|enabl|allow|permi|only|filter|select|polic)
+    | tools\Z | (?:allow|allowed|deny|denied|blocked|permissions)\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""``excludeTools``, ``includeTools``, ``toolPermissions``, ``disabled_tools``, ``tools`` and what sounds like these."""
+_APPROVAL = re.compile(r"auto|always|trust", re.IGNORECASE)
+"""Keys about what runs without a question to the person: it may run all the same."""
+_NAMES_WHAT_MAY = re.compile(r"(?!.*disallow).*(?:includ|enabl|allow|permit|only|select)|tools\Z", re.IGNORECASE)
+_NAME_MAX = 100
+_SHOWN_MAX = 5
+
+
+def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | None:
+    """Return why the server ``key`` cannot be served: its entry forbids tools in words of another client."""
+    rules = {name: value for name, value in entry.items() if _is_rule(name) and _forbids(name, value)}
+    if not rules:
+        return None
+    named = ", ".join(map(one_line, list(rules)[:_SHOWN_MAX]))
+    hints = [_hint(key, name, value) for name, value in rules.items()]
+    reason = f"says in another client's words which of its tools may be used ({named}), which toolcrib does not read"
+    return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here")
+
+
+def _is_rule(name: str) -> bool:
+    return len(name) <= _NAME_MAX and _RULE.match(name) is not None and _APPROVAL.match(name) is None
+
+
+def _forbids(name: str, value: Any) -> bool:
+    if isinstance(value, dict):
+        return not all(member is True for member in cast("dict[str, Any]", value).values())
+    if isinstance(value, list) and "*" in cast("list[Any]", value):
+        return _NAMES_WHAT_MAY.match(name) is None
+    says_nothing = value is None or (not value and _NAMES_WHAT_MAY.match(name) is None)
+    return not says_nothing
+
+
+def _hint(key: str, name: str, value: Any) -> str:
+    """Return what to write instead, as far as the value can be understood."""
+    names = cast("list[Any]", value) if isinstance(value, list) else list[Any]()
+    tools = [each for each in names if isinstance(each, str) and each]
+    if not tools or len(tools) != len(names):
+        return 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
+    if _NAMES_WHAT_MAY.match(name):
+        return f"write what may be called into toolcrib.policy.allow: {_globs(key, tools)}"
+    return f"write toolcrib.policy.deny: {_globs(key, tools)}"
+
+
+def _globs(key: str, tools: list[str]) -> str:
+    more = ", …" if len(tools) > _SHOWN_MAX else ""
+    shown = ", ".join(json.dumps(one_line(f"{key}.{tool}"), ensure_ascii=False) for tool in tools[:_SHOWN_MAX])
+    return f"[{shown}{more}]"
