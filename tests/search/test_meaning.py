@@ -12,13 +12,13 @@ from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.model import SearchType
 from toolcrib.search.encoding import Model, SharedModel, finite, state_of
 from toolcrib.search.matches import Request
-from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Ranked
+from toolcrib.search.relevance import Evidence, Ranked
 from toolcrib.search.semantic import NEAREST, Semantic, fuse
 
 numpy = pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")
 
 AXES = ("wood", "wall", "sand")
-EVIDENCE = Evidence(0.5, 0.5, 0.5)
+EVIDENCE = Evidence(0.5, 0.5, 0.5, 0.5)
 
 
 class Encoder:
@@ -148,8 +148,8 @@ class TestNearness:
 
     def test_what_speaks_for_the_first_counts_only_if_it_is_the_same(self):
         assert Room().fused("wood", (0, 8.0), (2, 1.0)).evidence == EVIDENCE
-        assert Room(alpha=0.9).fused("wood", (2, 8.0), (0, 1.0)).evidence == NO_EVIDENCE
-        assert Room().fused("wood").evidence == NO_EVIDENCE
+        assert Room(alpha=0.9).fused("wood", (2, 8.0), (0, 1.0)).evidence == Evidence(0, 0, 0, words=0.5)
+        assert Room().fused("wood").evidence == Evidence(0, 0, 0, words=0.5)
 
 
 class TestVectors:

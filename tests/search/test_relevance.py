@@ -251,21 +251,36 @@ class TestEvidence:
     """What speaks for the first, comparable between queries."""
 
     def test_nothing_speaks_for_nothing(self):
-        assert Shelf(*texts("paint")).rank("zzz").evidence == Evidence(level=0, coverage=0, gap=0)
+        assert Shelf(*texts("paint")).rank("zzz").evidence == Evidence(level=0, coverage=0, gap=0, words=0)
 
     def test_the_level_is_one_half_where_the_relevance_is_that_of_two_of_the_rarest_words(self):
         shelf = Shelf(*texts("paint wall", "cut wood", "saw"))
         for query in ("paint", "paint wall"):
             ranked = shelf.rank(query)
-            highest, much = ranked.matches[0][1], 2 * shelf.bm25.rarity_max
+            highest, much = ranked.matches[0][1], 2 * 1.17 * shelf.bm25.rarity_of_one
             assert ranked.evidence.level == alike(highest / (highest + much))
 
     def test_a_query_of_more_than_sixteen_words_needs_more_in_proportion(self):
         shelf = Shelf(*texts("paint wall", "cut wood", "saw"))
         for others, factor in ((15, 1), (16, 17 / 16), (31, 2)):
             ranked = shelf.rank(" ".join(["paint", *UNKNOWN[:others]]))
-            highest, much = ranked.matches[0][1], 2 * shelf.bm25.rarity_max * factor
+            rare, coverage = shelf.bm25.rarity_max, ranked.evidence.coverage
+            telling = rare + coverage * (1.17 * shelf.bm25.rarity_of_one - rare)
+            highest, much = ranked.matches[0][1], 2 * telling * factor
             assert ranked.evidence.level == alike(highest / (highest + much)), others
+
+    def test_among_very_many_the_rarest_words_are_those_that_stand_nowhere(self):
+        shelf = Shelf(*texts(*(["wall hut"] * 1999), "paint"))
+        ranked = shelf.rank("paint")
+        highest, much = ranked.matches[0][1], 2 * shelf.bm25.rarity_max
+        assert ranked.evidence.level == alike(highest / (highest + much))
+
+    def test_the_words_are_the_largest_share_that_any_of_them_has_each_counted_the_same(self):
+        shelf = Shelf(*texts("paint wall", "cut wood", "paint wood hut"))
+        assert shelf.rank("paint wall").evidence.words == 1
+        assert shelf.rank("paint zzz").evidence.words == alike(0.5)
+        assert shelf.rank("paimt wood yyy zzz").evidence.words == alike(0.5)
+        assert shelf.rank("paint wood hut yyy zzz").evidence.words == alike(0.6)
 
     def test_the_coverage_is_the_share_of_the_query_that_the_first_has(self):
         shelf = Shelf(*texts("paint wall", "cut wood"))

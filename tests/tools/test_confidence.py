@@ -1,6 +1,8 @@
 """How sure an answer says it is, and what it says where it is not."""
 
 import itertools
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from builders import (
@@ -20,6 +22,9 @@ from toolcrib.model import SearchType
 from toolcrib.search.matches import confidence_of, strength_of
 from toolcrib.search.relevance import Evidence
 from toolcrib.tools.search import SearchRequest
+
+Said = Callable[[dict[str, str], str], tuple[str, str | None, str | None]]
+"""Tells confidence, note and the name of the first match."""
 
 IMPOSSIBLE = (
     "water the tomatoes on the balcony",
@@ -86,7 +91,7 @@ def test_more_evidence_never_makes_an_answer_less_sure(world: World, ask):
     order = ("low", "high")
     for level, coverage, gap in itertools.product(steps, repeat=3):
         less, more = (
-            confidence_of(matches, strength_of(matches, Evidence(each, coverage, gap)))
+            confidence_of(matches, strength_of(matches, Evidence(each, coverage, gap, words=1)))
             for each in (level, min(level + 0.25, 1))
         )
         assert order.index(less) <= order.index(more)
@@ -166,3 +171,71 @@ def test_a_thousand_denied_tools_change_no_byte_of_any_answer(tmp_path):
             ]
             answers.append(repr((shown, [(each.confidence, each.note) for each in results])))
     assert answers[0] == answers[1]
+
+
+GIT = {
+    "git_status": "Shows the working tree status",
+    "git_diff_unstaged": "Shows changes in the working directory that are not yet staged",
+    "git_diff_staged": "Shows changes that are staged for commit",
+    "git_diff": "Shows differences between branches or commits",
+    "git_commit": "Records changes to the repository",
+    "git_add": "Adds file contents to the staging area",
+    "git_reset": "Unstages all staged changes",
+    "git_log": "Shows the commit logs",
+    "git_branch": "Lists the branches of a git repository",
+}
+WEATHER = {"get_forecast": "Returns the weather forecast of a city for some days"}
+CLOCK = {
+    "get_current_time": "Get current time in a specific timezone",
+    "convert_time": "Convert time between timezones",
+}
+
+
+class TestFewTools:
+    """What is said of a match is true also where there are only a few tools, and every word is common."""
+
+    @pytest.fixture
+    def said(self, tmp_path: Path) -> Said:
+        def ask(tools: dict[str, str], query: str) -> tuple[str, str | None, str | None]:
+            with opened(tmp_path / "tool_cache.db") as world:
+                world.listed(listing("s", *(record("s", name, text) for name, text in tools.items())))
+                found = world.search(query)
+                return found.confidence, found.note, found.matches[0].document.name if found.matches else None
+
+        return ask
+
+    @pytest.mark.parametrize(
+        ("tools", "query", "first"),
+        [
+            ({"alpha": "alpha thing"}, "alpha thing", "alpha"),
+            ({"alpha_thing": "does it"}, "alpha", "alpha_thing"),
+            (WEATHER, "forecast city", "get_forecast"),
+            (WEATHER, "weather of a city", "get_forecast"),
+            (CLOCK, "convert", "convert_time"),
+            (CLOCK, "current time", "get_current_time"),
+            (GIT, "commit logs", "git_log"),
+            (GIT, "list branches", "git_branch"),
+        ],
+    )
+    def test_the_one_that_fits_is_certain(self, tools, query, first, said):
+        assert said(tools, query) == ("high", None, first)
+
+    @pytest.mark.parametrize(("tools", "query"), [(GIT, "git"), (CLOCK, "time"), (GIT, "show changes")])
+    def test_where_several_fit_it_says_so(self, tools, query, said):
+        confidence, note, _ = said(tools, query)
+        assert confidence == "low"
+        assert note == "Several tools fit about equally; say what it should do, and to what."
+
+    @pytest.mark.parametrize(
+        ("tools", "query", "note"),
+        [
+            (WEATHER, "book a table in a restaurant of the city", "No tool has most of these words"),
+            (WEATHER, "city map", "Only this tool has any of these words."),
+            (GIT, "tomatoes", "No tool has any of these words"),
+            (GIT, "deploy the repository to a cluster", "No tool has most of these words"),
+        ],
+    )
+    def test_what_hardly_fits_is_not_certain(self, tools, query, note, said):
+        confidence, told, _ = said(tools, query)
+        assert confidence != "high"
+        assert note in told

@@ -58,6 +58,7 @@ class FieldedBm25:
             self._postings[term] = numbers, _gains(values, self.size)
         self._rarities = {term: _rarity(len(numbers), self.size) for term, (numbers, _) in self._postings.items()}
         self.rarity_max = _rarity(0, self.size)
+        self.rarity_of_one = _rarity(1, self.size)
 
     def __contains__(self, term: str) -> bool:
         return term in self._postings

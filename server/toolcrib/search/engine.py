@@ -23,6 +23,7 @@ from toolcrib.search.matches import (
     Request,
     common,
     confidence_of,
+    doubt,
     note,
     spread,
     strength_of,
@@ -76,6 +77,7 @@ class _Part:
     matches: list[Match[int]]
     strength: float
     confidence: Confidence
+    doubt: str
 
 
 class Engine(Generic[T]):
@@ -118,7 +120,7 @@ class Engine(Generic[T]):
             count=count,
             confidence=confidence,
             strength=min(part.strength for part in parts),
-            note=note(self._kind.noun, request, matches[0] if matches else None, confidence, known),
+            note=note(request, known, parts[0].doubt),
         )
 
     def is_quick(self, request: Request, documents: Documents) -> bool:
@@ -142,7 +144,10 @@ class Engine(Generic[T]):
             matches, evidence = self._by_words(query, scope)
         matches = _sorted(matches, scope)
         strength = strength_of(matches, evidence)
-        return _Part(matches, strength, confidence_of(matches, strength))
+        confidence = confidence_of(matches, strength)
+        return _Part(
+            matches, strength, confidence, doubt(self._kind.noun, request.search_type, matches, confidence, evidence)
+        )
 
     def _by_pattern(self, pattern: str, enough: int, scope: Scope[T]) -> list[Match[int]]:
         documents = scope.documents

@@ -30,11 +30,12 @@ _WEAK_NOTES = {
     (SearchType.EXACT, "none"): "No {noun} has this name; search_type fts finds {noun}s by what they do.",
     (SearchType.REGEX, "none"): "No name, description or tag matches the pattern.",
     (SearchType.FTS, "none"): "No {noun} has any of these words; try other words for the same thing.",
-    (
-        SearchType.FTS,
-        "low",
-    ): "No {noun} has most of these words; a shorter query about one action may find better ones.",
 }
+_FEW_WORDS = "No {noun} has most of these words; a shorter query about one action may find better ones."
+_ONLY_ONE = "Only this {noun} has any of these words."
+_EQUAL = "Several {noun}s fit about equally; say what it should do, and to what."
+_UNSURE = "The first fits best, but not surely: look before you use it."
+_MOST, _EQUAL_GAP = 0.5, 0.25
 _BEGUN_NOTE = "The names of these {noun}s only begin like this."
 
 Confidence = Literal["high", "low", "none"]
@@ -133,16 +134,29 @@ def unclear_note(queries: Sequence[str]) -> str:
     return f"Nothing likely for {listed}; try other words for the same thing." if queries else ""
 
 
-def note(noun: str, request: Request, first: Match[int] | None, confidence: Confidence, known: str) -> str | None:
-    """Return why little or nothing was found, in words about a ``noun``; ``known`` is a reason that is known already.
+def doubt(
+    noun: str, search_type: SearchType, matches: Sequence[Match[int]], confidence: Confidence, evidence: Evidence
+) -> str:
+    """Return why the first match may not be what was meant, in words about a ``noun``; empty where it is.
 
     Speaks of what the caller may see only.
     """
-    parts = [f"Only the first {QUERY_MAX} characters of the query counted."] if len(request.query) > QUERY_MAX else []
-    if known:
-        parts.append(known)
-    elif confidence != "high":
-        is_begun = first is not None and first.reason == "prefix"
-        weak = _BEGUN_NOTE if is_begun else _WEAK_NOTES.get((request.search_type, confidence), "")
-        parts.append(weak.format(noun=noun))
-    return " ".join(filter(None, parts)) or None
+    if confidence == "high":
+        return ""
+    if matches and matches[0].reason == "prefix":
+        text = _BEGUN_NOTE
+    elif (search_type, confidence) != (SearchType.FTS, "low"):
+        text = _WEAK_NOTES.get((search_type, confidence), "")
+    elif evidence.words < _MOST:
+        text = _FEW_WORDS
+    elif len(matches) == 1:
+        text = _ONLY_ONE
+    else:
+        text = _EQUAL if evidence.gap < _EQUAL_GAP else _UNSURE
+    return text.format(noun=noun)
+
+
+def note(request: Request, *reasons: str) -> str | None:
+    """Return why little or nothing was found: the first of the reasons that there is, and what did not count."""
+    cut = f"Only the first {QUERY_MAX} characters of the query counted." if len(request.query) > QUERY_MAX else ""
+    return " ".join(filter(None, (cut, next(filter(None, reasons), "")))) or None

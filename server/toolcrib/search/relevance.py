@@ -4,6 +4,7 @@ Knows words and the numbers of documents; never knows what a document is, who ma
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -30,6 +31,9 @@ _NAME_COVERAGE = 0.9
 _MUCH, _LONG_QUERY = 2.0, 16
 """So many of the rarest words make a relevance of level one half; of a query with more words, in proportion more."""
 
+_TELLING = 1.17
+"""How much more a word tells that stands nowhere than one that stands in one of about a thousand documents."""
+
 _LONG_LIST = 10
 """So many times as long as what is looked up, a list is searched instead of read."""
 
@@ -43,15 +47,16 @@ class Evidence:
 
     ``level``: its relevance, measured by what one word is worth that stands in one document only. ``coverage``: the
     share of the query it has, by the rarity of words; a misspelt word counts in part. ``gap``: how far the second is
-    behind.
+    behind. ``words``: the largest share of the query's words that any of the matches has, a word like another.
     """
 
     level: float
     coverage: float
     gap: float
+    words: float
 
 
-NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0), Evidence(1, 1, 1)
+NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0, 0), Evidence(1, 1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +160,28 @@ class Relevance:
         }
         matches = sorted(weighed.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
         (first, highest), second = matches[0], matches[1][1] if len(matches) > 1 else 0.0
-        much = _MUCH * self._bm25.rarity_max * max(1.0, len(meaning.concepts) / _LONG_QUERY)
-        evidence = Evidence(highest / (highest + much), coverage[first], (highest - second) / highest)
+        much = _MUCH * self._telling(coverage[first]) * max(1.0, len(meaning.concepts) / _LONG_QUERY)
+        most = self._most_words(meaning, dict(matches))
+        evidence = Evidence(highest / (highest + much), coverage[first], (highest - second) / highest, most)
         return Ranked(tuple(matches), evidence)
+
+    def _telling(self, coverage: float) -> float:
+        """Return what a word tells that is rare here.
+
+        Among few documents every word is common, which says nothing against a document that has them all; among many
+        it makes no difference.
+        """
+        of_one = min(self._bm25.rarity_max, _TELLING * self._bm25.rarity_of_one)
+        return self._bm25.rarity_max + coverage * (of_one - self._bm25.rarity_max)
+
+    def _most_words(self, meaning: _Meaning, numbers: Mapping[int, float]) -> float:
+        """Return the largest share of the query's words that one of some documents has."""
+        having = (
+            chain.from_iterable(_common(numbers, self._bm25.having(stem)) for stem in stems)
+            for _, stems in meaning.concepts
+        )
+        met = Counter(chain.from_iterable(map(set, having)))
+        return max(met.values(), default=0) / len(meaning.concepts)
 
     def _coverage(self, meaning: _Meaning, numbers: Mapping[int, float]) -> dict[int, float]:
         """Return the share of the query that each document has."""

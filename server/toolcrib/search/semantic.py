@@ -5,6 +5,7 @@ Knows vectors and what is near; never knows words, policies or where a model com
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -71,7 +72,7 @@ class Semantic:
         )
         matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
         is_agreed = bool(matches and ranked.matches and matches[0][0] == ranked.matches[0][0])
-        return Ranked(matches, ranked.evidence if is_agreed else NO_EVIDENCE)
+        return Ranked(matches, ranked.evidence if is_agreed else replace(NO_EVIDENCE, words=ranked.evidence.words))
 
     def _cosines(self, query: str, documents: Documents) -> Any:
         """Return how near each document is to a query; None where that cannot be told."""
