@@ -43,15 +43,15 @@ class BoundedValidators:
         import jsonschema  # noqa: PLC0415 - 24 ms that a start does not pay
         import referencing  # noqa: PLC0415
 
-        skill_use_cases: Any = jsonschema
+        library: Any = jsonschema
         references: Any = referencing
-        self._create: Callable[..., Callable[..., Validator]] = skill_use_cases.validators.create
-        self._dialect_of: Callable[..., Any] = skill_use_cases.validators.validator_for
-        self._default_dialect: Any = skill_use_cases.Draft202012Validator
-        self._error: Callable[..., Exception] = skill_use_cases.ValidationError
+        self._create: Callable[..., Callable[..., Validator]] = library.validators.create
+        self._dialect_of: Callable[..., Any] = library.validators.validator_for
+        self._default_dialect: Any = library.Draft202012Validator
+        self._error: Callable[..., Exception] = library.ValidationError
         self._registry: Any = references.Registry()
         self.unusable = (
-            skill_use_cases.exceptions.UnknownType,
+            library.exceptions.UnknownType,
             references.exceptions.Unresolvable,
             ArithmeticError,
             AttributeError,

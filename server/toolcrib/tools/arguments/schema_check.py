@@ -90,7 +90,7 @@ class SchemaChecker:
         self._clock = clock
         self._running = threading.local()
         self._cached = Recent[str, Validator | None](_CACHED_MAX)
-        self._skill_use_cases: BoundedValidators | None = None
+        self._library: BoundedValidators | None = None
 
     def check(
         self, key: str, schema: JsonObject, arguments: JsonObject, budget_ms: float | None = None
@@ -101,30 +101,30 @@ class SchemaChecker:
         loop; loading the library is left to a call with the whole deadline.
         """
         budget_ms = self._deadline_ms if budget_ms is None else min(budget_ms, self._deadline_ms)
-        if self._skill_use_cases is None:
+        if self._library is None:
             if budget_ms < self._deadline_ms:
                 return None
-            self._skill_use_cases = BoundedValidators(self._tick)
+            self._library = BoundedValidators(self._tick)
         self._running.until = self._clock() + budget_ms / 1000
         try:
             _containers(arguments)
-            validator = self._validator(key, schema, self._skill_use_cases)
+            validator = self._validator(key, schema, self._library)
             errors = validator.iter_errors(arguments) if validator else None
             return None if errors is None else [_misfit(error) for error in islice(errors, MISFITS_MAX)]
-        except (_OutOfTime, _TooLarge, *self._skill_use_cases.unusable):
+        except (_OutOfTime, _TooLarge, *self._library.unusable):
             return None
 
     def _tick(self) -> None:
         if self._clock() > self._running.until:
             raise _OutOfTime
 
-    def _validator(self, key: str, schema: JsonObject, skill_use_cases: BoundedValidators) -> Validator | None:
+    def _validator(self, key: str, schema: JsonObject, library: BoundedValidators) -> Validator | None:
         """Return the validator of ``schema``, made once; None if it cannot be checked."""
         with suppress(KeyError):
             return self._cached[key]
         try:
-            validator = _compiled(schema, skill_use_cases)
-        except (_TooLarge, *skill_use_cases.unusable):
+            validator = _compiled(schema, library)
+        except (_TooLarge, *library.unusable):
             validator = None
         self._cached[key] = validator
         return validator
@@ -167,7 +167,7 @@ def _containers(value: JsonObject) -> list[Any]:
     return found
 
 
-def _compiled(schema: JsonObject, skill_use_cases: BoundedValidators) -> Validator | None:
+def _compiled(schema: JsonObject, library: BoundedValidators) -> Validator | None:
     """Return a validator, unless the schema changes dialect inside or refers to another document."""
     objects = [as_object(each) for each in _containers(schema)]
     if any(isinstance(each.get("$schema"), str) for each in objects[1:]):
@@ -176,7 +176,7 @@ def _compiled(schema: JsonObject, skill_use_cases: BoundedValidators) -> Validat
     if any(isinstance(reference, str) and not reference.startswith("#") for reference in references):
         return None
     has_pattern_properties = any("patternProperties" in each for each in objects)
-    return skill_use_cases.validator(schema, has_pattern_properties=has_pattern_properties)
+    return library.validator(schema, has_pattern_properties=has_pattern_properties)
 
 
 def _misfit(error: Any) -> Misfit:
