@@ -19,6 +19,7 @@ from measuring import Finding, Target, interleaved, median, options, say, show
 from toolcrib.config.loading import load
 from toolcrib.model import Ingest
 from toolcrib.store.store import Store
+from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
@@ -29,7 +30,7 @@ TARGET = Target(1.3, of="ratio")
 def taken_in(lists: Mapping[str, catalog.Tools], folder: Path) -> list[Ingest]:
     """Return each server's tools as they are stored."""
     settings = load(catalog.write_config(folder, lists), {"HOME": str(folder)}, folder)
-    shaping = Shaping.of(settings)
+    shaping = Shaping.of(settings, SchemaChecker(50, time.monotonic).fits)
     return [ingest(settings.servers[key], tools, shaping) for key, tools in lists.items()]
 
 

@@ -108,6 +108,7 @@ class _Known:
     gate: Gate
     state: State
     wordings: Wordings
+    checker: SchemaChecker
     events: EventLog
     model: SharedModel | None
     search: SearchSettings
@@ -133,13 +134,14 @@ def _open_known(settings: Settings, outside: Outside, events: EventLog) -> Gener
         )
         index = ToolIndex(store)
         policy = policy_of(settings.toolcrib.policy)
-        indexer = Indexer(settings, policy, index, outside.wall_clock)
+        checker = SchemaChecker(section.limits.schema_check_ms, outside.clock)
+        indexer = Indexer(settings, policy, index, outside.wall_clock, checker.fits)
         gate, mentions = _gate(settings, policy)
         wordings = Wordings(index, mentions)
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = _model(settings)
         search = _search_settings(settings, outside, model, VectorCache(store, TOOL_TEXTS))
-        yield _Known(index, indexer, gate, state, wordings, events, model, search, stores)
+        yield _Known(index, indexer, gate, state, wordings, checker, events, model, search, stores)
 
 
 def _gate(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
@@ -209,11 +211,7 @@ async def _open_tools(settings: Settings, known: _Known, outside: Outside) -> As
             searcher=Searcher(known.wordings, known.search, section.tool_search.preferred_namespaces),
             fleet=fleet,
             gate=known.gate,
-            checks=ArgumentChecks(
-                known.index,
-                SchemaChecker(section.limits.schema_check_ms, outside.clock),
-                section.limits.schema_check_ms,
-            ),
+            checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
             events=known.events,
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )

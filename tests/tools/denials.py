@@ -91,7 +91,7 @@ class Denial:
 @contextmanager
 def indexed(folder: Path, lists: Lists, policy: Policy = Policy()) -> Iterator[tuple[ToolIndex, Catalog]]:  # noqa: B008
     """Index lists under a policy, as servers are that list them."""
-    shaping = Shaping(policy, LimitsSection(), ToolSearchSection(), ToolExamplesSection())
+    shaping = Shaping(policy, LimitsSection(), ToolSearchSection(), ToolExamplesSection(), fits=lambda *_: True)
     with opened(folder / "tool_cache.db") as world:
         for key, tools in lists.items():
             server = ServerSettings(key, StdioTarget("x", (), {}, None), ServerSection(), "f")

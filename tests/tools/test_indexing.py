@@ -33,7 +33,7 @@ class Indexing:
     def __init__(self, folder: Path, settings: Settings, store: Store) -> None:
         self.file, self.settings, self.clock = folder / "tool_cache.db", settings, Clock(0)
         self.index = ToolIndex(store)
-        self.indexer = Indexer(settings, policy_of(settings.toolcrib.policy), self.index, self.clock)
+        self.indexer = Indexer(settings, policy_of(settings.toolcrib.policy), self.index, self.clock, lambda *_: True)
         self.indexer.open()
 
     async def take_in(self, key: str, *tools: Any, era: str = "legacy") -> dict[str, str]:
@@ -269,7 +269,7 @@ async def test_a_server_under_another_config_in_another_process_is_not_mixed_in(
         await one.take_in("a", tool("x"))
         theirs = replace(one.settings.servers["a"], fingerprint="f" * 64)
         settings = replace(one.settings, servers={**one.settings.servers, "a": theirs})
-        other = Indexer(settings, Policy(), one.index, one.clock)
+        other = Indexer(settings, Policy(), one.index, one.clock, lambda *_: True)
         other.open()
         assert other.current().tools == ()
         assert other.unlisted() == ["a", "b"]

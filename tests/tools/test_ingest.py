@@ -64,6 +64,7 @@ def shaping(policy: Policy | None = None, *, search: Any = None, limits: Any = N
         LimitsSection(**(limits or {})),
         ToolSearchSection(**(search or {})),
         ToolExamplesSection(**(examples or {})),
+        fits=lambda *_: True,
     )
 
 
@@ -394,7 +395,7 @@ def test_the_fingerprint_changes_with_everything_that_is_kept(tool: dict, option
 
 def test_shaping_is_taken_from_the_settings(tmp_path: Path):
     section = ToolcribSection.model_validate({"limits": {"tools_per_server": 7}, "policy": {"deny": ["x"]}})
-    shape = Shaping.of(Settings("test", None, tmp_path, tmp_path, section, {}, Place(tmp_path)))
+    shape = Shaping.of(Settings("test", None, tmp_path, tmp_path, section, {}, Place(tmp_path)), lambda *_: True)
     assert shape.limits.tools_per_server == 7
     assert not shape.policy.permits_anyone("git", "x", "git__x")
 

@@ -137,6 +137,15 @@ async def test_arguments_that_do_not_fit_are_refused_path_by_path_with_the_schem
         assert "isError" not in await client.tool_call("create_issue", FITS)
 
 
+@pytest.mark.parametrize("arguments", [{"text": 3}, "nothing of the kind"])
+async def test_a_misfit_shows_the_shortest_example(tmp_path, arguments):
+    examples = [{"args": {"text": "a longer one"}}, {"args": {"text": "a"}, "description": "Keep it"}]
+    keep = tool("keep_note", params={"text": "string"}, required=["text"], _meta={"examples": examples})
+    async with world(tmp_path, {"db": [keep]}) as w, w.client() as client:
+        said = (await client.tool_call("db__keep_note", arguments))["content"][0]["text"]
+        assert said.splitlines()[-1] == 'Example: {"text":"a"}'
+
+
 async def test_the_values_of_misfit_arguments_are_not_repeated(tmp_path):
     strict = tool("login", params={"password": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 3}})
     async with world(tmp_path, {"vault": [strict]}) as w, w.client() as client:

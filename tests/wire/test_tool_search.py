@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fakes.generated import tools as generated
 from fakes.menu import tool
+from toolcrib.model import JsonObject
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
@@ -466,6 +467,41 @@ async def test_schema_detail_gives_the_whole_schema_and_examples_instead_of_a_si
     text = result["content"][0]["text"]
     assert json.dumps(GITHUB[0]["inputSchema"], separators=(",", ":")) in text
     assert '# The least\n- args: {"owner":"o","repo":"r"}' in text
+
+
+# The example of the first hit
+
+
+def notes(name: str, *args: JsonObject) -> JsonObject:
+    """Make a tool about notes with an example of these arguments each."""
+    examples = [{"args": each, "description": "Do it"} for each in args]
+    return tool(name, "Keeps notes.", params={"text": "string"}, _meta={"examples": examples})
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_first_hit_carries_its_shortest_example(tmp_path, era):
+    tools = [notes("keep_note", {"text": "a longer one"}, {"text": "a"}), notes("keep_notes_too", {"text": "b"})]
+    async with world(tmp_path, {"db": tools}, listing="auto") as w, w.client(era) as client:
+        first, second = (await client.search("keep note"))["tools"]
+        assert first["examples"] == [{"args": {"text": "a"}}]
+        assert "examples" not in second
+        text = (await client.call("tool_search", {"query": "keep note"}))["content"][0]["text"]
+        assert text.count("- args:") == 1
+        assert '- args: {"text":"a"}' in text
+        whole = (await client.search("keep note", detail="schema"))["tools"]
+        assert [len(hit["examples"]) for hit in whole] == [2, 1]
+
+
+async def test_an_example_that_is_long_is_not_shown_in_brief(tmp_path):
+    async with world(tmp_path, {"db": [notes("keep_note", {"text": "x" * 120})]}) as w, w.client() as client:
+        [hit] = (await client.search("keep note"))["tools"]
+        assert "examples" not in hit
+
+
+async def test_an_example_that_does_not_fit_reaches_nobody(tmp_path):
+    async with world(tmp_path, {"db": [notes("keep_note", {"text": 3}, {"text": "a"})]}) as w, w.client() as client:
+        [hit] = (await client.search("keep note", detail="schema"))["tools"]
+        assert [each["args"] for each in hit["examples"]] == [{"text": "a"}]
 
 
 async def test_a_hits_description_is_its_first_sentence_without_hidden_characters(tmp_path):

@@ -3,25 +3,30 @@
 Knows the fields of an answer and how long its texts are; never knows how anything was found, nor the protocol.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from toolcrib.base.json_values import compact
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.model import Example, JsonObject, SearchType, Tool
+from toolcrib.search.matches import Found
+from toolcrib.tools.definitions.examples import shortest
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.wording import Wording
 
 _SHORT_MAX, _LONG_MAX = 100, 600
 """Characters of a description."""
+_EXAMPLE_MAX = 120
+"""Characters of an example that is shown in brief."""
 _BRIEFS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of a tool's definition: its signature, or its schema and examples."""
+    """What is shown of a tool's definition: its signature and a short example, or its schema and all examples."""
 
     description: str
     signature: str | None = None
@@ -109,9 +114,37 @@ def whole(wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
     return {row: _whole(card, definition) for row, (definition, card) in read.items()}
 
 
+def found_tools(
+    found: Found[Tool],
+    shown: Mapping[int, Shown],
+    activated: Collection[str],
+    status_of: Callable[[Tool], str | None],
+) -> tuple[FoundTool, ...]:
+    """Return what was found with what is shown of it: an example in brief with the first only."""
+    matches = [match for match in found.matches if match.document.row in shown]
+    return tuple(
+        FoundTool(
+            match.document,
+            shown[match.document.row] if match is matches[0] else _without_brief_example(shown[match.document.row]),
+            match.score,
+            match.match_type.value,
+            activated=match.document.public_name in activated,
+            status=status_of(match.document),
+        )
+        for match in matches
+    )
+
+
+def _without_brief_example(shown: Shown) -> Shown:
+    return replace(shown, examples=()) if shown.signature and shown.examples else shown
+
+
 def _brief(card: Card) -> Shown:
     summary, _rest = split_summary(card.description)
-    return Shown(truncate(one_line(summary), _SHORT_MAX), card.signature)
+    example = shortest(card.examples)
+    is_short = example is not None and len(compact(example.args)) <= _EXAMPLE_MAX
+    examples = (replace(example, description=""),) if example and is_short else ()
+    return Shown(truncate(one_line(summary), _SHORT_MAX), card.signature, examples=examples)
 
 
 def _whole(card: Card, definition: JsonObject) -> Shown:

@@ -14,6 +14,7 @@ import anyio.to_thread
 from toolcrib.access.policy import Policy
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.model import Ingest, Refused
+from toolcrib.tools.definitions.examples import Fits
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import rows_fingerprint
@@ -42,12 +43,14 @@ class Indexer:
     """Keeps the index and the catalog in memory in step with what the servers list, and what other processes write.
 
     ``catalog`` is the current snapshot; it is immutable and may be read from any thread. ``now`` returns wall-clock
-    seconds.
+    seconds; ``fits`` checks examples.
     """
 
-    def __init__(self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float], fits: Fits
+    ) -> None:
         self._settings, self._policy, self._index, self._now = settings, policy, index, now
-        self._shaping = Shaping.of(settings)
+        self._shaping = Shaping.of(settings, fits)
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
         self._version = self._generation = 0

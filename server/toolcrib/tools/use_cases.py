@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.json_values import as_object
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import QUERY_MAX
 from toolcrib.config.settings import Settings
@@ -26,8 +26,8 @@ from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalle
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.search.matches import Found
-from toolcrib.tools.answers import Briefs, FoundTool, SearchAnswer, Shown, usage, whole
-from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text
+from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole
+from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
@@ -158,7 +158,7 @@ class ToolUseCases:
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         found, shown = await self._found(request, catalog, self._wording(session, catalog), detail)
-        hits = self._hits(session, found, shown)
+        hits = found_tools(found, shown, session.activations.names, self._notable_status)
         answer = SearchAnswer(
             hits=hits,
             query=request.query[:QUERY_MAX],
@@ -188,21 +188,6 @@ class ToolUseCases:
         """Read as much of what was found as is to be shown, by row; None: nothing."""
         rows = [match.document.row for match in found.matches] if detail else []
         return whole(wording, rows) if detail == "schema" else self._briefs.of(wording, rows)
-
-    def _hits(self, session: Session, found: Found[Tool], shown: Mapping[int, Shown]) -> tuple[FoundTool, ...]:
-        active = session.activations.names
-        return tuple(
-            FoundTool(
-                match.document,
-                shown[match.document.row],
-                match.score,
-                match.match_type.value,
-                activated=match.document.public_name in active,
-                status=self._notable_status(match.document),
-            )
-            for match in found.matches
-            if match.document.row in shown
-        )
 
     def _note(self, session: Session, request: SearchRequest, found: Found[Tool], *, is_empty: bool) -> str | None:
         """Return why little or nothing was found: what the search says, and servers that may be meant."""
@@ -372,24 +357,26 @@ class ToolUseCases:
         checks, downstream = self._checks, self._parts.fleet[tool.server]
         arguments = unwrap_arguments(given, checks.schema(tool))
         if arguments is None:
-            schema = await self._schema(session, tool)
-            raise BadRequest(f"'arguments' must be a JSON object that fits this schema: {schema}")
+            shape = await self._shape(session, tool)
+            raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         misfits = await checks.check(tool, arguments)
         if misfits and downstream.status.state is not State.READY:
             await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
             misfits = await checks.check(tool, arguments)
         if misfits:
-            raise BadRequest(misfit_text(tool, misfits, await self._schema(session, tool)))
+            raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
         return arguments
 
     def _wording(self, session: Session, catalog: Catalog) -> Wording:
         """Return what reads the index for the session's caller: without names of tools that the caller may not use."""
         return self._parts.wordings.of(catalog, self.gate.permitted(session, catalog))
 
-    async def _schema(self, session: Session, tool: Tool) -> str:
+    async def _shape(self, session: Session, tool: Tool) -> str:
+        """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""
         wording = self._wording(session, self._parts.indexer.current())
-        return compact(await anyio.to_thread.run_sync(wording.schema, tool.row))
+        read = await anyio.to_thread.run_sync(wording.described, [tool.row])
+        return shape_text(*read[tool.row]) if tool.row in read else "Input schema: unknown, the tool is gone."
 
     async def _near_names(self, session: Session, name: str) -> str:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""

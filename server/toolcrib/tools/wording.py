@@ -68,11 +68,6 @@ class Wording:
             found[row] = cleaned, self._card(card, description_of(*said(cleaned)))
         return found
 
-    def schema(self, row: int) -> JsonObject:
-        """Return the input schema of one tool; one that allows everything where the tool is gone."""
-        described = self.described([row])
-        return described[row][0]["inputSchema"] if described else {"type": "object"}
-
     def cards(self, rows: Iterable[int]) -> dict[int, Card]:
         """Return what search results show, by row; rows that are gone are left out."""
         cards = self._index.cards(rows)

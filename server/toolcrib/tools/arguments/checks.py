@@ -8,8 +8,11 @@ from functools import lru_cache, partial
 
 import anyio.to_thread
 
+from toolcrib.base.json_values import compact
 from toolcrib.model import JsonObject, Tool
 from toolcrib.tools.arguments.schema_check import Misfit, SchemaChecker
+from toolcrib.tools.definitions.examples import shortest
+from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex
 
 _INLINE_CHECK_MS = 3.0
@@ -41,7 +44,14 @@ class ArgumentChecks:
         return {"type": "object"} if definition is None else definition["inputSchema"]
 
 
-def misfit_text(tool: Tool, misfits: Sequence[Misfit], schema: str) -> str:
-    """Return what a model needs to get it right next time: each problem by path, and the schema as it may read it."""
+def misfit_text(tool: Tool, misfits: Sequence[Misfit], shape: str) -> str:
+    """Return what a model needs to get it right next time: each problem by path, and the shape of the arguments."""
     problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
-    return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\nInput schema: {schema}"
+    return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\n{shape}"
+
+
+def shape_text(definition: JsonObject, card: Card) -> str:
+    """Return what arguments of a tool look like: its input schema, and the shortest example where it has one."""
+    example = shortest(card.examples)
+    shown = f"Input schema: {compact(definition['inputSchema'])}"
+    return f"{shown}\nExample: {compact(example.args)}" if example else shown

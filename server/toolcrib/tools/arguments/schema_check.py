@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from typing import Any, cast
 
-from toolcrib.base.json_values import as_list, as_object, json_type, levels
+from toolcrib.base.json_values import as_list, as_object, compact, json_type, levels
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
 from toolcrib.model import JsonObject
@@ -113,6 +114,11 @@ class SchemaChecker:
             return None if errors is None else [_misfit(error) for error in islice(errors, MISFITS_MAX)]
         except (_OutOfTime, _TooLarge, *self._library.unusable):
             return None
+
+    def fits(self, schema: JsonObject, arguments: JsonObject) -> bool:
+        """Return whether arguments fit; also True where that cannot be told in time. For a worker thread."""
+        key = sha256(compact(schema).encode("utf-8", "surrogatepass")).hexdigest()
+        return not self.check(key, schema, arguments)
 
     def _tick(self) -> None:
         if self._clock() > self._running.until:

@@ -3,7 +3,8 @@
 Knows the sources and their precedence; never knows where the rendered block ends up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object, compact
@@ -15,17 +16,23 @@ _TAG_ORDER = ("minimal", "common", "edge-case")
 _ARGS_MAX = 2000
 _DESCRIPTION_MAX = 200
 _TAG_MAX = 64
+_CHECKED_MAX = 20
+"""Examples of one tool that are checked; what comes after these is not shown."""
+
+Fits = Callable[[JsonObject, JsonObject], bool]
+"""Tells whether arguments fit an input schema; also true where that cannot be told in time."""
 
 
 def collect(
-    name: str, definition: JsonObject, options: ServerSection, section: ToolExamplesSection
+    name: str, definition: JsonObject, options: ServerSection, section: ToolExamplesSection, fits: Fits
 ) -> tuple[Example, ...]:
     """Return the examples to show for the tool ``name`` of a server configured with ``options``.
 
     The first source that has any wins (R86): the config, ``toolcrib/examples`` or ``examples`` of the definition's
-    ``_meta`` (a list of ``{args, description?, tags?}``), ``examples`` of its input schema (a list of arguments).
-    Minimal ones come first, then common, then edge cases, then the rest, at most ``max_examples_per_tool``
-    (R87, R88). Entries of a downstream's that are malformed or over 2,000 characters are passed over.
+    ``_meta`` (a list of ``{args, description?, tags?}``), ``examples`` of its input schema (a list of arguments), or
+    arguments put together from the ``examples`` of its properties. Minimal ones come first, then common, then edge
+    cases, then the rest, at most ``max_examples_per_tool`` (R87, R88). What does not fit the schema, is malformed or,
+    of a downstream's, over 2,000 characters is passed over: an example that cannot be followed does harm.
     """
     if not section.enabled:
         return ()
@@ -36,7 +43,14 @@ def collect(
     )
     if section.filter_tags is not None:
         examples = [example for example in examples if set(example.tags) & set(section.filter_tags)]
-    return tuple(sorted(examples, key=_rank)[: section.max_examples_per_tool])
+    schema = as_object(definition.get("inputSchema"))
+    fitting = (each for each in sorted(examples, key=_rank)[:_CHECKED_MAX] if fits(schema, dict(each.args)))
+    return tuple(islice(fitting, section.max_examples_per_tool))
+
+
+def shortest(examples: Sequence[Example]) -> Example | None:
+    """Return the example with the least to read, the first of several; None where there is none."""
+    return min(examples, key=lambda each: len(_compact(each.args)), default=None)
 
 
 def render(examples: Sequence[Example], *, include_descriptions: bool) -> str:
@@ -80,7 +94,34 @@ def _from_meta(definition: JsonObject) -> list[Example]:
 
 def _from_schema(definition: JsonObject) -> list[Example]:
     schema = as_object(definition.get("inputSchema"))
-    return [_example(args, "", ()) for args in as_list(schema.get("examples")) if _is_showable(args)]
+    whole = [_example(args, "", ()) for args in as_list(schema.get("examples")) if _is_showable(args)]
+    if whole:
+        return whole
+    args = _from_properties(as_object(schema.get("properties")), as_list(schema.get("required")))
+    return [_example(args, "", ())] if args and _is_showable(args) else []
+
+
+def _from_properties(properties: JsonObject, required: Sequence[Any]) -> JsonObject:
+    """Return arguments put together from the examples of properties; none where a required one gives no value.
+
+    All that is required; where nothing of that has an example, the first optional property that has one too: of
+    optional ones, several may exclude each other.
+    """
+    given = {name: as_list(as_object(said).get("examples")) for name, said in properties.items()}
+    with_example = [name for name, values in given.items() if values]
+    if not with_example:
+        return {}
+    wanted = [name for name in properties if name in required]
+    if not set(wanted) & set(with_example):
+        wanted.append(with_example[0])
+    args: JsonObject = {}
+    for name in wanted:
+        said = as_object(properties[name])
+        values = given[name] or [said[key] for key in ("const", "default") if key in said] or as_list(said.get("enum"))
+        if not values:
+            return {}
+        args[name] = values[0]
+    return args
 
 
 def _is_showable(args: Any) -> bool:

@@ -19,7 +19,7 @@ from toolcrib.base.text import glob_matcher, one_line, search_text, truncate
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
-from toolcrib.tools.definitions.examples import collect
+from toolcrib.tools.definitions.examples import Fits, collect
 from toolcrib.tools.definitions.listable import DefinitionError, listable, tool_name
 from toolcrib.tools.definitions.parameters import parameters, resolve
 from toolcrib.tools.definitions.signature import signature
@@ -46,18 +46,19 @@ _COMMON_TOOLS_MIN = 8
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """The parts of the config that shape every server's tools."""
+    """The parts of the config that shape every server's tools; ``fits`` checks their examples."""
 
     policy: Policy
     limits: LimitsSection
     tool_search: ToolSearchSection
     tool_examples: ToolExamplesSection
+    fits: Fits
 
     @classmethod
-    def of(cls, settings: Settings) -> "Shaping":
+    def of(cls, settings: Settings, fits: Fits) -> "Shaping":
         """Take what is needed from all settings."""
         section = settings.toolcrib
-        return cls(policy_of(settings.toolcrib.policy), section.limits, section.tool_search, section.tool_examples)
+        return cls(policy_of(section.policy), section.limits, section.tool_search, section.tool_examples, fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class _Rules:
         options, search = server.options, shaping.tool_search
         self._server = server.key
         self._options = options
-        self._examples = shaping.tool_examples
+        self._examples, self._fits = shaping.tool_examples, shaping.fits
         self._search_text = lru_cache(_TEXTS_CACHED)(search_text)
         self._names_in = lru_cache(_TEXTS_CACHED)(_names_in)
         self._always_everywhere = glob_matcher(search.always_loaded_patterns)
@@ -215,7 +216,7 @@ class _Rules:
             read_only=hints.get("readOnlyHint") is True,
             definition=definition,
             tags=self._tags_of(draft.name, as_object(definition.get("_meta"))),
-            examples=collect(draft.name, definition, self._options, self._examples),
+            examples=collect(draft.name, definition, self._options, self._examples, self._fits),
             signature=signature(draft.public_name, definition["inputSchema"]),
             summary=summary,
             body=body,
