@@ -1,5 +1,6 @@
 """What all tests share: how long one may take, and which inputs Hypothesis draws."""
 
+import gc
 import secrets
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -15,8 +16,8 @@ blocking.install()
 SLOW_S = 600
 """Seconds for one test that is marked slow or hostile and does not say how long it may take."""
 
-settings.register_profile("quick", derandomize=True, deadline=None)
-settings.register_profile("ci", deadline=None, database=None, print_blob=True)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("ci", deadline=None, max_examples=100, database=None, print_blob=True)
 settings.load_profile("quick")
 
 
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
         if slow and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_S))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from walking, again and again, through what lives as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -263,9 +263,9 @@ MADE_BY_TOOLS = re.compile(r"\.(?!ci\b).*|node_modules|__pycache__|build|dist|.*
 """Folders and files to leave out where git is not there to ask."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Module:
-    """One parsed source file. ``name`` is its dotted path below ``toolcrib``."""
+    """One parsed source file, that there is once. ``name`` is its dotted path below ``toolcrib``."""
 
     path: Path
     name: str
@@ -295,8 +295,13 @@ def _parse(path: Path) -> Module:
     return Module(path, name, source, ast.parse(source, str(path)))
 
 
-def uses(module: Module) -> Iterator[tuple[str, int]]:
-    """Yield every dotted name that ``module`` imports or reaches through an import, and its line."""
+@cache
+def uses(module: Module) -> tuple[tuple[str, int], ...]:
+    """Return every dotted name that ``module`` imports or reaches through an import, and its line."""
+    return tuple(_uses(module))
+
+
+def _uses(module: Module) -> Iterator[tuple[str, int]]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -308,6 +313,7 @@ def uses(module: Module) -> Iterator[tuple[str, int]]:
             yield dotted, node.lineno
 
 
+@cache
 def bindings(module: Module) -> dict[str, str]:
     """Return what each imported name stands for, as a dotted name."""
     bound = {"print": "print"}
@@ -348,6 +354,7 @@ def packages() -> list[str]:
     return sorted(module.name for module in modules() if module.is_package)
 
 
+@cache
 def graph_of(package: str) -> dict[str, dict[str, str]]:
     """Return what each module or package directly in ``package`` imports of its siblings, with one place for each."""
     graph: dict[str, dict[str, str]] = {}

@@ -67,7 +67,7 @@ def test_every_pair_has_a_name_in_the_alphabet_and_within_the_length(server: str
     assert public not in registry.NAMES
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.tuples(NAMES, NAMES), st.tuples(NAMES, NAMES))
 @example(("a__b", "c"), ("a", "b__c"))
 @example(("a_", "b"), ("a", "_b"))

@@ -458,7 +458,11 @@ def outcome(run: Callable[[], Settings]) -> Settings | tuple[Problem, ...]:
     return got
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=2 * settings.default.max_examples,
+)
 @given(document=_documents)
 def test_any_json_is_either_settings_or_problems(document: Any, load_document: Any):
     got = outcome(lambda: load_document(document, A="${B}", B="\udcff"))
@@ -466,7 +470,11 @@ def test_any_json_is_either_settings_or_problems(document: Any, load_document: A
         "".join(map(str, got)).encode("utf-8")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=2 * settings.default.max_examples,
+)
 @given(
     text=st.text(max_size=40) | st.text("{}[]\"':,&*!<>-a1 \n", max_size=40),
     name=st.sampled_from(["a.json", "a.yaml"]),

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 from hosts.dialects import DIALECTS, Dialect, JsonObject, Say, Turn, tool_names
 
 LAST_WORD = Say("Done.")
+POLL_S = 0.01
+"""How often the server looks whether it is to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def serving(script: Script) -> Generator[Model]:
     """Serve on a free port until the block ends."""
     with _Server(("127.0.0.1", 0), _Handler) as server:
         server.model = Model(script, f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True)
         thread.start()
         try:
             yield server.model

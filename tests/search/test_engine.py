@@ -1,7 +1,7 @@
 """The search that tools and skills share, over plain texts: it knows documents by their numbers only."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_texts import SAID, Scope, Texts, World, names, reasons
 
@@ -145,7 +145,6 @@ def test_a_pattern_is_tried_on_names_and_texts(world: World):
 phrases = st.lists(st.sampled_from("create list issue file merge zebra the a\nb create_is".split(" ")), min_size=1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(query=phrases.map(" ".join), kind=st.sampled_from(["fts", "exact", "regex"]), limit=st.integers(1, 6))
 def test_more_than_wanted_is_counted_and_the_order_does_not_depend_on_the_limit(query: str, kind: str, limit: int):
     world = World(SAID)

@@ -344,7 +344,7 @@ _frontmatters = st.fixed_dictionaries(
 )
 
 
-@given_settings(max_examples=200)
+@given_settings(max_examples=2 * given_settings.default.max_examples)
 @given(_frontmatters, st.sampled_from(["fill-form", "a", "a" * 65]))
 def test_the_rules_are_those_of_the_specification(values: dict[str, Any], folder: str):
     problems = conformance(replace(skill(""), frontmatter=values), folder, "p/SKILL.md")

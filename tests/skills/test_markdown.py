@@ -219,7 +219,7 @@ _pieces = st.sampled_from(
 )
 
 
-@given_settings(max_examples=200)
+@given_settings(max_examples=2 * given_settings.default.max_examples)
 @given(st.lists(_pieces | st.text(max_size=20), max_size=25))
 def test_no_line_is_lost_whatever_the_text(lines: list[str]):
     text = "\n".join(lines)

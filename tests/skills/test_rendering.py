@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sheets import PLAIN, injection, named, raw, sheet
 
@@ -271,7 +271,6 @@ def fences_left_open(text: str) -> int:
     return left_open
 
 
-@settings(max_examples=100)
 @given(
     sheets=st.lists(SHEETS, min_size=1, max_size=10),
     max_tokens=st.sampled_from([200, 201, 300, 500, 1500, 6000]),

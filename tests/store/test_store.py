@@ -4,6 +4,7 @@ import os
 import sqlite3
 import tempfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def test_a_file_is_private_and_its_directory_is_ignored_by_git(path: Path):
             assert file.stat().st_mode & 0o777 == 0o600
         assert store.rebuilt is None
         assert store.path == path
+
+
+@pytest.mark.parametrize(("durable", "mode"), [(True, 2), (False, 1)], ids=["waits for the disk", "does not"])
+def test_what_is_durable_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, *, durable: bool):
+    monkeypatch.setattr(sqlite3, "connect", getattr(sqlite3.connect, "__wrapped__"))  # noqa: B009 - tests wait for none
+    opened = opening.open_file(path, replace(SCHEMA, durable=durable), 0, fts=False)
+    with closing(opened.connection) as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (mode,)
 
 
 def test_a_directory_that_was_there_before_stays_as_it_is(tmp_path: Path):

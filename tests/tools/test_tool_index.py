@@ -384,7 +384,11 @@ any_definition = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=2 * settings.default.max_examples,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(definition=any_definition)
 def test_any_definition_comes_back_unchanged(definition: dict, tmp_path_factory: pytest.TempPathFactory):
     one = dataclasses.replace(record("s", "t"), definition=definition, fingerprint=json.dumps(definition))

@@ -156,8 +156,8 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
             if not is_damage(error):
                 raise
             raise _UnusableFileError(f"the file was damaged: {error}") from None
-        _use_wal(connection)
         connection.execute(f"PRAGMA synchronous = {'FULL' if schema.durable else 'NORMAL'}")
+        _use_wal(connection)
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         # Older SQLite does not count FTS5 as harmless in triggers. No function or extension that a schema
         # could misuse is ever loaded into this connection.
