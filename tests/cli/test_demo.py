@@ -18,6 +18,7 @@ def command_between(marker: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     command = [sys.executable, "-m", "toolcrib", "demo"]
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}

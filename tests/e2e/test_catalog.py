@@ -19,6 +19,7 @@ def lists() -> dict[str, Path]:
     return found
 
 
+@pytest.mark.slow
 def test_no_tool_of_a_real_server_is_lost_silently(
     lists: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -26,6 +26,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return environment(PATH=f"{scripts}{os.pathsep}{os.environ['PATH']}", **folders)
 
 
+@pytest.mark.slow
 async def test_the_examples_start_and_do_what_their_comments_say(environ: dict[str, str]):
     registered = json.loads((ROOT / "mcp.json.example").read_text(encoding="utf-8"))["mcpServers"]["toolcrib"]
     command = [shutil.which(registered["command"], path=environ["PATH"]), *registered["args"]]

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,16 @@ from serve.served import (
     started,
     write_config,
 )
+from toolcrib.cli import serve
 from worlds import OWN_TOOLS
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("listing", ["dynamic", "stable"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("listing", ["dynamic", pytest.param("stable", marks=SLOW)])
 async def test_it_answers_in_both_listing_modes(tmp_path: Path, listing: str):
     fake = FakeServer(tmp_path, tools=[tool("echo", "Answers with its arguments.")])
     async with served(tmp_path, fake, options=["--listing", listing]) as crib:
@@ -57,6 +62,7 @@ async def test_a_modern_client_is_served_where_the_list_is_stable(tmp_path: Path
         assert called["content"][0]["text"] == "{}"
 
 
+@SLOW
 async def test_a_modern_client_is_told_what_to_speak_where_the_list_is_dynamic(tmp_path: Path):
     async with served(tmp_path, FakeServer(tmp_path), options=["--listing", "dynamic"]) as crib:
         await crib.send({"id": "probe", "method": "server/discover", "params": {"_meta": ENVELOPE}})
@@ -120,7 +126,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["text", pytest.param("json", marks=SLOW)])
 async def test_what_is_logged_has_no_secret_in_it(tmp_path: Path, form: str):
     config = tmp_path / "toolcrib.json"
     entry = {"command": "x", "args": ["--api-key=canary-secret"]}
@@ -135,6 +141,7 @@ async def test_what_is_logged_has_no_secret_in_it(tmp_path: Path, form: str):
         assert "canary" not in crib.said
 
 
+@SLOW
 async def test_a_server_s_own_noise_cannot_reach_stdout(tmp_path: Path):
     fake = FakeServer(tmp_path, garbage=3, stderr="noise on stderr")
     async with served(tmp_path, fake) as crib:
@@ -145,10 +152,31 @@ async def test_a_server_s_own_noise_cannot_reach_stdout(tmp_path: Path):
         assert "noise" not in crib.said
 
 
-def test_a_config_that_cannot_be_used_is_told_on_stderr_only(tmp_path: Path):
+# -- a start that is refused ---------------------------------------------------------------------
+
+Ended = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def serve_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    """Return what runs the command in this process, which it leaves as it was where nothing comes to be served."""
+
+    def serve_here(*options: str, **environ: str) -> Ended:
+        monkeypatch.setattr(os, "environ", environment(tmp_path, **environ))
+        monkeypatch.setattr(serve, "_log_to_stderr", lambda *_given, **_options: None)
+        code = serve.main(list(options))
+        said = capfd.readouterr()
+        return Ended(options, code, said.out, said.err)
+
+    return serve_here
+
+
+def test_a_config_that_cannot_be_used_is_told_on_stderr_only(tmp_path: Path, serve_here: Callable[..., Ended]):
     file = tmp_path / "bad.json"
     file.write_text('{"mcpServers": {}, "toolcrib": {"gaet": {}, "limits": {"name_max": "x"}}}')
-    ended = run(tmp_path, "--config", str(file))
+    ended = serve_here("--config", str(file))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "toolcrib.gaet" in ended.stderr
     assert "toolcrib.limits.name_max" in ended.stderr
@@ -162,12 +190,13 @@ def test_a_config_that_is_missing_is_told_on_stderr_only(tmp_path: Path):
     assert "Traceback" not in ended.stderr
 
 
-def test_a_toolcrib_started_by_a_toolcrib_refuses(tmp_path: Path):
-    ended = run(tmp_path, "--config", str(write_config(tmp_path)), TOOLCRIB_PARENT="1")
+def test_a_toolcrib_started_by_a_toolcrib_refuses(tmp_path: Path, serve_here: Callable[..., Ended]):
+    ended = serve_here("--config", str(write_config(tmp_path)), TOOLCRIB_PARENT="1")
     assert (ended.returncode, ended.stdout) == (3, "")
     assert "started by another toolcrib" in ended.stderr
 
 
+@SLOW
 def test_session_scope_without_a_session_id_is_refused(tmp_path: Path):
     config = write_config(tmp_path, tool_search={"activation_scope": "session"})
     ended = run(tmp_path, "--config", str(config))
@@ -179,6 +208,7 @@ def test_session_scope_without_a_session_id_is_refused(tmp_path: Path):
 # -- descriptors ---------------------------------------------------------------------------------
 
 
+@SLOW
 async def test_a_socket_may_take_the_place_of_the_pipes(tmp_path: Path):
     async with served(tmp_path, FakeServer(tmp_path), sockets=True) as crib:
         await crib.initialize()
@@ -243,7 +273,7 @@ async def test_garbage_and_long_lines_from_a_client_are_borne_with(tmp_path: Pat
     ("rubbish", "reason"),
     [
         (b"garbage\n" * 11, "the client sent 11 lines in a row that are no MCP messages"),
-        (b"x" * 70_000, "the client sent a line of more than 65536 bytes"),
+        pytest.param(b"x" * 70_000, "the client sent a line of more than 65536 bytes", marks=SLOW),
     ],
     ids=["garbage", "a long line"],
 )
@@ -257,9 +287,6 @@ async def test_too_much_rubbish_from_a_client_ends_it_with_a_reason(tmp_path: Pa
 
 
 # -- the end -------------------------------------------------------------------------------------
-
-
-SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize("end", [ENDINGS[0], *[pytest.param(end, marks=SLOW) for end in ENDINGS[1:]]])
@@ -299,6 +326,7 @@ async def test_it_may_be_ended_before_anybody_spoke(tmp_path: Path, end: Any):
 # -- a second start ------------------------------------------------------------------------------
 
 
+@SLOW
 async def test_a_second_start_writes_nothing_to_either_index(tmp_path: Path):
     fake = FakeServer(tmp_path, tools={"generate": 50})
 
@@ -322,6 +350,7 @@ async def test_a_second_start_writes_nothing_to_either_index(tmp_path: Path):
     assert len(fake.starts()) == 1
 
 
+@SLOW
 async def test_after_a_restart_it_answers_from_the_index_however_many_servers_cannot_be_started(tmp_path: Path):
     fakes = [FakeServer(tmp_path, f"fake{number}", tools=["echo", "book_flight"]) for number in range(3)]
     options = {"fake1": {"connect_timeout_s": 0.5}}
