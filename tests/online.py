@@ -68,7 +68,7 @@ class Online:
         self, mode: str = "auto", token: str | None = None, headers: dict[str, str] | None = None, **options: Any
     ) -> AsyncGenerator[Client]:
         """Connect the SDK's client."""
-        async with httpx2.AsyncClient(headers={**bearer(token), **(headers or {})}, timeout=20) as http:
+        async with httpx2.AsyncClient(headers={**bearer(token), **(headers or {})}, timeout=20, verify=False) as http:
             streams = streamable_http_client(self.url, http_client=http)
             async with Client(streams, self.world.schemas, [], mode=mode, **options) as client:
                 yield client
@@ -158,7 +158,7 @@ async def online(
         app = http_app(running.wire, http, running.settings.toolcrib.limits)
         stop = anyio.Event()
         with bind(http) as listener, anyio.fail_after(60):
-            async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20) as client:
+            async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:
                 if around is not None:
                     app.add_middleware(around)
                 tasks.start_soon(serve_http, app, listener, stop)

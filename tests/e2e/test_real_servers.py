@@ -60,6 +60,7 @@ def told(result: JsonObject) -> JsonObject:
 CONVERT = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
 
 
+@pytest.mark.slow
 async def test_a_server_is_found_called_and_listed(tmp_path: Path):
     always = {"servers": {"time": {"start": "eager", "always_loaded_tools": ["convert_time"]}}}
     config = write_config(tmp_path, {"time": entry(TIME)}, **always)

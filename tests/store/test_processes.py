@@ -52,7 +52,8 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("before", ["nothing", pytest.param("garbage", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["nothing", "garbage"])
 def test_eight_processes_share_one_file(tmp_path: Path, before: str):
     path = tmp_path / "cache" / "tool_cache.db"
     if before == "garbage":

@@ -130,8 +130,20 @@ async def everything(client: Client) -> None:
         await client.tools()
 
 
-@pytest.mark.parametrize("era", ERAS)
-@pytest.mark.parametrize("error", [KeyError(SECRET), StoreError("The index cannot be read.", detail=SECRET)], ids=repr)
+UNFORESEEN, FORESEEN = KeyError(SECRET), StoreError("The index cannot be read.", detail=SECRET)
+LEGACY, MODERN = ERAS
+
+
+@pytest.mark.parametrize(
+    ("error", "era"),
+    [
+        (UNFORESEEN, MODERN),
+        (FORESEEN, LEGACY),
+        pytest.param(UNFORESEEN, LEGACY, marks=pytest.mark.slow),
+        pytest.param(FORESEEN, MODERN, marks=pytest.mark.slow),
+    ],
+    ids=repr,
+)
 async def test_no_part_that_fails_tells_a_client_why_and_the_next_request_is_answered(
     tmp_path, monkeypatch, caplog, era, error
 ):

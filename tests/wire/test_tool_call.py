@@ -239,7 +239,7 @@ async def test_tool_call_read_does_not_run_what_has_just_been_declared_otherwise
 
 
 async def test_what_is_announced_and_cannot_be_read_is_not_called_by_any_door(tmp_path):
-    config = {"servers": {"db": {"connect_timeout_s": 1}}}
+    config = {"servers": {"db": {"connect_timeout_s": 0.5}}}
     async with world(tmp_path, {"db": [tool("get")]}, config) as w, w.client() as client:
         await client.tool_call("db__get")
         w["db"].hangs_at = "tools/list"

@@ -600,7 +600,7 @@ async def test_a_search_waits_for_servers_that_were_never_listed(tmp_path):
 
 async def test_a_search_does_not_wait_longer_than_configured_nor_for_failed_servers(tmp_path):
     hanging, failing = MemoryServer(GITHUB, hangs_at="tools/list"), MemoryServer([], start_error=OSError("no"))
-    config = {"limits": {"first_index_wait_s": 2}}
+    config = {"limits": {"first_index_wait_s": 1}}
     servers = {"github": hanging, "broken": failing, "files": FILES}
     async with world(tmp_path, servers, config, wait=False) as w, w.client() as client:
         assert (await client.search("list"))["total_deferred"] == 2
