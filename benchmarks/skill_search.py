@@ -21,7 +21,7 @@ from toolcrib.base.text import query_terms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.relevance import Relevance
-from toolcrib.search.stemming import stemmer
+from toolcrib.search.stemming import stem
 from toolcrib.search.synonyms import read_synonyms
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
@@ -139,7 +139,6 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
         names = {skill.row: skill.name for skill in visible.everything}
         stems = index.stems(names)
         short = [stems[skill.row][:SHORT_FIELDS] for skill in visible.skills]
-        stem = stemmer()
         bodiless = Relevance(short, FIELDS[:SHORT_FIELDS], stem, read_synonyms(stem))
 
         def with_body(query: str) -> list[str]:

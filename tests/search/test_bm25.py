@@ -1,7 +1,7 @@
 """Fielded BM25 in memory."""
 
 from toolcrib.search.bm25 import Field, FieldedBm25
-from toolcrib.search.stemming import stemmer
+from toolcrib.search.stemming import stem
 
 FIELDS = (Field(3, 0.4), Field(2, 0.3), Field(0.5, 0.6))
 
@@ -11,7 +11,7 @@ def documents(*texts: str, field: int = 1) -> list[tuple[str, ...]]:
 
 
 def bm25(*documents: tuple[str, ...]) -> FieldedBm25:
-    return FieldedBm25(documents, stemmer(), FIELDS)
+    return FieldedBm25(documents, stem, FIELDS)
 
 
 def ranked(ranker: FieldedBm25, *stems: str) -> list[int]:
@@ -42,7 +42,7 @@ def test_counted_stems_are_as_good_as_a_text():
     counted = [({}, {"creat": 1, "connect": 2}, {})]
     texts = documents("creates connections, connected".replace(",", ""))
     weights = {"connect": 1.0}
-    assert bm25(*texts).scores(weights) == FieldedBm25(counted, stemmer(), FIELDS).scores(weights)
+    assert bm25(*texts).scores(weights) == FieldedBm25(counted, stem, FIELDS).scores(weights)
 
 
 def test_a_word_in_the_name_counts_more_than_one_elsewhere():

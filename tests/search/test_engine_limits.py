@@ -13,7 +13,7 @@ from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.engine import separate
 from toolcrib.search.matches import Found, Request
 from toolcrib.search.relevance import Ranked, Relevance
-from toolcrib.search.stemming import stemmer
+from toolcrib.search.stemming import stem
 
 FIELDS = (Field(3, 0.4), Field(1, 0.3))
 
@@ -26,7 +26,7 @@ def world() -> World:
 def ranked(said: Mapping[str, str], query: str) -> Ranked:
     """Rank texts by their words alone."""
     texts = [tuple(map(search_text, pair)) for pair in said.items()]
-    return Relevance(texts, FIELDS, stemmer(), {}).rank(query, None, 100)
+    return Relevance(texts, FIELDS, stem, {}).rank(query, None, 100)
 
 
 def squeezed(relevance: float) -> float:

@@ -1,6 +1,7 @@
 """``toolcrib serve`` as a client sees it: what it answers, and that nothing but messages is on its stdout."""
 
 import json
+import logging
 import os
 import sqlite3
 import subprocess
@@ -165,7 +166,7 @@ def serve_here(
 
     def serve_here(*options: str, **environ: str) -> Ended:
         monkeypatch.setattr(os, "environ", environment(tmp_path, **environ))
-        monkeypatch.setattr(serve, "_log_to_stderr", lambda *_given, **_options: None)
+        monkeypatch.setattr(serve, "_log_to_stderr", lambda *_given, **_options: logging.NullHandler())
         code = serve.main(list(options))
         said = capfd.readouterr()
         return Ended(options, code, said.out, said.err)

@@ -32,7 +32,7 @@ from toolcrib.search.matches import (
 from toolcrib.search.pattern_search import PatternSearch, short_enough
 from toolcrib.search.relevance import CERTAINTY, NO_EVIDENCE, Evidence, Relevance
 from toolcrib.search.semantic import NEAREST, Semantic
-from toolcrib.search.stemming import stemmer
+from toolcrib.search.stemming import stem
 from toolcrib.search.synonyms import Synonyms, read_synonyms
 from toolcrib.streams.json_steps import collector_paused
 
@@ -89,7 +89,6 @@ class Engine(Generic[T]):
     def __init__(self, kind: Kind, settings: SearchSettings) -> None:
         self._kind, self._semantic = kind, settings.semantic
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
-        self._stem = stemmer()
         self._rankers = Recent[Documents, Relevance](KEPT_MAX)
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
 
@@ -195,11 +194,11 @@ class Engine(Generic[T]):
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)
             texts = (words.get(row, nothing) for row in documents.in_order)
-            return Relevance(texts, self._kind.fields, self._stem, self._synonyms)
+            return Relevance(texts, self._kind.fields, stem, self._synonyms)
 
     @cached_property
     def _synonyms(self) -> Synonyms:
-        return read_synonyms(self._stem)
+        return read_synonyms(stem)
 
 
 def separate(query: str) -> list[str]:

@@ -12,7 +12,7 @@ from itertools import chain
 
 from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
 from toolcrib.model import JsonObject, Tool
-from toolcrib.search.stemming import stemmer
+from toolcrib.search.stemming import stem
 from toolcrib.tools.definitions.parameters import parameters
 
 TOOLS_LOOKED_AT = 20
@@ -246,11 +246,10 @@ class _Words:
     """Which tools have which words, compared by stem."""
 
     def __init__(self, catalog: Sequence[Described]) -> None:
-        self._stem = stemmer()
         self._having: defaultdict[str, set[str]] = defaultdict(set)
         for each in catalog:
-            for stem in self._stems(each.tool.name, each.title, each.description, *each.tags):
-                self._having[stem].add(each.name)
+            for own in self._stems(each.tool.name, each.title, each.description, *each.tags):
+                self._having[own].add(each.name)
 
     def shared(self, each: Described) -> str:
         """Return which words do not tell a tool apart: each is in many others, and many have its whole name."""
@@ -279,7 +278,7 @@ class _Words:
     def _stems(self, *texts: str) -> dict[str, str]:
         """Return the stem of each word that says something, with the word."""
         telling = (word for text in texts for word in words(text) if word not in STOP_WORDS)
-        return {self._stem(word): word for word in telling}
+        return {stem(word): word for word in telling}
 
 
 def _not_found(probes: Sequence[Probe]) -> str:

@@ -16,7 +16,7 @@ from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillT
 from toolcrib.store.values import storable, to_json
 from toolcrib.tools.places import candidates
 
-ROW_FORMAT = 3
+ROW_FORMAT = 4
 """Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
 
 SHORT_FIELDS = 4

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from toolcrib.model import FileMark, Skill, SkillFile, SkillProblem, SkillText
-from toolcrib.search.stemming import stemmer
+from toolcrib.search.stemming import stem
 from toolcrib.skills.index.changes import SkillChanges, carry_out, plan
 from toolcrib.skills.index.rows import (
     columns_of,
@@ -48,7 +48,6 @@ class SkillIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._stem = stemmer()
         store.prepare(SKILLS_FULL_TEXT.keep_in_step)
 
     def data_version(self) -> int:
@@ -86,13 +85,13 @@ class SkillIndex:
         if first.is_empty:
             return first.changes
         # Stems take long, so they are counted before others have to wait.
-        columns = {record.id: columns_of(record, self._stem, now) for record in (*first.added, *first.updated)}
+        columns = {record.id: columns_of(record, stem, now) for record in (*first.added, *first.updated)}
 
         def apply(connection: sqlite3.Connection) -> SkillChanges:
             current = plan(connection, root, changed, gone, update=update)  # again: another process may have been here
             for record in (*current.added, *current.updated):
                 if record.id not in columns:
-                    columns[record.id] = columns_of(record, self._stem, now)
+                    columns[record.id] = columns_of(record, stem, now)
             carry_out(connection, root, current, columns)
             connection.execute("INSERT INTO skill_roots VALUES (?, ?) ON CONFLICT DO NOTHING", (root, now))
             return current.changes
@@ -177,7 +176,7 @@ class SkillIndex:
         """Return the counted stems of each field by row: name, title, trigger with description, tags, body."""
         found = self._of_rows(STEM_COLUMNS, rows, stems_of)
         uncounted = self.details(row for row, stems in found.items() if not stems)
-        return found | {row: counted_stems(text, self._stem) for row, text in uncounted.items()}
+        return found | {row: counted_stems(text, stem) for row, text in uncounted.items()}
 
     def mentions(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
         """Return what may be the name of some tool, by row: the candidates of each field with their counts."""

@@ -145,8 +145,8 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE INDEX skills_by_{column} ON skills({column})")
 
 
-def _words_split_anew(connection: sqlite3.Connection) -> None:
-    """Have every file read again: its words are other ones since accents and characters count differently."""
+def _files_read_anew(connection: sqlite3.Connection) -> None:
+    """Have every file read again: its words, or their stems, are other ones since."""
     connection.execute("DELETE FROM skill_files")
 
 
@@ -186,7 +186,7 @@ def _names_in_texts(connection: sqlite3.Connection) -> None:
 
 SKILLS_SCHEMA = Schema(
     APPLICATION_ID,
-    (_first_tables, _words_split_anew, create_vectors, _decisions_elsewhere, _names_in_texts),
+    (_first_tables, _files_read_anew, create_vectors, _decisions_elsewhere, _names_in_texts, _files_read_anew),
 )
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
 
