@@ -67,8 +67,8 @@ class Sessions:
         """
         caller, session_id = self._caller(), self._session_id(context)
         kept = None if session_id is None else await self._kept.of(caller.principal, session_id)
-        client = _client_of(context)
         if is_modern(context):
+            client = _client_of(context)
             key = caller, session_id, client
             label = self._sessionless.get(key, lambda: self._label(caller, client))
             return Session(label, caller, kept or NoActivations(), growing=False)
@@ -76,7 +76,8 @@ class Sessions:
         connected = known.get((caller, session_id))
         if connected is None:
             activations = kept or RunActivations()
-            session = Session(self._label(caller, client), caller, activations, growing=self._listing != "stable")
+            label = self._label(caller, _client_of(context))
+            session = Session(label, caller, activations, growing=self._listing != "stable")
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
                 del known[next(iter(known))]
