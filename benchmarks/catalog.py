@@ -118,9 +118,17 @@ def of_bytes(lists: Mapping[str, Tools], size: int) -> Tools:
     raise AssertionError("the lists never end")
 
 
-def write_config(folder: Path, lists: Mapping[str, Tools], toolcrib: Mapping[str, Any] | None = None) -> Path:
-    """Write a server that lists its tools for each list, and the config that names them all; return its path."""
-    commands: dict[str, list[str]] = {}
+def write_config(
+    folder: Path,
+    lists: Mapping[str, Tools],
+    toolcrib: Mapping[str, Any] | None = None,
+    more: Mapping[str, Sequence[str]] | None = None,
+) -> Path:
+    """Write a server that lists its tools for each list, and the config that names them all; return its path.
+
+    ``more`` are commands of other servers.
+    """
+    commands: dict[str, Sequence[str]] = dict(more or {})
     for key, tools in lists.items():
         file = folder / f"{key}.tools.json"
         file.write_text(json.dumps({"tools": tools}, separators=(",", ":")), encoding="utf-8")

@@ -17,6 +17,7 @@ TINY = {
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
+    "against": ["--repeat", "1", "--requests", "4", "--against", str(BENCHMARKS.parent)],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
