@@ -53,6 +53,7 @@ async def test_it_answers_in_both_listing_modes(tmp_path: Path, listing: str):
     assert fake.survivors() == []
 
 
+@SLOW
 async def test_a_modern_client_is_served_where_the_list_is_stable(tmp_path: Path):
     async with served(tmp_path, FakeServer(tmp_path), options=["--listing", "stable"]) as crib:
         discovered = await crib.request("server/discover", {"_meta": ENVELOPE})
@@ -184,8 +185,8 @@ def test_a_config_that_cannot_be_used_is_told_on_stderr_only(tmp_path: Path, ser
     assert "Traceback" not in ended.stderr
 
 
-def test_a_config_that_is_missing_is_told_on_stderr_only(tmp_path: Path):
-    ended = run(tmp_path, "--config", str(tmp_path / "none.json"))
+def test_a_config_that_is_missing_is_told_on_stderr_only(tmp_path: Path, serve_here: Callable[..., Ended]):
+    ended = serve_here("--config", str(tmp_path / "none.json"))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "none.json" in ended.stderr
     assert "Traceback" not in ended.stderr

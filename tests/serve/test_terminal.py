@@ -94,6 +94,7 @@ def test_the_end_of_input_ends_it(tmp_path: Path):
         assert terminal.ended() == 0
 
 
+@SLOW
 def test_a_message_typed_by_hand_is_answered(tmp_path: Path):
     with at_a_terminal(command(write_config(tmp_path)), tmp_path) as terminal:
         terminal.until("^C ends it.")
