@@ -35,12 +35,13 @@ def search_json(answer: SearchAnswer) -> JsonObject:
 
 
 def get_json(answer: GetAnswer, request: GetRequest) -> JsonObject:
-    """Return the answer of ``skill_get``: the text as it is, and items that only help to find one's way in it.
+    """Return the answer of ``skill_get``: the text as it is, and for each skill a short item about it.
 
-    In ``injection`` form the whole stays within the budget and 60 tokens a skill.
+    In ``injection`` form the whole answer stays within the budget and 60 tokens for each skill.
     """
     given: JsonObject = {"skills": [], "formatted_context": answer.formatted}
     given |= _without_nothing({"not_found": list(answer.not_found), "ambiguous": dict(answer.ambiguous)})
+    # Four characters a token, as everywhere (R144), less the braces and keys that are there anyway.
     size = 4 * (request.max_tokens + _ITEM_TOKENS * len(request.names)) - len(compact({key: [] for key in given}))
     items = len(answer.not_found) + len(answer.ambiguous) + len(answer.skills)
     room = _Room(size - len(compact(answer.formatted)), items)
@@ -108,6 +109,7 @@ class _Room:
 
     def filled(self, make: Callable[[int], _Item]) -> _Item:
         """Return what ``make`` makes of the next item within the characters that it may take."""
+        # One character is for the comma between two items.
         made = make(self._size // self._items - 1)
         self._size -= len(compact(made)) + 1
         self._items -= 1
@@ -116,6 +118,7 @@ class _Room:
 
 def _cut(text: str, room: int) -> str:
     """Return ``text``, cut short where it would take more than ``room`` characters of JSON."""
+    # An escaped character takes two in JSON, so half of the room is aimed at.
     return text if len(compact(text)) <= room else truncate(one_line(text), max(room // 2 - 1, 1))
 
 

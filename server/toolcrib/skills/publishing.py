@@ -64,7 +64,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one resource. ``text`` is None where they are no text."""
+    """The bytes of one resource. ``text`` is None where they are not text."""
 
     uri: str
     mime_type: str
@@ -93,6 +93,7 @@ class Publisher:
         self._catalog, self._limits = catalog, settings.toolcrib.limits
         self._publishes_redacted = settings.toolcrib.skills.publish_redacted
         self._manifests = Manifests()
+        # Python's own table, without the system's files: a file has the same type on every machine.
         self._types = MimeTypes(())
         self._known = ByCleaner[str, PublishedFile | None](_KNOWN_MAX)
 
@@ -188,8 +189,9 @@ class Publisher:
         raise UnknownSkill(uri)
 
     def _published(self, skill: Skill, cleaner: Cleaner, *, strict: bool = False) -> Published | None:
-        """Return the skill as published; None where one of its files holds what must not be told."""
+        """Return the skill as published; None where one of its files must not be served."""
         uri = skill_uri(skill.source, skill.folder)
+        # A URI cannot be cleaned, because it would lead nowhere: a skill whose URI holds a denied name is left out.
         if (strict and not skill.is_conforming) or cleaner.verbatim(uri) != uri:
             return None
         try:
@@ -197,7 +199,9 @@ class Publisher:
             files, is_whole = self._files(skill, cleaner)
         except UnknownSkill:
             return None
+        # Read from the bytes that are served: hosts verify the frontmatter against them.
         text, problems = read_agent_skill(head or b"", folder_name=_last(skill.folder), path=SKILL_FILE)
+        # A manifest lists every file (SEP-2640), so one that must not be served keeps the whole skill back.
         if head is None or files is None or text is None or _names_denied(text, cleaner):
             return None
         if strict and not _is_readable_to_all(text, problems, _last(skill.folder)):
@@ -213,6 +217,7 @@ class Publisher:
         manifest = self._manifests.of(home.folder, self._limits, base=home.base)
         files: list[PublishedFile] = []
         for file in filter(lambda file: home.has(file.path), manifest.files):
+            # The standard wants SKILL.md in the URI, however the file is spelled on disk.
             path = SKILL_FILE if file.path == home.file_name else file.path
             served = self._known_file(skill, path, file, cleaner) if cleaner.verbatim(path) == path else None
             if served is None:
@@ -227,6 +232,7 @@ class Publisher:
         home = self._catalog.home_of(published.skill)
         if home is None:
             return {}
+        # No file is read here, so only the number of names is bounded.
         names_only = {"skill_files": _LISTED_MAX, "skill_files_max_bytes": sys.maxsize}
         try:
             listing = list_inside(home.folder, self._limits.model_copy(update=names_only), base=home.base)
@@ -309,8 +315,10 @@ def _with_lists_of(text: str, cleaner: Cleaner) -> str:
     def written(found: re.Match[str]) -> str:
         listed = cleaner.list_of_tools(frontmatter[found[1]]) if found[1] in frontmatter else None
         is_same = listed is None or listed == frontmatter[found[1]]
+        # JSON is YAML too, so the field can be replaced by one line of it.
         return found[0] if is_same else f"{found[1]}: {json.dumps(listed, ensure_ascii=False)}\n"
 
+    # The pattern matches whole lines, so the last one gets a newline for the moment.
     return _FIELD.sub(written, f"{head}\n")[:-1] + end + rest
 
 
@@ -320,6 +328,7 @@ def _last(folder: str) -> str:
 
 def _text_of(data: bytes) -> str | None:
     """Return the bytes as text, None where they are none."""
+    # A NUL is valid UTF-8, but a file that holds one is binary.
     if b"\0" in data:
         return None
     try:

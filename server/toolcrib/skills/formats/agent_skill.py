@@ -22,6 +22,7 @@ TEXT_MAX_BYTES = 1024 * 1024
 NAME_MAX = 64
 DESCRIPTION_MAX = 1024
 COMPATIBILITY_MAX = 500
+"""Characters of a name, a description and a compatibility note that the Agent Skills specification allows."""
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 """The fields that the Agent Skills format has."""
@@ -74,9 +75,12 @@ _LISTED_MAX = 50
 _SHOWN = 64
 _LINES_ADVISED = 500
 _TOKENS_ADVISED = 5000
+"""Lines and tokens of a body that the specification advises not to exceed."""
 
+# The specification's text says a-z; its reference validator also takes letters of other scripts.
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
+# Inside the brackets of a pattern, as in Bash(git:*), commas and spaces separate nothing.
 _TOOL = re.compile(r"([^\s,()]+)(?:\(([^()]*)\))?")
 _WORDS = re.compile(r"[^\s,]+")
 _MARKUP = re.compile(r"<[A-Za-z/][^<>]*>")
@@ -119,6 +123,7 @@ def conformance(text: SkillText, folder_name: str, path: str = SKILL_FILE) -> li
 def _deviations(fields: Fields, folder_name: str, path: str) -> Iterator[SkillProblem]:
     """Yield the broken rules as warnings, for a lenient reader, and the advice that was not taken."""
     for problem in _conformance(fields.values or {}, folder_name, path):
+        # A lenient reader needs a description all the same: read_agent_skill reports its absence as an error.
         if problem.code != "description-missing":
             yield replace(problem, level="warning") if problem.level == "error" else problem
     if path.rpartition("/")[2] != SKILL_FILE:
@@ -159,6 +164,7 @@ def _name_findings(name: Any, folder_name: str) -> Iterator[tuple[str, str]]:
     if not _NAME.match(name):
         reason = "may hold lower-case letters a-z, digits and single hyphens between them"
         yield "name-pattern", f"name '{_shown(name)}' {reason}; write '{slug(name)}'"
+    # The reference validator compares names and folders after NFKC normalization.
     if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder_name):
         yield "name-not-folder", f"name '{_shown(name)}' differs from its folder '{_shown(folder_name)}'; rename one"
 
@@ -192,6 +198,7 @@ def _optional_findings(values: JsonObject) -> Iterator[tuple[str, str]]:
             f"metadata holds values that are no text; put them in quotes: {', '.join(other[:_LISTED_MAX])}",
         )
     try:
+        # YAML has infinities and NaN; hosts are sent the frontmatter as JSON (SEP-2640), which has neither.
         json.dumps(values, allow_nan=False)
     except ValueError:
         yield "frontmatter-not-json", "the frontmatter holds .inf or .nan, which JSON cannot say; put it in quotes"
@@ -244,6 +251,7 @@ class Reading:
         return replace(text, content_hash=content_hash(text))
 
     def _holder(self, name: str) -> JsonObject | None:
+        # An empty field counts as absent, so that another spelling of it, or metadata, can answer.
         holders = (self._values, self._metadata)
         return next((holder for holder in holders if holder.get(name) not in (None, "", [])), None)
 
@@ -259,6 +267,7 @@ class Reading:
         return (self._holder(name) or {}).get(name)
 
     def _task_type(self) -> TaskType:
+        # Only a known type is taken out of the fields; any other value stays visible in extra.
         said = _line(self._peek("task_type"))
         if said.lower() in tuple(TaskType):
             self._take("task_type")
@@ -349,6 +358,7 @@ def _listed(blocks: Outline, names: frozenset[str]) -> tuple[str, ...]:
 
 def _titles(block: Block) -> list[str]:
     if block.kind is Kind.TABLE:
+        # The first two rows of a table are its header and the line under it.
         rows = [
             [cell.strip() for cell in row.strip(" \t|").split("|")] for row in block.text.split("\n")[2:_LISTED_MAX]
         ]

@@ -1,4 +1,4 @@
-"""A Markdown file cut into its frontmatter and its body, and the frontmatter read as YAML, mended where it is none.
+"""A Markdown file split into frontmatter and body; the frontmatter is parsed as YAML, or repaired where that fails.
 
 Knows how people get YAML wrong; never knows which fields a skill has.
 """
@@ -15,7 +15,7 @@ from toolcrib.formats.yaml import YamlError, parse_yaml
 from toolcrib.model import JsonObject, SkillProblem
 
 FRONTMATTER_MAX = 32 * 1024
-"""Characters of a frontmatter."""
+"""Most characters of a frontmatter."""
 
 MENDED = frozenset(("frontmatter-late", "frontmatter-unclosed", "yaml-quoted", "yaml-scanned", "field-repeated"))
 """Codes of the problems after which other programs find other fields in the same file, or none."""
@@ -25,17 +25,20 @@ _NAMED_MAX = 5
 
 _OPENING = re.compile(r"((?:[ \t]*\n)*)---[ \t]*(?:\n|\Z)")
 _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
+# A line that may belong to the fields at the top: a field, an indented line, or an item of a list.
 _LEADING = re.compile(r"[\w\"'.-]+[ \t]*:(?:[ \t]|\Z)|[ \t]+\S|-[ \t]")
 _ENTRY = re.compile(r"([ \t]*(?:-[ \t]+)?[\w\"'.-]+[ \t]*:[ \t]+|[ \t]*-[ \t]+)(\S.*)\Z")
 _BLOCK_HEAD = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
 _QUOTED = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')[ \t]*(?:#.*)?\Z")
+# What YAML does not allow at the start of a value without quotes (YAML 1.2.2, 7.3.3).
 _NO_PLAIN_START = re.compile(r"[`@%&*!|>,\]}]|[-?:](?:[ \t]|\Z)")
+# Inside a value without quotes YAML takes this for the start of a mapping.
 _COLON = re.compile(r":(?:[ \t]|\Z)")
 _FIELD = re.compile(r"[\"']?([A-Za-z_][\w.-]*)[\"']?[ \t]*:(?:[ \t]+(.*))?\Z")
 
 
 class UnreadableText(ValueError):
-    """A file that is no text; ``code`` is stable, ``line`` counts from 1, 0 is none."""
+    """A file that is not text; ``code`` is stable, ``line`` counts from 1, 0 is none."""
 
     def __init__(self, code: str, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -96,6 +99,7 @@ def split(text: str, *, path: str) -> Front:
         text = text.lstrip(_BOM)
     if "\r" in text:
         problems.append(SkillProblem(path, 1, "info", "file-with-crlf", "has lines that end in a carriage return"))
+        # The patterns here, and the counting of lines, know newlines only.
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     opening = _OPENING.match(text)
     if opening is None:
@@ -129,8 +133,8 @@ def _leading(text: str) -> tuple[str, str]:
 def read_frontmatter(text: str, *, path: str) -> Fields:
     """Return the fields and the body of a text; ``path`` is what problems name.
 
-    What is not YAML is mended in three steps, each a warning: values quoted that needed it; the frontmatter ended
-    where its fields end; the fields taken line by line.
+    Invalid YAML is repaired in up to three steps, each reported as a warning: values that need quotes get them; the
+    frontmatter is ended where its fields end; the fields are read line by line.
     """
     front = split(text, path=path)
     if front.yaml is None:
@@ -150,6 +154,8 @@ def _unreadable(front: Front, problem: SkillProblem) -> Fields:
 
 
 def _parse(yaml: str, line: int) -> Any:
+    # The newlines make the parser's line numbers those of the file. The core schema of YAML 1.2 is what hosts read
+    # with, and they compare their reading with ours (SEP-2640).
     return parse_yaml("\n" * (line - 1) + yaml, core=True)
 
 
@@ -173,6 +179,7 @@ def _mended(front: Front, error: YamlError, path: str) -> Fields:
     def warning(code: str, remedy: str) -> SkillProblem:
         return SkillProblem(path, error.line, "warning", code, f"{reason}; {remedy}")
 
+    # The mildest repair first: each further one changes more of what the author wrote.
     for cut, told in (
         (front, warning("yaml-quoted", "values were read as if they stood in quotes")),
         (_ended(front), warning("frontmatter-unclosed", "it was ended where its fields end")),
@@ -190,6 +197,7 @@ def _mended(front: Front, error: YamlError, path: str) -> Fields:
 def _ended(front: Front) -> Front:
     """Return the file as if what closes its frontmatter were a rule in its body, where it looks like that."""
     head, tail = _leading(front.yaml or "")
+    # Only where a blank line or a heading follows the fields can the closing --- be a rule in the body.
     if not head or tail[:1] not in ("\n", "#"):
         return front
     return replace(front, yaml=head, body=f"{tail}---\n{front.body}", body_line=front.yaml_line + head.count("\n"))
@@ -213,6 +221,7 @@ def _with_quotes(yaml: str) -> str:
         if _BLOCK_HEAD.match(entry[2]):
             made += lines[at:end]
         else:
+            # YAML folds a value without quotes into one line as well.
             value = " ".join([entry[2].rstrip(), *(line.strip() for line in lines[at + 1 : end])])
             made.append(entry[1] + (json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value))
         at = end
@@ -220,6 +229,7 @@ def _with_quotes(yaml: str) -> str:
 
 
 def _without_tabs(line: str) -> str:
+    # YAML forbids tabs in indentation.
     return line.replace("\t", "  ")
 
 
@@ -248,7 +258,7 @@ def _needs_quotes(value: str) -> bool:
 
 
 def _is_one_flow(value: str) -> bool:
-    """Whether the bracket at the start is closed by the one at the end."""
+    """Return whether the bracket at the start is closed by the one at the end: "[Draft] Takes notes" is text."""
     depth = 0
     for number, char in enumerate(value):
         depth += (char in "[{") - (char in "]}")

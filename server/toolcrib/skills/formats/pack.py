@@ -25,7 +25,7 @@ LINES_MAX = 10_000
 NAME_MAX = 200
 """Characters of a skill's name."""
 PROBLEMS_MAX = 100
-"""Problems of one file that are told, the gravest first."""
+"""Problems of one file that are reported, the gravest first."""
 
 _LEVELS = ("error", "warning", "info")
 _LISTS = ("tags", "preconditions", "failure_modes")
@@ -34,7 +34,7 @@ _TOO_DEEP = "nested too deeply"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One skill as its file gives it, not looked into yet. ``line`` counts from 1; 0: the file is all of it."""
+    """One skill as its file gives it, not checked yet. ``line`` counts from 1; 0: the whole file is this skill."""
 
     values: JsonObject
     body: str = ""
@@ -98,6 +98,7 @@ class _Reader:
         if kind == "md":
             self._read_markdown(text)
         elif kind == "jsonl":
+            # Not splitlines(): a JSON string may hold U+2028 and other characters that it would split at.
             self._read_lines(text.split("\n"))
         elif kind is not None:
             self._read_document(text, 0, is_yaml=kind == "yaml")
@@ -151,6 +152,7 @@ class _Reader:
             return
         reading = Reading(entry.values, self._path)
         text = reading.text(sanitize(entry.body).strip("\n"), name)
+        # Reading falls back to headings, which are no steps in a pack. The hash covers the steps, so it is made anew.
         if not entry.values.get("steps"):
             text = replace(text, steps=body_steps)
             text = replace(text, content_hash=content_hash(text))
@@ -162,6 +164,7 @@ class _Reader:
     def _remark(self, entry: _Entry, text: SkillText) -> None:
         """Report what keeps no skill out: fields that are repeated or of the wrong kind, and those one would expect."""
         values = entry.values
+        # Of Markdown the reader of frontmatter has reported repeated fields already.
         if isinstance(values, ObjectWithRepeats) and not entry.body:
             names = truncate(one_line(", ".join(values.repeated)), NAME_MAX)
             self._report("warning", "field-repeated", f"given more than once: {names}; the last one counts", entry.line)
@@ -184,9 +187,11 @@ def _parse_json(text: str) -> Any:
 
     """
     try:
+        # Python's decoder accepts NaN and Infinity, which JSON does not have.
         value = json.loads(text, object_pairs_hook=object_of, parse_constant=_refuse)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    # What the decoder accepts may still be too deep for code that walks the value recursively.
     if any(depth > DEPTH_MAX for depth, _ in enumerate(levels(value), 1)):
         raise ValueError(_TOO_DEEP)
     return value
@@ -206,6 +211,7 @@ def _stem(path: str) -> str:
     """Return the name of a file without its folders and without the ending that tells its format."""
     name = path.rpartition("/")[2]
     known = (ending for endings in PACK_FILES.values() for ending in endings if name.lower().endswith(ending))
+    # Without a known ending the slice would be [:-0], which is empty.
     return name[: -len(next(known, "")) or None]
 
 

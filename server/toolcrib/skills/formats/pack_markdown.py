@@ -75,6 +75,7 @@ def skill_body(text: SkillParts) -> str:
 
 def _description(text: SkillText) -> str:
     """Return what the skill is for and when to use it, on one line."""
+    # SKILL.md has no field for a trigger: what the skill does and when to use it both go into the description.
     trigger, about = one_line(text.trigger), one_line(text.description or text.title)
     if trigger in about or not about:
         return truncate(about or trigger, DESCRIPTION_MAX)

@@ -1,4 +1,4 @@
-"""What has to be written so that the index says of some files what they say now.
+"""What has to be written so that the rows of the index match the files again.
 
 Knows which rows are new, different or gone; never knows how a row is encoded or when this is asked.
 """
@@ -14,9 +14,10 @@ from toolcrib.store.upsert import upsert
 from toolcrib.store.values import storable, to_json
 
 _READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")
-"""The mark of a file that is to be read again next time, whatever it looks like."""
+"""The mark of a file that is to be read again the next time: no file has this size."""
 
 _INT_MAX = 2**63 - 1
+"""SQLite's integers have 64 bits, while a file system may give a file any time."""
 
 _LISTED = "IN (SELECT value FROM json_each(?))"
 _STANDING = f"SELECT id, record_hash FROM skills WHERE root = ? AND path {_LISTED}"  # noqa: S608 - own constant
@@ -66,6 +67,7 @@ def plan(
     records = {record.id: record for file in changed for record in file.records}
     paths = listed([*(file.path for file in changed), *gone])
     standing: dict[str, str] = dict(connection.execute(_STANDING, (root, paths)))
+    # A skill that has moved to another file keeps its id, and so its row.
     stored = standing | dict(connection.execute(_WITH_IDS, (listed(records),)))
     learned: set[tuple[Any, ...]] = set(connection.execute(_LEARNED))
     kept = {key for key, record in records.items() if record.origin is SkillOrigin.PACK and _name(record) in learned}

@@ -186,6 +186,7 @@ def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
 
 
 def _short_fields(text: SkillText) -> tuple[str, ...]:
+    # Without a trigger of its own a skill has its description in both fields, which must not count twice.
     said = text.trigger if text.trigger == text.description else f"{text.trigger}\n{text.description}"
     return text.name, text.title, said, " ".join(text.tags)
 

@@ -33,6 +33,7 @@ _TOUCH_AFTER_S = 3600.0
 _ROOT_KEPT_S = 30 * 86400.0
 """How long the rows of a root that nobody uses any more are kept."""
 
+# IS instead of =, because a caller without a tenant is NULL, which equals nothing.
 _IN_SCOPE = (
     "(scope_mode = 'global' OR (scope_mode = 'tenant' AND tenant_id IS :tenant) "
     "OR (scope_mode = 'project' AND tenant_id IS :tenant AND project_id IS :project))"
@@ -72,7 +73,7 @@ class SkillIndex:
     ) -> SkillChanges:
         """Make the rows of some files of a root what the files say now, in one transaction.
 
-        Rows that say it already stay untouched, and where all do nothing is written. ``gone`` are paths of files
+        Rows that are as they should be stay untouched; where all are, nothing is written. ``gone`` are paths of files
         that are not there any more. Without ``update`` a skill that is there stays as it is, and its file is read
         again the next time (R112). A pack's skill with the name and scope of a learned one is left out, with a
         problem of its file that says so (R113). ``now`` is in seconds since the epoch.
@@ -114,11 +115,13 @@ class SkillIndex:
         with self._store.read() as connection:
             known: dict[str, float] = dict(connection.execute("SELECT root, used_at FROM skill_roots"))
         in_use = known.keys() & set(map(storable, used))
+        # A time in the future, from a clock that was wrong, is corrected too.
         touched = sorted(root for root in in_use if not 0 <= now - known[root] < _TOUCH_AFTER_S)
         stale = sorted(root for root in known.keys() - in_use if known[root] < now - _ROOT_KEPT_S)
 
         def forget(connection: sqlite3.Connection) -> None:
             connection.executemany("UPDATE skill_roots SET used_at = ? WHERE root = ?", [(now, r) for r in touched])
+            # Looked at again inside the transaction: another process may have used the root meanwhile.
             unused = "SELECT 1 FROM skill_roots WHERE root = ? AND used_at < ?"
             for root in stale:
                 if connection.execute(unused, (root, now - _ROOT_KEPT_S)).fetchone():

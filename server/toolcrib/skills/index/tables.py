@@ -59,6 +59,7 @@ TEXT_COLUMNS = (
 STEM_COLUMNS = ("stems", "body_stems")
 """The stems of a skill's words with their counts, ready for ranking: of its short fields, and of its body."""
 
+# AUTOINCREMENT: the number of a deleted row must never name another skill, because processes keep numbers in memory.
 _SKILLS = """
 CREATE TABLE skills (
     rowid INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -146,7 +147,7 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 
 
 def _files_read_anew(connection: sqlite3.Connection) -> None:
-    """Have every file read again: its words, or their stems, are other ones since."""
+    """Have every file read again, because its words or their stems are not what they were."""
     connection.execute("DELETE FROM skill_files")
 
 
@@ -179,7 +180,7 @@ def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
 
 
 def _names_in_texts(connection: sqlite3.Connection) -> None:
-    """Have every file read again, for the names of tools that its words may be."""
+    """Add the column for possible names of tools, and have every file read again to fill it."""
     connection.execute("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'")
     connection.execute("DELETE FROM skill_files")
 

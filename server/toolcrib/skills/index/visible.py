@@ -1,4 +1,4 @@
-"""The skills that one kind of caller may see, at one moment: an immutable snapshot, and every way to name one of them.
+"""The skills that one kind of caller may see, at one moment: an immutable snapshot, and the ways to name one of them.
 
 Knows names, sources and places; never knows why a skill is or is not in it, a database or a ranking.
 """
@@ -117,6 +117,7 @@ class VisibleSkills:
 
     def at(self, segments: Sequence[str]) -> Skill | None:
         """Return the skill at this place: the segments of ``skill://SOURCE/FOLDER``, decoded."""
+        # A decoded segment may hold a slash (%2F), which must not turn it into two.
         found = () if any("/" in segment for segment in segments) else self._by_place.get("/".join(segments), ())
         return found[0] if found else None
 

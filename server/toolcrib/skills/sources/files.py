@@ -1,4 +1,4 @@
-"""The one door to the bytes of skill files: what lies inside a skill's folder is read, and nothing else ever is.
+"""The only module that opens skill files: what lies inside a skill's folder is read, and nothing else.
 
 Knows folders, links and limits; never knows what a file says or who asks for it.
 """
@@ -30,9 +30,11 @@ _ENTRIES_MAX = 20_000
 _DIGESTS_MAX = 8192
 _PIECE = 1 << 20
 
+# Windows cannot open a file relative to an open folder.
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+# O_NONBLOCK: opening a FIFO would wait for a writer. O_NOCTTY: a terminal must not become ours.
 _FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0) | _NO_LINK
 
 
@@ -68,6 +70,7 @@ class _Mark:
 
     mtime_ns: int
     size: int
+    # Tells a file that was put in the place of another with the same time and size.
     inode: int
 
     @classmethod
@@ -145,6 +148,8 @@ class Manifests:
             known_mark, known = self._digests[key]
             if known_mark == mark:
                 return known
+        # A file that has grown since it was listed is refused like one that is gone. The mark that is kept is that of
+        # what was read, which may be newer than what was listed.
         data, read_mark = _read(folder, path, mark.size, base)
         made = FileDigest(path, len(data), sha256(data).hexdigest())
         self._digests[key] = (read_mark, made)
@@ -178,6 +183,7 @@ def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         raise ValueError("not a regular file of this size")
     data = bytearray()
+    # The file may grow while it is read: one byte more than allowed is asked for, to notice that.
     while piece := os.read(descriptor, min(_PIECE, limit + 1 - len(data))):
         data += piece
         if len(data) > limit:
@@ -185,7 +191,7 @@ def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
     return bytes(data), _Mark.of(status)
 
 
-# -- folders that hold still ----------------------------------------------------------------------
+# -- open folders ---------------------------------------------------------------------------------
 
 
 class _Held:
@@ -232,6 +238,8 @@ class _Named:
 
     def _below(self, name: str) -> Path:
         """Return the real path of ``name``: no link, no other stream of a file, no device's name."""
+        # On Windows a colon opens another stream of a file, a dot or a space at the end is dropped, and the names of
+        # devices lead elsewhere.
         real = Path(os.path.realpath(self._real / name))
         if ":" in name or name.endswith((".", " ")) or os.path.normcase(real) != os.path.normcase(self._real / name):
             raise ValueError("not a plain file or folder here")
@@ -278,6 +286,7 @@ def _listed(folder: Path, limits: LimitsSection, base: Path | None) -> tuple[dic
         _refuse(SKILL_FILE)
     kept: dict[str, _Mark] = {}
     size = 0
+    # SKILL.md comes first, so that no limit leaves it out.
     for path in sorted(walk.files, key=lambda path: (path.upper() != SKILL_FILE.upper(), path)):
         mark = walk.files[path]
         if len(kept) < limits.skill_files and size + mark.size <= limits.skill_files_max_bytes:
@@ -297,6 +306,7 @@ class _ListingWalk:
 
     def look_into(self, place: _Place, prefix: str, depth: int) -> None:
         with place.entries() as found:
+            # One entry more than allowed, to notice that there are more.
             entries = list(islice(found, _ENTRIES_MAX - self._entries + 1))
             self._entries += len(entries)
             self.is_cut |= self._entries > _ENTRIES_MAX

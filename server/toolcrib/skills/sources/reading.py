@@ -33,6 +33,7 @@ class _Reader:
         self._folders: set[str] = set()
 
     def read(self, files: Sequence[FoundFile]) -> list[SkillFile]:
+        # The folders of SKILL.md files are given; those of a pack's other skills are made up here and give way to them.
         self._folders.update(_folder(self._root, file.path) for file in files if is_skill_file(file.path))
         return [self._read(file) for file in files]
 
@@ -88,6 +89,7 @@ class _Reader:
     def _new_folder(self, name: str) -> str:
         """Return a folder for a pack's skill that no other of the pack has; two names may have one slug."""
         plain = slug(name.removeprefix(f"pack.{self._root.origin_ref}."))
+        # The number has to fit into the length that a slug may have.
         numbered = (plain if number == 1 else f"{plain[: SLUG_MAX - 8]}-{number}" for number in count(1))
         folder = next(folder for folder in numbered if folder not in self._folders)
         self._folders.add(folder)
@@ -97,6 +99,8 @@ class _Reader:
         root = self._root
         is_agent_skill = is_skill_file(path)
         return SkillRecord(
+            # A path never begins with a slash, so the name of a pack's skill cannot be taken for one. By its name the
+            # skill keeps its id when it moves to another file of the pack.
             id=skill_id(root.scope, root.key, path if is_agent_skill else f"/{text.name}"),
             text=text,
             source=root.source,

@@ -1,6 +1,6 @@
 """Where skills come from on this machine: packs, the repository, the person's own folders, and those in the config.
 
-Knows folders and who vouches for them; never knows what lies in a folder.
+Knows folders and whether they are trusted; never knows what lies in a folder.
 """
 
 import json
@@ -249,6 +249,7 @@ def _resource(text: str) -> Path | None:
     package, _, resource = text.partition(":")
     top, *inner = package.split(".")
     try:
+        # Only of the first part: for a dotted name find_spec imports the package, which runs its code.
         spec = find_spec(top)
     except (ImportError, ValueError):
         return None

@@ -82,5 +82,6 @@ def _differs(file: FoundFile, known: Mapping[str, FileMark]) -> bool:
 
 def _mark_of(root: Root, limits: LimitsSection) -> FileMark:
     """Return a mark that is another one whenever the same files would come to something else."""
+    # The version counts, because another release may read the same file differently.
     reading = repr((__version__, root, limits.skill_text_max_bytes, limits.skills_per_root))
     return FileMark(0, 0, sha256(reading.encode()).hexdigest())

@@ -117,6 +117,7 @@ class _Walker:
             self._report(self._too_deep[0], "info", "too-deep", message)
 
     def _look_into(self, folder: _Folder) -> None:
+        # Links may lead to one folder twice, or back up to a parent: each real folder is looked into once.
         if folder.real in self._visited:
             return
         self._visited.add(folder.real)
@@ -131,11 +132,13 @@ class _Walker:
             message = f"there are more than {_ENTRIES_MAX} files and folders; the rest was not looked at"
             raise _LimitReachedError("too-many-files", message)
         before = len(self.files)
+        # The usual spelling first: of several SKILL.md in one folder only the first counts.
         for entry in sorted(entries, key=lambda entry: (entry.name != SKILL_FILE, entry.name)):
             try:
                 self._take(folder, entry)
             except OSError:  # gone meanwhile
                 continue
+        # Folders with a skill do not count here; limits.skills_per_root bounds those.
         self._empty += len(self.files) == before
         if self._empty > self._limits.skill_folders:
             message = "there are more folders without a skill than limits.skill_folders; the rest was not looked into"
@@ -160,6 +163,7 @@ class _Walker:
             self._report(folder.prefix + name, "info", "link-broken", "is a link that leads nowhere")
             return
         is_folder = stat.S_ISDIR(status.st_mode)
+        # Both names have to be those of a skill file, or a link called SKILL.md could show any other file.
         if not is_folder and not (
             stat.S_ISREG(status.st_mode) and self._is_wanted(name) and self._is_wanted(real.name)
         ):
@@ -173,6 +177,7 @@ class _Walker:
             self._add(folder, name, str(real), status)
 
     def _is_wanted(self, name: str) -> bool:
+        # With the slash SKILL.md has to be the whole name, not the end of one.
         return f"/{name}".lower().endswith(self._endings)
 
     def _enter(self, folder: _Folder, name: str, real: str) -> None:
@@ -192,6 +197,7 @@ class _Walker:
                 self._report(path, "warning", "skill-file-twice", "is left out: the folder has another SKILL.md")
                 return
             self._with_skill.add(folder.prefix)
+        # A file over the limit is not read, so it takes no memory.
         self._text += status.st_size if status.st_size <= self._limits.skill_text_max_bytes else 0
         if len(self.files) == self._limits.skills_per_root or self._text > _TEXT_MAX:
             message = "there are more skills than limits.skills_per_root, or too large ones; the rest is left out"

@@ -22,10 +22,11 @@ _Value = TypeVar("_Value")
 
 
 class ByCleaner(Generic[_Key, _Value]):
-    """What was made with cleaners: of each the ``most`` recent values, and nothing of one that is gone."""
+    """Values made with a cleaner: for each cleaner the ``most`` recent ones, dropped together with it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
+        # Weak, because a cleaner goes with its catalog and permissions: what was made with it must not keep it alive.
         self._recent: WeakKeyDictionary[Cleaner, Recent[_Key, _Value]] = WeakKeyDictionary()
 
     def __getitem__(self, cleaner: "Cleaner") -> Recent[_Key, _Value]:
@@ -52,7 +53,7 @@ class Cleaner:
         """Whether no text is ever changed."""
 
     def is_for(self, mentions: ToolMentions) -> bool:
-        """Return whether these are the names by which texts are cleaned."""
+        """Return whether this cleaner was made with these ``mentions``."""
         return self.mentions is mentions
 
     @property
@@ -65,8 +66,9 @@ class Cleaner:
         return self.mentions.clean_names(names)
 
     def verbatim(self, text: str) -> str:
-        """Return a file's text without what must not be told, and otherwise byte for byte."""
+        """Return a file's text without personal data and denied names, and otherwise byte for byte."""
         cleaned = self._without_names(self._redact(text))
+        # A published file keeps its hidden characters, unless one of them stands inside a denied name.
         plain = sanitize(cleaned)
         if plain == cleaned or (named := self._without_names(plain)) == plain:
             return cleaned
@@ -74,6 +76,7 @@ class Cleaner:
 
     def text(self, text: str) -> str:
         """Return a text for a model: cleaned, and without characters that hide something."""
+        # Hidden characters go first, so that none can split a key or a name and keep it from being found.
         return self._without_names(self._redact(sanitize(text)))
 
     def skill(self, text: SkillText) -> Cleaned:
@@ -96,6 +99,7 @@ class Cleaner:
             frontmatter=self._frontmatter(text.frontmatter),
             extra=self.value(text.extra),
         )
+        # Steps and notes may come from the frontmatter, so the body does not have all mentions.
         _, in_steps = self.mentions.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
         return Cleaned(cleaned, tuple(dict.fromkeys((*mentioned, *in_steps))))
 
@@ -104,6 +108,7 @@ class Cleaner:
 
     def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
         cleaned = self.value(frontmatter)
+        # A list of tools loses a denied name entirely: plain words in its place would tell that something was there.
         for key in LISTS_OF_TOOLS & frontmatter.keys():
             cleaned[key] = self.list_of_tools(frontmatter[key])
         return cleaned

@@ -17,18 +17,24 @@ Size = Callable[[str], int]
 """Measures a text; the size of two texts together is the sum of theirs."""
 
 _FIRST_WIDTH = 120
+"""Below this width a step is shown by its bold words, where it begins with some."""
+# Longer titles may take a smaller share: warnings, prerequisites and commands need room beside them.
 _TITLES = ((200, 0.6), (120, 0.7), (80, 0.8), (50, 1.0))
-"""Characters of a step's title, and the share of the room for all of them: the first that is enough is taken."""
+"""Characters of a step's title, and the share of the room for all titles; the first with which all fit is taken."""
 _SHORT_MAX = 700
 """Characters of a block that counts as a warning, a prerequisite or a command, and not as a long read."""
 _FIRST_MAX = 400
+"""Characters of the first block under a heading that is shown before other text."""
 _LEAD_MAX = 160
+"""Characters of a line that introduces what follows; a longer one is a paragraph of its own."""
 _BARE_MAX = 200
 """Characters of a fence without a language that may still be a command, and not a picture or a text."""
 _SHELLS = ("bash", "sh", "shell", "zsh", "console", "powershell", "ps1", "cmd", "bat")
 
+# The box of a task list belongs to the mark, so that a step shown by its title keeps it.
 _MARKER = re.compile(r"\s*(?:\d{1,9}[.)]|[-*+])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+# Case counts: REQUIRED and Important announce a warning, while "required" in running text seldom does.
 _WARNING = re.compile(
     r"\b(?:MUST|NEVER|ALWAYS|DO NOT|DON['\u2019]T|IMPORTANT|CRITICAL|WARNING|CAUTION|REQUIRED|MANDATORY|FORBIDDEN"
     r"|Never|Always|Do not|Do NOT|do NOT|do not|Don['\u2019]t|must not|must never|Important|Warning|Caution|Critical)\b"
@@ -46,6 +52,7 @@ class _Topic(IntEnum):
     BACKGROUND = 4
 
 
+# In order of precedence: "Common installation mistakes" is about warnings, not about needs.
 _TOPICS = (
     (
         re.compile(
@@ -90,6 +97,7 @@ def compress(source: Outline, room: int, size: Size) -> str:
     for indexes, share in _passes(layout, steps):
         selection.take(indexes, share)
     selection.fill(_remaining(layout))
+    # Headings under which nothing is shown come last: they still say what was left out.
     selection.fill(index for index, block in enumerate(layout.blocks) if block.kind is Kind.HEADING)
     return selection.text()
 
@@ -120,6 +128,7 @@ def cut(text: str, limit: int) -> str:
 
 def closed(text: str) -> str:
     """Return ``text`` with a fence that it leaves open closed at its end."""
+    # Most texts have no fence, and this test is much cheaper than looking for one.
     if "```" not in text and "~~~" not in text:
         return text
     left_open = next((fence.marks for fence in fences(text) if not fence.is_closed), "")
@@ -142,6 +151,7 @@ class _Layout:
             topic = self.topics[needed] if path else _Topic.NONE
             self.needs.append(needed)
             self.topics.append((_topic(block) or topic) if introduces else topic)
+            # A heading of level 1 is the title of the whole text: a block can be shown without it.
             if introduces and depth > 1:
                 path.append((depth, index))
 
@@ -156,7 +166,10 @@ class _Layout:
 
 
 def _depth(block: Block) -> tuple[int, bool]:
-    """Return how deep in the text a block lies, and whether what follows it hangs on it."""
+    """Return how deep in the text a block lies, and whether what follows it hangs on it.
+
+    Headings have their level, 1 to 6; a line in bold is deeper than any heading and introduces other paragraphs.
+    """
     if block.kind is Kind.HEADING:
         return block.level, True
     if block.kind is not Kind.PARAGRAPH:
@@ -164,8 +177,10 @@ def _depth(block: Block) -> tuple[int, bool]:
     text = block.text.strip()
     if len(text) > _LEAD_MAX or "\n" in text:
         return 11, False
+    # A line in bold that ends like a sentence is a statement of its own and introduces nothing.
     if _BOLD.fullmatch(text.rstrip(":")) and not text.endswith((".**", "!**")):
         return 10, True
+    # The second mark is the colon of Chinese and Japanese texts.
     return 11, text.rstrip("*").endswith((":", "\uff1a"))
 
 
@@ -184,11 +199,12 @@ def _separator(block: Block) -> str:
 
 
 class _Selection:
-    """What is shown of each block, and the room left. Gaps are paid for as they come and go."""
+    """What is shown of each block, and the room left, in which the marks for gaps are counted."""
 
     def __init__(self, layout: _Layout, room: int, size: Size) -> None:
         self.blocks, self._needs, self._size = layout.blocks, layout.needs, size
         self._gap = size(f"\n{GAP}")
+        # While nothing is shown the whole text is one gap.
         self._room = room - self._gap
         self._note = ""
         self.clear()
@@ -202,13 +218,14 @@ class _Selection:
         """Show blocks in this order, each that fits, in this share of the room left; with a width, by their titles."""
         limit = self.left * share
         for index in indexes:
+            # A block that is shown may split a gap in two, so less room than a mark takes holds nothing.
             if limit <= self._gap:
                 return
             block = self.blocks[index]
             limit -= self._add(index, _title(block, width) if width else closed(block.text), limit)
 
     def fill(self, indexes: Iterable[int]) -> None:
-        """Show blocks in this order, of each section as many as fit from its start: no crumbs from further down."""
+        """Show blocks in this order, of each section as many as fit from its start, and none after a missing one."""
         full: set[int] = set()
         for index in indexes:
             if self.left <= self._gap:
@@ -231,6 +248,7 @@ class _Selection:
             return cost
         added: list[int] = []
         cost = 0
+        # The headings and lines that a block hangs on are shown with it, so their size counts in the same step.
         while index >= 0 and self._shown[index] is None:
             block = self.blocks[index]
             shown = closed(block.text) if added else text
@@ -239,6 +257,7 @@ class _Selection:
             added.append(index)
             index = self._needs[index]
         if cost > limit:
+            # The cost of gaps depends on what is shown, so the blocks were shown first and are hidden again.
             for each in added:
                 self._shown[each] = None
             return 0
@@ -284,6 +303,7 @@ def _steps(blocks: Sequence[Block], titles: Sequence[str]) -> list[int]:
 
 def _take_titles(layout: _Layout, selection: _Selection, steps: Sequence[int]) -> None:
     """Show all steps by their titles, shortened until there is room for all; if there is none, as many as fit."""
+    # Where not all fit, steps of examples and of deeper headings are the ones to do without.
     ordered = sorted(steps, key=lambda index: (layout.topics[index] is _Topic.EXAMPLES, layout.blocks[index].level))
     for width, share in _TITLES:
         selection.take(ordered, share, width)
@@ -312,6 +332,7 @@ def _passes(layout: _Layout, steps: Sequence[int]) -> Iterator[tuple[Sequence[in
     blocks, topics = layout.blocks, layout.topics
     headings = [index for index, block in enumerate(blocks) if block.kind is Kind.HEADING]
     short = [index for index in layout.texts() if len(blocks[index].text) <= _SHORT_MAX]
+    # Tables are mostly for reference, except under a heading about warnings or prerequisites.
     words = [
         index
         for index in short
@@ -319,6 +340,7 @@ def _passes(layout: _Layout, steps: Sequence[int]) -> Iterator[tuple[Sequence[in
         and (blocks[index].kind is not Kind.TABLE or topics[index] in (_Topic.WARNINGS, _Topic.NEEDS))
     ]
     if steps and blocks[steps[0]].kind is Kind.HEADING:
+        # A heading alone says little of what to do, so the first lines under each come before other text.
         firsts = {index + 1 for index in headings}
         yield [index for index in words if index in firsts and _is_first(blocks[index], topics[index])], 0.35
     yield [index for index in words if topics[index] is _Topic.WARNINGS or _WARNING.search(blocks[index].text)], 0.35

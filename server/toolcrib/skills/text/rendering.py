@@ -28,10 +28,13 @@ _LISTED = "Skills without room here; skill_get gives them one by one:"
 _CUT = '[the rest is cut off here; skill_get with file="SKILL.md" gives all of it]'
 _QUARTERS = 4
 _LEAST_TEXT = 15
+"""Tokens of text below which a wrapper is not worth its size: the skill is listed instead."""
 _COMPACT = 130
 """Tokens of a skill's text below which its steps stand in a row, without the layout of its own text."""
 _TRIGGERS = (300, 200, 120, 80, 40)
+"""Characters of a trigger, tried in this order until it fits its share of the room."""
 _FILES = (20, 12, 8, 5, 3, 1)
+"""How many files are named, tried in this order."""
 _TOOLS_MAX = 10
 _ROW_WIDTHS = (120, 80, 50, 36)
 _ROW_MAX = 30
@@ -39,6 +42,7 @@ _SAID_MAX = 60
 """Letters of an item by which it is found again in a body, whatever else the body says of it."""
 
 _NO_LETTERS = re.compile(r"[\W_]+")
+# A tag with spaces inside counts too, because a model reads it as one; <skills> and <skill-set> are other words.
 _TAG = re.compile(r"<(?=[^\S\n]*(?:/[^\S\n]*(?:skill|$)|skill(?![\w-])|$))", re.IGNORECASE | re.MULTILINE)
 
 
@@ -162,6 +166,7 @@ class Page:
         self._opening = _opening(sheet)
         size = self._size(self._text)
         self.raw_tokens = _tokens(size)
+        # The longest wrapper: what is shown of a skill has at most as many tokens, and so digits, as the whole.
         self._frame = self._size(self._wrapped("", self.raw_tokens))
         self.cost = self._frame + size
         self.least = self._frame + _LEAST_TEXT * _QUARTERS
@@ -188,6 +193,7 @@ class Page:
     def _short_text(self, room: int) -> str:
         if room < _COMPACT * _QUARTERS:
             return self._compact(room)
+        # Small shares for what introduces a skill and for its files: most of the room is for what to do.
         head = self._within(self._head, _TRIGGERS, room // 4)
         files = self._within(self._files, _FILES, room // 10)
         room -= sum(self._size(f"{part}\n\n") for part in (head, files) if part)
@@ -256,6 +262,7 @@ def _written(sheet: Sheet) -> tuple[str, Outline]:
 
     def unsaid(items: tuple[str, ...]) -> tuple[str, ...]:
         inert_items = tuple(map(inert, items))
+        # Half of the items are enough: a body that has the list may word some of them differently.
         known = sum(_letters(item)[:_SAID_MAX] in words for item in inert_items)
         return () if known * 2 >= len(items) else inert_items
 
@@ -269,6 +276,7 @@ def _written(sheet: Sheet) -> tuple[str, Outline]:
             failure_modes=unsaid(sheet.failure_modes),
         )
     )
+    # The outline of the body is there already; only what was put around it still has to be read.
     before, _, after = whole.partition(body) if body else ("", "", whole)
     return whole, Outline((*outline(before).blocks, *said.blocks, *outline(after).blocks))
 
@@ -324,6 +332,7 @@ class _Sharing:
 
     def _share(self, pending: list[int]) -> list[str]:
         """Show what the room allows of these skills, not all of which fit whole; return the lines that list others."""
+        # A skill that needs less than an equal share makes the share of the others larger, so they are asked again.
         while fitting := [index for index in pending if self._cost(index) <= self._room // len(pending)]:
             self._show_whole(fitting)
             pending = [index for index in pending if index not in self._shown]
@@ -332,6 +341,7 @@ class _Sharing:
         share = self._room // len(pending)
         is_short = share < LEAST_TOKENS * _QUARTERS
         listed = [index for index in pending if is_short or self._pages[index].least + self._newline > share]
+        # Lists come first: the room that they do not use goes to the skills that are shown.
         lines = self._list(listed, share * len(listed))
         rest = [index for index in pending if index not in listed]
         for number, index in enumerate(rest):
