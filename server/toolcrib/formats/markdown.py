@@ -17,14 +17,19 @@ STEPS_MAX = 200
 TITLE_MAX = 300
 """Characters of a title."""
 
+# CommonMark 0.31: tabs stop at every fourth column (2.2), and a line indented by four spaces begins no block.
 _TAB = 4
 _BLOCK_INDENT = 3
 _STEP_LEVELS = range(2, 5)
+"""Levels of headings that may be numbered steps; level 1 is the title of the text."""
 _SECTION_LEVELS = range(2, 4)
+"""Levels of headings that are taken for steps where nothing is numbered."""
 _ENOUGH = 2
+"""How many titles make a list of steps."""
 _ITEM_BEGINS = "-*+0123456789"
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
+# At most nine digits, as CommonMark has it (0.31, 5.2).
 _ITEM = re.compile(r"[ \t]*(?:(\d{1,9})[.)]|[-*+])(?:[ \t]+(\[[ xX]\](?:[ \t]+|\Z))?(.*))?\Z")
 _FENCE = re.compile(r"^[ \t>]*((?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)$", re.MULTILINE)
 """A line of marks, be it in a quote or on the line of a list item: what may open or close a fence."""
@@ -94,7 +99,8 @@ class Outline:
     def steps(self) -> tuple[str, ...]:
         """The titles of what is numbered: list items and headings such as ``Step 2: …`` (R114).
 
-        Where not two of them are, the first that there are two of: boxes to check, headings of level 2 and 3, bullets.
+        With fewer than two of these, the first kind that there are two of: boxes to check, headings of level 2 and 3,
+        bullets.
         """
         found: list[list[str]] = [
             [block.title for block in self.blocks if block.kind is Kind.STEP or _is_numbered(block)],
@@ -145,6 +151,7 @@ def _opened(line: re.Match[str]) -> str:
 
 
 def _closes(line: re.Match[str], marks: str) -> bool:
+    # A closing line has no list mark before its marks and nothing behind them (CommonMark 0.31, 4.5).
     return line[1] is None and line[2].startswith(marks) and not line[3].strip()
 
 
@@ -162,6 +169,7 @@ def heading_names(title: str) -> frozenset[str]:
 
 def plain_title(source: str) -> str:
     """Return a heading's or an item's source as one line without the marks of links and bold type."""
+    # Cut first, so that a huge line costs little; four times the length, since addresses of links go.
     short = " ".join(source[: TITLE_MAX * 4].split())
     if "[" in short or "**" in short:
         short = _STRONG.sub(r"\1", _LINK.sub(r"\1", short))
@@ -235,6 +243,7 @@ class _Scanner:
             if _indent(line) > own:
                 mark = _fence_mark(line)
                 number = self._fence_end(number, mark) if mark else number + 1
+            # A line that begins no block continues the item, but not after a blank line (CommonMark 0.31, 5.2).
             elif is_spaced or _kind(line) is not Kind.PARAGRAPH:
                 break
             else:
@@ -259,6 +268,7 @@ def _kind(line: str) -> Kind:
     """Return what kind of block a line that is not blank would begin."""
     stripped = line.lstrip(" \t")
     first = stripped[0]
+    # No mark of a block is a letter, and most lines begin with one.
     if first.isalpha():
         return Kind.PARAGRAPH
     if first in "`~" and _fence_mark(line):
@@ -287,13 +297,17 @@ def _content(line: str) -> str:
 
 
 def _interrupts(line: str) -> bool:
-    """Whether a line ends the paragraph before it. A number does only where it is the first of a list."""
+    """Return whether a line ends the paragraph before it.
+
+    A number does so only where it is the first of a list: a year may stand at the start of a line too.
+    """
     kind = _kind(line)
     return kind is not Kind.PARAGRAPH and (kind is not Kind.STEP or line.lstrip().startswith(("0", "1.", "1)")))
 
 
 def _is_rule(stripped: str) -> bool:
     marks = stripped.replace(" ", "").replace("\t", "").rstrip()
+    # Three or more of one mark, with spaces between them or not (CommonMark 0.31, 4.1).
     return len(marks) > 2 and not marks.strip(marks[0])
 
 

@@ -1,4 +1,4 @@
-"""JSON objects as a parser of somebody else's text makes them: with the keys that stood more than once.
+"""JSON objects parsed from untrusted text, with the keys that were given more than once.
 
 Knows what a parsed document can be; never knows a file format or what a key means.
 """
@@ -17,13 +17,13 @@ class DocumentError(ValueError):
 
 
 class ObjectWithRepeats(dict[str, Any]):
-    """An object in which ``repeated`` keys stood more than once."""
+    """An object in which the ``repeated`` keys were given more than once."""
 
     repeated: tuple[str, ...] = ()
 
 
 def object_of(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
-    """Return an object made of ``pairs`` that remembers which keys stood more than once."""
+    """Return an object made of ``pairs`` that remembers which keys were given more than once."""
     made = dict(pairs)
     if len(made) == len(pairs):
         return made

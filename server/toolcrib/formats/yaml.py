@@ -1,4 +1,4 @@
-"""YAML read as JSON would be: the same kinds of values, keys as written, depth and aliases bounded.
+"""YAML parsed into what JSON can hold: the same kinds of values, keys as written, depth and aliases bounded.
 
 Knows YAML; never knows what a key means. Imported only where there is YAML.
 """
@@ -25,7 +25,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Scalars = tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]
 
 _UNFIT = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""Characters that YAML does not allow. A byte order mark is allowed at the start only, which is not its business."""
+"""Characters that YAML does not allow; whoever reads a file removes a byte order mark at its start."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -76,6 +76,7 @@ _TAGGED: dict[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:str": str,
 }
 _OWN_TAGS = (None, "!", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
+# A value that begins with anything else is text by every pattern above; that saves trying them on most values.
 _MAY_BE_NO_TEXT = frozenset("~nNtTfF+-.0123456789")
 
 
@@ -101,6 +102,7 @@ def parse_yaml(text: str, *, core: bool = False) -> Any:
     builder = _Builder(text, core=core)
     parse = cast("Callable[..., Generator[Any]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType] - not typed
     try:
+        # Events instead of safe_load: an alias bomb or deep nesting is refused before it is in memory.
         with closing(parse(text, Loader=LOADER)) as events:
             for event in events:
                 builder.take(event)
@@ -118,6 +120,7 @@ def _error(text: str, mark: Any, reason: str) -> YamlError:
     if mark is None:
         return YamlError(f"is not YAML: {reason}")
     line, column = mark.line, mark.column
+    # Otherwise an error at the end would name a line that the file does not have.
     if line > (last := text.count("\n")):  # libyaml ends every text with a newline
         line, column = last, len(text) - text.rfind("\n") - 1
     error = YamlError(f"is not YAML: line {line + 1}, column {column + 1}: {reason}")
@@ -198,6 +201,7 @@ class _Builder:
         """Add what the alias stands for. Inside its own anchor it has no end."""
         anchored = self._anchors.get(event.anchor)
         if anchored is None and any(each.anchor == event.anchor for each in self._open):
+            # Counted as more values than are allowed, so that it is refused like any other text that grows too large.
             anchored = _Anchored(None, NODES_MAX, None)
         if anchored is None:
             raise self._fault(event, f"found undefined alias {event.anchor!r}")
@@ -211,6 +215,7 @@ class _Builder:
         if len(self._open) > DEPTH_MAX:
             raise YamlError("is nested too deeply")
         if event.anchor is not None:
+            # From here on the name stands for this value, which has no end yet.
             self._anchors.pop(event.anchor, None)
         self._open.append(_Open(isinstance(event, yaml.MappingStartEvent), event.anchor, self._count - 1))
 
@@ -245,6 +250,7 @@ class _Builder:
                 holder.members.append((key, value))
 
     def _is_merge(self, event: Any) -> bool:
+        # The first of implicit: written without quotes and without a tag. YAML 1.2 core has no merge keys.
         is_plain = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
         return is_plain and not self._core
 
@@ -265,6 +271,7 @@ class _Builder:
 
     def _scalar(self, event: Any) -> Any:
         text: str = event.value
+        # An escape in quotes can make what the check of the whole text has refused.
         if _SURROGATE.search(text):
             raise self._fault(event, "found invalid Unicode character escape code")
         if event.tag in (None, "!"):

@@ -1,4 +1,4 @@
-"""Fielded BM25 over the texts of some documents, in memory: its statistics know these documents only (law 2).
+"""Fielded BM25 over the texts of some documents, in memory; its statistics come from these documents alone.
 
 Knows texts, weights and postings; never knows what the texts belong to or who may see them.
 """
@@ -20,7 +20,7 @@ Text = str | Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``weight`` of a word in this field; ``b``: how much a long text lessens it, from 0 to 1.
+    """``weight`` of a word in this field; ``b``: how much the length of the text lowers it, from 0 to 1.
 
     ``common``: a word that stands in this field of a larger share of the documents counts for nothing there.
     """
@@ -45,6 +45,7 @@ class FieldedBm25:
         averages = _average_lengths(counted, len(fields))
         self.size = len(counted)
         self.names = [tuple(document[0]) for document in counted]
+        # Arrays, because a list of floats takes several times the memory.
         frequencies: defaultdict[str, tuple[list[int], array[float]]] = defaultdict(lambda: ([], array("f")))
         for number, document in enumerate(counted):
             for term, frequency in _weighted_frequencies(document, fields, averages).items():
@@ -53,6 +54,7 @@ class FieldedBm25:
                 values.append(frequency)
             counted[number] = []  # let go of now: to free all of them at once would hold up other threads
         self._postings: dict[str, tuple[list[int], array[float]]] = {}
+        # Emptied while it is read, so that both forms are never in memory as a whole.
         while frequencies:
             term, (numbers, values) = frequencies.popitem()
             self._postings[term] = numbers, _gains(values, self.size)
@@ -90,7 +92,7 @@ def _counted(text: Text, stem: Callable[[str], str]) -> Mapping[str, int]:
 
 
 def _leave_out_common(documents: Sequence[list[Mapping[str, int]]], fields: Sequence[Field]) -> None:
-    """Take out of each field the words that too many documents have there: what all share tells none of them."""
+    """Take out of each field the words that too many documents have there: they tell no document from another."""
     if len(documents) < _COMMON_MIN:
         return
     for place, field in enumerate(fields):
@@ -104,6 +106,7 @@ def _leave_out_common(documents: Sequence[list[Mapping[str, int]]], fields: Sequ
 def _weighted_frequencies(
     document: Sequence[Mapping[str, int]], fields: Sequence[Field], averages: Sequence[float]
 ) -> dict[str, float]:
+    # BM25F: fields are added up before they saturate, so that a word in two fields does not count like two words.
     frequencies: defaultdict[str, float] = defaultdict(float)
     for field, counts, average in zip(fields, document, averages, strict=True):
         if counts:
@@ -123,6 +126,7 @@ def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_cou
 
 
 def _rarity(having: int, size: int) -> float:
+    # With 1 inside it is never negative, as the classic form is for words that most documents have.
     return log(1 + (size - having + 0.5) / (having + 0.5))
 
 

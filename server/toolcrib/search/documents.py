@@ -1,4 +1,4 @@
-"""What a search needs to be told about the documents it is to search, as protocols for whoever has them.
+"""What a search needs to know of the documents that it searches, as protocols for whoever has them.
 
 Knows documents by their numbers only; never knows what one is, who may see it or where its texts are kept.
 """
@@ -13,15 +13,14 @@ from toolcrib.search.matches import Match, Reason
 T_co = TypeVar("T_co", covariant=True)
 
 KEPT_MAX = 4
-"""For how many sets of documents what is made for them is kept."""
+"""How many sets of documents have their postings, texts and vectors kept."""
 
 
 class Documents(Protocol):
-    """All that one caller may see, as one unchanging value: what is made for it is kept under it.
+    """All that one caller may see, as one immutable value, which is the key for what is made from it.
 
-    Words, statistics and vectors come from these documents alone, as this caller may read them (law 2). Callers with
-    the same rights should share the value, or it is all made twice. Of what is asked for by row, rows that are gone are
-    left out.
+    Words, statistics and vectors come from these documents alone, as this caller may read them. Callers with the same
+    rights should share the value, or everything is made twice. Rows that are gone are left out of each answer.
     """
 
     @property

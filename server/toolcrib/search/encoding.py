@@ -1,4 +1,4 @@
-"""The encoder that turns texts into vectors: loaded once, checked in what it gives, given up where it fails.
+"""The encoder that turns texts into vectors: loaded once, its results checked, no longer used once it fails.
 
 Knows vectors and why there are none; never knows which texts are encoded or what their vectors are compared with.
 """
@@ -78,10 +78,12 @@ class SharedModel:
 
     def get(self) -> Model | None:
         """Return the model, loaded now if it was not; None where there is none. May block."""
+        # Loading takes long: threads that come meanwhile wait for the one that loads.
         with self._loading:
             if self._model is None and self.reason is None:
                 try:
                     encoder = self._load()
+                    # Any one word tells how long its vectors are.
                     self._model = Model(encoder, _unit_rows(encoder, ["tool"]).shape[1])
                 except ModelUnavailable as error:
                     self.give_up(error)
@@ -111,6 +113,7 @@ def finite(rows: Any) -> Any:
         ModelUnavailable: one of them is none.
 
     """
+    # numpy comes with an extra, so it is imported only where there is a model.
     if not import_module("numpy").isfinite(rows).all():
         raise ModelUnavailable("The model gives vectors that are not numbers.")
     return rows
@@ -126,6 +129,7 @@ def _unit_rows(encoder: Encoder, texts: list[str]) -> Any:
     numpy = import_module("numpy")
     encoded = encoder.encode(texts)
     try:
+        # Little-endian on every machine, because the bytes are kept in a file.
         rows = numpy.asarray(encoded, "<f4")
     except (TypeError, ValueError) as error:
         raise ModelUnavailable("The model gives something else than vectors.", detail=str(error)) from error

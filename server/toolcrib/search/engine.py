@@ -54,7 +54,7 @@ _LEAD = 1.25
 """How many times the relevance of the best by words a name that only begins with the query has."""
 
 _IDENTIFIER = re.compile(r"\S*(?:[_./:-]\w|[_:/-]\Z|[a-z][A-Z])\S*")
-"""One token that is written like a name, or like the beginning of one: with a separator or a hump."""
+"""One token that is written like a name, or like its beginning: with a separator or in camel case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,7 @@ class Engine(Generic[T]):
         """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
         if request.search_type is SearchType.EXACT:
             return True
+        # A pattern may use its whole time limit, and several queries take several times as long.
         if request.search_type is SearchType.REGEX or "\n" in request.query:
             return False
         if self._semantic is not None and not self._semantic.is_quick(documents):
@@ -168,6 +169,8 @@ class Engine(Generic[T]):
         """Return what the query names, outside the scores of the rest, and what its words and its meaning find."""
         named = _named(query, scope, as_written=False)
         known = {match.document for match in named}
+        # Names are left out of what words found, so as many more are asked for; fusing with meaning needs more than is
+        # shown.
         ranked = self._ranker(scope.documents).rank(
             query, scope.numbers, max(CANDIDATES + len(known), NEAREST if self._semantic else 0)
         )
@@ -178,6 +181,8 @@ class Engine(Generic[T]):
         if self._semantic is not None:
             ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
         evidence = ranked.evidence
+        # Evidence is about the first match: the only name that begins like this is certain, and what speaks for the
+        # best by words does not speak for another first.
         if begun and not named:
             if is_name and len(begun) == 1:
                 evidence = CERTAINTY
@@ -186,10 +191,11 @@ class Engine(Generic[T]):
         return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
 
     def _ranker(self, documents: Documents) -> Relevance:
-        """Return what ranks these documents. Words of others are not even looked at (law 2)."""
+        """Return what ranks these documents; words of others do not count."""
         return self._rankers.get(documents, lambda: self._made_ranker(documents))
 
     def _made_ranker(self, documents: Documents) -> Relevance:
+        # Postings are many objects that all stay: a collection meanwhile would look at them and free nothing.
         with collector_paused():
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)

@@ -31,6 +31,8 @@ class Lexicon:
         """
         if not _is_correctable(word):
             return []
+        # Each edit leaves the two words one deletion away from a common form, so they meet there; some that meet are
+        # further apart, hence the check.
         found = {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
         near = sorted(each for each in found if _is_one_edit(word, each))
         alike = [each for each in near if each[0] == word[0]]

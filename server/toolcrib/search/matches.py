@@ -19,6 +19,7 @@ _UNIT = 10.0
 
 _COVERAGE_SHARE, _GAP_SHARE = 0.25, 0.15
 _STRONGEST = 2.0
+"""The strength of a whole name: more than level, coverage and gap can add up to."""
 _LIKELY = 0.71
 """How strong the evidence for a likely match is.
 
@@ -36,6 +37,7 @@ _ONLY_ONE = "Only this {noun} has any of these words."
 _EQUAL = "Several {noun}s fit about equally; say what it should do, and to what."
 _UNSURE = "The first fits best, but not surely: look before you use it."
 _MOST, _EQUAL_GAP = 0.5, 0.25
+"""Below this share of words a note calls them few; below this gap two matches fit about equally."""
 _BEGUN_NOTE = "The names of these {noun}s only begin like this."
 
 Confidence = Literal["high", "low", "none"]

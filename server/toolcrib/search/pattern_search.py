@@ -15,6 +15,7 @@ _TRIED_UNWATCHED = 8
 """How many documents are tried between two looks at the clock: the clock of a thread is slower than most patterns."""
 
 _OF_WHOLE_TEXTS = ("(?", r"\A", r"\z")
+"""Flags and marks that would mean something else over several lines."""
 
 
 class PatternSearch:
@@ -99,6 +100,7 @@ def _over_lines(expression: str) -> Pattern | None:
     if any(mark in expression for mark in _OF_WHOLE_TEXTS):
         return None
     try:
+        # With (?m) the marks ^ and $ hold for each line, as they do for each name alone.
         return compile_pattern(f"(?m){expression}", ignore_case=True)
     except PatternError:
         return None

@@ -21,7 +21,9 @@ _PART_MIN, _COMPOUND_MAX = 3, 40
 """How many letters a part of a compound has at least, and how many of a word are tried for being one."""
 
 _REPAIRS_MAX = 2
+"""How many words a misspelt one may stand for."""
 _SYNONYM = 0.2
+"""Weight of a synonym. With full weight synonyms do more harm than good (measured)."""
 _COVERAGE = 0.75
 """How much a document gains by having all of the query's words, each counted by its rarity."""
 
@@ -96,6 +98,7 @@ class Relevance:
         self._stem = stem
         self._synonyms = synonyms
         self._bm25 = FieldedBm25(documents, stem, fields)
+        # One pair for each stem, shared by all names that have it.
         pairs = {stem: (stem, self._bm25.rarity(stem)) for stem in set(chain.from_iterable(self._bm25.names))}
         self._names = [tuple(pairs[stem] for stem in name if _is_telling(stem)) for name in self._bm25.names]
         self._lexicon = Lexicon(self._bm25.terms)
@@ -103,7 +106,7 @@ class Relevance:
     def rank(self, query: str, among: Container[int] | None, count: int) -> Ranked:
         """Return up to ``count`` of the documents ``among`` (None: all).
 
-        Words that say nothing count only where the others find nothing.
+        Stop words count only where the other words find nothing.
         """
         for terms in (query_terms(query), dict.fromkeys(words(query))):
             if terms:
@@ -121,15 +124,19 @@ class Relevance:
             meant.append([stem] if known else self._repaired(stem, term))
             for each in meant[-1]:
                 weights[each] = max(weights.get(each, 0), 1.0 if known else _REPAIRED)
+        # Two words of the query may be one in the documents: "web hook" and "webhook".
         for place, (one, other) in enumerate(pairwise(by_stem.values())):
             whole = self._stem(one + other)
             if whole in self._bm25:
                 weights.setdefault(whole, _REPAIRED)
                 meant[place].append(whole)
                 meant[place + 1].append(whole)
+        # A misspelt word is as rare as what it is taken for: its own spelling stands nowhere, which would make it the
+        # rarest.
         concepts = [
             (self._bm25.rarity(stems[0] if stems else stem), stems) for stem, stems in zip(by_stem, meant, strict=True)
         ]
+        # A copy, because synonyms of synonyms do not count.
         for stem in list(weights):
             for other in self._synonyms.get(stem, ()):
                 weights.setdefault(other, _SYNONYM)
@@ -137,8 +144,10 @@ class Relevance:
 
     def _repaired(self, stem: str, term: str) -> list[str]:
         """Return the stems that a word which stands nowhere may mean: misspelt, or two words written as one."""
+        # A slip in the ending gives another stem, so the word itself is looked for as well.
         near = dict.fromkeys((*self._lexicon.near(stem), *self._lexicon.near(term)))
         if near:
+            # The word that most documents have is the likeliest to be meant.
             return sorted(near, key=lambda each: -len(self._bm25.having(each)))[:_REPAIRS_MAX]
         for place in range(_PART_MIN, min(len(term), _COMPOUND_MAX) - _PART_MIN + 1):
             parts = [self._stem(term[:place]), self._stem(term[place:])]
@@ -149,6 +158,7 @@ class Relevance:
     def _ranked(self, meaning: _Meaning, among: Container[int] | None, count: int) -> Ranked:
         scores = self._bm25.scores(meaning.weights)
         inside = scores if among is None else {number: scores[number] for number in scores if number in among}
+        # More than are asked for: coverage may lift one from further down, and the limit must change no score.
         best = _best(inside, max(count, _WEIGHED_MIN))
         if not best:
             return Ranked()
@@ -189,6 +199,7 @@ class Relevance:
         total = sum(rarity for rarity, _ in meaning.concepts)
         for rarity, stems in meaning.concepts:
             having: dict[int, float] = {}
+            # The greatest weight last: of several stems that a document has, the best counts.
             for stem in sorted(stems, key=meaning.weights.__getitem__):
                 having |= dict.fromkeys(_common(covered, self._bm25.having(stem)), meaning.weights[stem])
             for number, weight in having.items():
@@ -218,6 +229,7 @@ def _common(numbers: Mapping[int, float], having: Sequence[int]) -> Iterable[int
     """Return the numbers that are in ``having`` too, which is sorted and may be very long."""
     if len(having) < _LONG_LIST * len(numbers):
         return numbers.keys() & having
+    # Beyond the last number bisect gives the length; modulo makes that a comparison with the first, which fails.
     return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
 
 

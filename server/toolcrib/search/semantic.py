@@ -59,10 +59,11 @@ class Semantic:
     def fused(self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None) -> Ranked:
         """Return what was found by words, with what is near in meaning among these ``numbers`` (None: all).
 
-        Documents that the caller may not find are not even looked at (law 2).
+        Documents that the caller may not find do not count.
         What speaks for the first of ``ranked`` speaks for the first of these only if it is the same one.
         """
         cosines = self._cosines(query, documents)
+        # All are zero where the model knows no word of the query.
         if cosines is None or not cosines.any():
             return ranked
         lexical = dict(ranked.matches)

@@ -41,6 +41,7 @@ class StaticModel:
         """
         rows: list[Any] = []
         for start in range(0, len(texts), _BATCH):
+            # The tokenizer refuses lone surrogates.
             batch = [text.encode("utf-8", "ignore").decode() for text in texts[start : start + _BATCH]]
             with self._lock, _skill_errors("The model cannot encode texts"):  # encoding sets up the tokenizer anew
                 rows.extend(self._model.encode(batch, use_multiprocessing=False))
