@@ -188,9 +188,10 @@ def find_faults(catalog: Sequence[Described], search: Search, server: str | None
 
 
 class _Linter:
-    """Holds each tool against all the others."""
+    """Compares each tool with all the others."""
 
     def __init__(self, catalog: Sequence[Described], search: Search) -> None:
+        # Tools with the same title or first sentence ask the same query.
         self._search = cache(search)
         self._by_name: defaultdict[str, list[str]] = defaultdict(list)
         self._by_description: defaultdict[str, list[str]] = defaultdict(list)
@@ -232,7 +233,10 @@ class _Linter:
         return (finding for finding in found if finding and finding.what)
 
     def _passed(self, each: Described, probes: Sequence[Probe]) -> Probe | None:
-        """Return the search that most tools come first in; by name, and before tools described alike, none counts."""
+        """Return the search in which most other tools come first.
+
+        Searches by name, and tools with the same description, do not count: there are findings of their own for these.
+        """
         alike = self._alike(each)
         passed = [probe for probe in probes if probe.source != "name" and set(probe.before) - set(alike)]
         return max(passed, key=lambda probe: len(probe.before), default=None)
@@ -257,6 +261,7 @@ class _Words:
         if not each.description or not own or any(not self._is_common(stem) for stem in own):
             return ""
         named = [self._having[stem] for stem in self._stems(each.tool.name)]
+        # Where few tools have all words of its name, the name tells the tool apart.
         if named and len(named[0].intersection(*named[1:])) <= _SHARED_BY:
             return ""
         told = f"each of its words ({_enumerated(own.values())}) is in {_SHARED_BY} other tools or more"

@@ -26,12 +26,13 @@ _OF_A_HOST = re.compile(r"[A-Z]|[^*]*\*")
 """How hosts spell their own tools, and patterns for tools, in a skill's list: ``Read``, ``Bash(git:*)``, ``db__*``."""
 
 _GONE = "\0"
-"""Stands for a name that was taken out of a word; no word holds it."""
+"""Stands for a name that was taken out of a word; no word contains this character."""
 
 _PARTS_MAX = 4
 """Parts between separators that a name may have: a server, and a tool whose own name holds separators."""
 _REMEMBERED_MAX = 10_000
 _REMEMBERED_LENGTH_MAX = 200
+"""Longer words are mostly data: they would fill the memory and hardly come again."""
 
 
 class DeniedNames:
@@ -43,6 +44,7 @@ class DeniedNames:
     def __init__(self, permissions: Permissions, catalog: Catalog, servers: Sequence[str]) -> None:
         self._permissions, self._catalog, self._servers = permissions, catalog, servers
         self._rows = catalog.permitted(permissions).rows
+        # All spellings but the first, which is the public name: a server and a separator.
         self._starts = tuple(start for key in servers for start in qualified_spellings(key, "", "")[1:])
 
     def __contains__(self, name: str) -> bool:
@@ -67,6 +69,7 @@ class DeniedNames:
         return self._catalog.withholds(name) or self._belongs_to_denied(name)
 
     def _belongs_to_denied(self, name: str) -> bool:
+        # Nearly every word ends here: one test for all servers.
         if not name.startswith(self._starts):
             return False
         tools = ((server, bare_name(name, server)) for server in self._servers)
@@ -140,6 +143,8 @@ class _Words:
         readings: list[_Reading] = []
         at = 0
         while at < len(parts):
+            # Parts and separators alternate, hence steps of two. The longest run comes first: in db.drop_table the
+            # whole is the name, and not "db".
             for end in range(min(at + 2 * _PARTS_MAX - 1, len(parts)), at, -2):
                 reading = self._look_inside("".join(parts[at:end]), in_code=in_code)
                 if reading is not None:
@@ -148,6 +153,7 @@ class _Words:
                 end, reading = at + 1, self._read_compound(parts[at], in_code=in_code)
             readings += [reading, *map(_Reading, parts[end : end + 1])]
             at = end + 1
+        # Where nothing was taken out, the word is given back with its escapes.
         whole = _joined(readings)
         return whole if whole.text != plain else _Reading(word, whole.named)
 
@@ -175,7 +181,7 @@ class _Words:
 
 
 class ToolMentions:
-    """Reads texts for callers with equal permissions, of one catalog; what it found out about a word it remembers.
+    """Reads texts for callers with equal permissions, of one catalog; remembers what it found out about each word.
 
     ``own`` are the names of our own tools, which no policy is about.
     """
@@ -218,7 +224,7 @@ class ToolMentions:
     def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of ``names``, the entries of a skill's list of tools, that its reader may know of.
 
-        Where anything is denied to the caller, a name that no tool has goes the way of a denied one, or the difference
+        Where anything is denied to the caller, a name that no tool has is removed like a denied one, or the difference
         would tell. What is spelled as hosts spell their own tools stays.
         """
         if self.hides_nothing:

@@ -14,6 +14,8 @@ from toolcrib.formats.markdown import fences
 Kind = Literal["prose", "code", "alone"]
 """What stands around a word: running text, code or the word "tool", or nothing else between two code marks."""
 
+# Repetitions are possessive, so that no text makes a pattern slow. Our own "another tool" is matched first, without a
+# group, and so is no place: cleaning a text twice changes nothing more.
 _WORD = re.compile(
     r"""another[ ]tool(?![A-Za-z0-9_-])
     | (?P<url>[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s"'<>()\[\]`]*)
@@ -27,6 +29,7 @@ _URL_START = re.compile(r"[^:]*://[^/?#]*")
 _URL_PART = re.compile(r"[A-Za-z0-9_.:/\\-]+")
 _SEVERAL_WORDS = re.compile(r"[_\-./:]|[a-z0-9][A-Z]")
 
+# Lists have at most nine words, so that the work for each place is bounded.
 _CALLED_A_TOOL = re.compile(
     r"""\b(?:the|use|using|call|calling|run|running|invoke|invoking)\s++
         (?P<before>(?!(?:an?|any|each|every|its|our|that|the|these|this|those|your)\b)
@@ -59,6 +62,7 @@ _DETERMINER = re.compile(
     r"""\b(?:an?|each|every|its|our|that|the|these|this|those|your)\s+["'*_`(\u2018-\u201d]*\Z""", re.IGNORECASE
 )
 _DETERMINER_MAX = 16
+"""Characters before a place in which a determiner is looked for."""
 
 _BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
 _TICKS = re.compile(r"`+")
@@ -95,10 +99,12 @@ def _in_code(piece: str, at: int) -> Iterator[Place]:
 
 
 def _in_prose(piece: str, at: int) -> Iterator[Place]:
+    # Most texts do not say "tool" at all, which is found out much faster.
     called = _called_tools(piece) if _A_TOOL.search(piece) else frozenset[int]()
     starts = heapq.merge((found.start() for found in _SEVERAL_WORDS_START.finditer(piece)), sorted(called))
     end = 0
     for start in starts:
+        # A start inside the word before it belongs to that word.
         found = _WORD.match(piece, start) if start >= end else None
         if found is not None:
             end = found.end()
@@ -167,10 +173,13 @@ def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:
     if "`" not in text:
         yield text, False
         return
+    # A code span ends with its paragraph at the latest.
     for paragraph in _BLANK_LINES.split(text):
         marks = list(_TICKS.finditer(paragraph))
         next_alike: dict[str, re.Match[str]] = {}
         ends: list[int] = []
+        # From the end, so that each mark finds the next one of its length in one pass. Looking ahead from each would
+        # take time that grows with the square of the unpaired ones.
         for mark in reversed(marks):
             ends.append(next_alike[mark[0]].end() if mark[0] in next_alike else 0)
             next_alike[mark[0]] = mark

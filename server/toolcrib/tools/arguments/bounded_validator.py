@@ -1,4 +1,4 @@
-"""The one door to the JSON Schema library: its validators, made interruptible and free of Python's ``re``.
+"""The only module that imports the JSON Schema library: its validators, made interruptible and free of ``re``.
 
 Knows how the library is extended; never knows what is checked, or what a misfit is called.
 Keywords that the library checks in ways that cannot be bounded are replaced here by ones that can.
@@ -15,6 +15,7 @@ from toolcrib.model import JsonObject
 
 _PATTERNS_CACHED = 256
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
+# Up to draft 7 what stands beside a $ref is ignored (draft-07 core, 8.3).
 _REF_STANDS_ALONE = ("Draft3Validator", "Draft4Validator", "Draft6Validator", "Draft7Validator")
 
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any]]
@@ -49,7 +50,9 @@ class BoundedValidators:
         self._dialect_of: Callable[..., Any] = library.validators.validator_for
         self._default_dialect: Any = library.Draft202012Validator
         self._error: Callable[..., Exception] = library.ValidationError
+        # An empty registry: a reference to another document is an error, and nothing is ever fetched.
         self._registry: Any = references.Registry()
+        # The library does not check a schema before it uses it, so a malformed one raises whatever its code runs into.
         self.unusable = (
             library.exceptions.UnknownType,
             references.exceptions.Unresolvable,
@@ -78,6 +81,7 @@ class BoundedValidators:
         kind = (dialect, has_pattern_properties)
         if kind not in self._classes:
             self._classes[kind] = self._extended(dialect, has_pattern_properties=has_pattern_properties)
+        # On its way down the library picks a class of its own for each $schema that it meets, without our keywords.
         without_dialect = {key: value for key, value in schema.items() if key != "$schema"}
         return self._classes[kind](without_dialect, registry=self._registry)
 
@@ -124,6 +128,7 @@ class BoundedValidators:
             return None
         try:
             return compiled.search(text) is not None
+        # A lone surrogate, which RE2 cannot be given.
         except UnicodeEncodeError:
             return None
 
@@ -140,9 +145,11 @@ class BoundedValidators:
     def _additional_properties(self, validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         declared, patterns = as_object(schema.get("properties")), as_object(schema.get("patternProperties"))
         for name, member in as_object(instance).items():
+            # A pattern that cannot be tried counts as matching: in doubt arguments fit.
             if name in declared or any(self._matches(pattern, name) is not False for pattern in patterns):
                 continue
             if value is False:
+                # An error for each property, at its path; the library has one for all of them.
                 yield self._error("is not allowed", path=[name])
             else:
                 yield from validator.descend(member, value, path=name)
@@ -156,6 +163,7 @@ class BoundedValidators:
         seen: set[str] = set()
         for item in as_list(instance) if wanted else ():
             self._tick()
+            # Compared by their text, in linear time: the library may compare each item with each other.
             text = json.dumps(item, sort_keys=True)
             if text in seen:
                 yield self._error("is repeated")

@@ -16,6 +16,7 @@ from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex
 
 _INLINE_CHECK_MS = 3.0
+"""How long a check may hold up the event loop; nearly all are done by then and need no worker thread."""
 _SCHEMAS_KEPT = 128
 
 
@@ -39,6 +40,7 @@ class ArgumentChecks:
         quick = check(budget_ms=_INLINE_CHECK_MS)
         return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
 
+    # The fingerprint is part of the key of the cache only: a row may get another definition.
     def _read_schema(self, row: int, _fingerprint: str) -> JsonObject:
         definition = self._index.definitions([row]).get(row)
         return {"type": "object"} if definition is None else definition["inputSchema"]

@@ -89,6 +89,7 @@ class SchemaChecker:
     def __init__(self, deadline_ms: float, clock: Callable[[], float]) -> None:
         self._deadline_ms = deadline_ms
         self._clock = clock
+        # Validators are shared by all threads, while each check has a deadline of its own.
         self._running = threading.local()
         self._cached = Recent[str, Validator | None](_CACHED_MAX)
         self._library: BoundedValidators | None = None
@@ -108,6 +109,7 @@ class SchemaChecker:
             self._library = BoundedValidators(self._tick)
         self._running.until = self._clock() + budget_ms / 1000
         try:
+            # Refuses what is too large or too deep before the library walks it recursively.
             _containers(arguments)
             validator = self._validator(key, schema, self._library)
             errors = validator.iter_errors(arguments) if validator else None
@@ -200,6 +202,7 @@ def _path(start: str, steps: Iterable[str | int]) -> str:
 
 
 def _message(error: Any) -> str:
+    # Not the library's own message, which quotes what was sent: that may be a secret.
     keyword, value = error.validator, error.validator_value
     if keyword is None:
         return "holds something that is not allowed"
@@ -220,6 +223,7 @@ def _alternatives_message(error: Any) -> str:
     if not error.context:
         return "fits more than one of its alternatives, and may fit only one"
     first: dict[Any, Any] = {}
+    # The first step of a schema path is the number of the alternative; its first error is enough.
     for each in error.context:
         first.setdefault(next(iter(each.relative_schema_path), None), each)
     lacks = dict.fromkeys(_lack(each) for each in islice(first.values(), _ALTERNATIVES_SHOWN))

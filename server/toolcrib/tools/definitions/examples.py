@@ -44,6 +44,7 @@ def collect(
     if section.filter_tags is not None:
         examples = [example for example in examples if set(example.tags) & set(section.filter_tags)]
     schema = as_object(definition.get("inputSchema"))
+    # A generator, so that checking stops as soon as enough of them fit.
     fitting = (each for each in sorted(examples, key=_rank)[:_CHECKED_MAX] if fits(schema, dict(each.args)))
     return tuple(islice(fitting, section.max_examples_per_tool))
 
@@ -69,6 +70,7 @@ def _lines(examples: Sequence[Example], *, include_descriptions: bool) -> Iterat
     for example in examples:
         if include_descriptions and example.description:
             yield f"# {example.description}"
+        # JSON escapes line ends, but not the characters that hide text.
         yield f"- args: {sanitize(_compact(example.args))}"
 
 

@@ -1,4 +1,4 @@
-"""One downstream's raw ``tools/list`` made into records for the index, each tool on its own (law 6).
+"""One downstream's raw ``tools/list`` made into records for the index; a bad tool does not affect the others.
 
 Knows what the config and the policy make of a tool; never knows a connection, a database or a caller.
 """
@@ -35,6 +35,7 @@ TAG_MAX = 64
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 _HASHED_AT_ONCE = 2047
+"""Bytes hashed while holding the interpreter lock: from 2,048 on hashlib releases it."""
 _SHOWN_NAME_MAX = 80
 _TEXTS_CACHED = 4096
 _PARAMETERS_MAX = 500
@@ -90,8 +91,8 @@ class _Draft:
 def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Ingest:
     """Return the records of all tools in a downstream's list, and the tools that cannot be offered.
 
-    A tool that the policy denies to everyone is in neither (law 2). Where no glob tells its name there is the digest of
-    that, so that it is known where other tools' texts speak of it. Never raises, whatever JSON the items are.
+    A tool that the policy denies to everyone is in neither. Where no glob of the policy contains its name, there is a
+    digest of it, so that it is recognised in the texts of other tools. Never raises, whatever JSON the items are.
     """
     limit = shaping.limits.tools_per_server
     scanned = list(_scan(server.key, raw_tools, shaping))
@@ -125,6 +126,7 @@ def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_
         if shaping.policy.permits_anyone(server, name, public):
             yield _Found(name, public, item)
             continue
+        # With its server in front a denied name is recognised by the policy alone.
         spellings = {name, public} - {f"{server}__{name}"}
         yield from (_Withheld(each) for each in sorted(spellings) if not shaping.policy.names_denied(each))
 
@@ -133,11 +135,13 @@ def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found
     """Return the tools with a public name of their own among the first ``limit`` items, and the refused ones."""
     refused: list[Refused] = []
     by_public_name: dict[str, list[_Found]] = {}
+    # The rest of the same iterator is counted below.
     for item in islice(scanned, limit):
         if isinstance(item, Refused):
             refused.append(item)
         else:
             by_public_name.setdefault(item.public_name, []).append(item)
+    # Of several tools with one public name none is offered: which one a call means could change with each list.
     for same in by_public_name.values():
         if len(same) > 1:
             refused += _clash(same)
@@ -192,6 +196,7 @@ class _Rules:
         self._server = server.key
         self._options = options
         self._examples, self._fits = shaping.tool_examples, shaping.fits
+        # Parameters of one server repeat: "owner" is described alike in many of its tools.
         self._search_text = lru_cache(_TEXTS_CACHED)(search_text)
         self._names_in = lru_cache(_TEXTS_CACHED)(_names_in)
         self._always_everywhere = glob_matcher(search.always_loaded_patterns)
@@ -231,6 +236,7 @@ class _Rules:
     def _mentions(self, record: ToolRecord, descriptions: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Return what may be a tool's name, by column; ``descriptions`` of parameters are those that are searched."""
         key, prose = prose_of(record.definition)
+        # The summary and the rest are searched as columns of their own, and each candidate belongs to one of them.
         summary_end = prose.find(record.summary) + len(record.summary)
         in_prose = candidates(prose)
         searched = {
@@ -240,6 +246,7 @@ class _Rules:
             "tags_text": self._names(record.tags),
         }
         examples = chain.from_iterable(texts_in_value([each.description, dict(each.args)]) for each in record.examples)
+        # The prose is left out, because it has been looked through above.
         texts = (text for path, text in chain(texts_in(record.definition), examples) if path != (key,))
         read = {name for _, name in in_prose} | set(self._names(texts))
         rest = read.difference(*searched.values())
@@ -271,12 +278,14 @@ class _Rules:
             return SideEffects.READ
         if hints.get("openWorldHint") is True:
             return SideEffects.EXTERNAL
+        # By the specification destructiveHint has a meaning only where a tool is not read-only, whatever it says.
         says_it_writes = isinstance(hints.get("destructiveHint"), bool) or hints.get("readOnlyHint") is False
         return SideEffects.WRITE if says_it_writes else None
 
     def _tags_of(self, name: str, meta: JsonObject) -> tuple[str, ...]:
         """Return the config's tags, then the downstream's own."""
         tags: list[Any] = [tag for matches, given in self._tags if matches(name) for tag in given]
+        # FastMCP keeps tags under a key of its own, which had an underscore in earlier releases.
         for holder in (meta, as_object(meta.get("fastmcp")), as_object(meta.get("_fastmcp"))):
             tags += as_list(holder.get("tags"))
         cleaned = (truncate(one_line(tag), TAG_MAX) for tag in tags if isinstance(tag, str))
@@ -298,6 +307,7 @@ def _fingerprint(record: ToolRecord) -> str:
         "tags": record.tags,
         "examples": [asdict(example) for example in record.examples],
         "definition": record.definition,
+        # Has rows of an earlier format written again although the tools are the same.
         "row_format": ROW_FORMAT,
     }
     return _digest(_CANONICAL.encode(canonical).encode())

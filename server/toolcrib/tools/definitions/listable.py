@@ -17,6 +17,7 @@ NAME_MAX = 256
 DEPTH_MAX = 64
 """Levels of objects and lists in a definition; real ones have 16 at most."""
 
+# The specification reserves keys with this prefix.
 _RESERVED_META = "io.modelcontextprotocol/"
 _STRICT_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _HINTS: Mapping[str, type] = {
@@ -64,6 +65,8 @@ def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
     """
     if any(islice(levels(raw), DEPTH_MAX, None)):
         raise DefinitionError(f"is nested deeper than {DEPTH_MAX} levels")
+    # The protocol requires an input schema, so there is one even where the downstream has none; setdefault below keeps
+    # it.
     definition: JsonObject = {"inputSchema": _input_schema(raw.get("inputSchema"))}
     for key, value in raw.items():
         kept = _REPAIRS[key](value) if key in _REPAIRS else value
@@ -81,6 +84,7 @@ def _encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
     data = text.encode("utf-8", "replace")
     if len(data) > max_bytes:
         raise DefinitionError(f"has {len(data)} bytes; limits.definition_max_bytes is {max_bytes}")
+    # Only a definition with a lone surrogate differs and has to be decoded again.
     return definition if data.decode() == text else json.loads(data)
 
 
@@ -93,6 +97,7 @@ def _input_schema(value: Any) -> JsonObject:
     kind = cast("JsonObject", value).get("type", "object")
     if kind is not None and kind != "object" and "object" not in as_list(kind):
         raise DefinitionError('has an inputSchema whose type is not "object"')
+    # The protocol allows no other type here, not even a list that has it.
     return _schema({**value, "type": "object"})
 
 

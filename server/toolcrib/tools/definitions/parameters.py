@@ -13,10 +13,12 @@ from urllib.parse import unquote
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.model import JsonObject
 
+# Bounds that end the walk through a hostile schema.
 _REF_HOPS_MAX = 8
 _BRANCHES_MAX = 32
 _PROPERTIES_MAX = 512
 _DECLARING = frozenset(("properties", "allOf", "anyOf", "oneOf"))
+# Few digits: reading a number of thousands takes time that grows with its square.
 _INDEX = re.compile(r"[0-9]{1,6}\Z")
 
 
@@ -80,6 +82,7 @@ def _target(reference: Any, root: JsonObject) -> JsonObject:
         return {}
     place: Any = root
     for step in unquote(reference).split("/")[1:]:
+        # In this order, because ~01 means ~1 and not a slash (RFC 6901, 4).
         place = _member(place, step.replace("~1", "/").replace("~0", "~"))
     return as_object(place)
 

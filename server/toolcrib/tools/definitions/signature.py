@@ -42,6 +42,7 @@ def signature(name: str, schema: JsonObject, limit_tokens: int = 30) -> str:
     def fits(parts: Sequence[str]) -> bool:
         return estimate_tokens(f"{head}({', '.join([*parts, _CUT])})") <= limit_tokens
 
+    # More cannot fit: with comma and space each takes more than half a token.
     declared = list(islice(parameters(schema, schema), 2 * limit_tokens))
     types = _Types(schema)
     spellers = [partial(types.parameter, depth=depth, width=width) for depth, width in _DETAILS]
@@ -94,6 +95,7 @@ class _Types:
     def parameter(self, parameter: Parameter, depth: int, width: int) -> str:
         """Return ``name: type`` or ``name?: type``: nested objects to ``depth``, unions of ``width`` characters."""
         self._width = width
+        # One huge type must leave steps for the parameters after it.
         self._steps_kept = max(self._steps_left - _PARAMETER_STEPS_MAX, 0)
         return self._part(parameter, depth)
 

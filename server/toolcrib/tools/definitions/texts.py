@@ -15,6 +15,7 @@ Path = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
 
 _NO_TEXTS = frozenset(("name", "icons", "execution"))
+"""Fields of a definition that hold identifiers, addresses and settings instead of words."""
 _SCHEMAS = frozenset(("inputSchema", "outputSchema"))
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _VALUES = frozenset(("examples", "example"))
@@ -109,7 +110,7 @@ def with_text(value: Any, path: Path, text: str) -> Any:
 
 
 def sanitized(definition: JsonObject) -> JsonObject:
-    """Return a definition without characters in its texts that hide something or steer a terminal."""
+    """Return a definition whose texts have no characters that hide text or control a terminal."""
     for path, text in texts_in(definition):
         if (clean := sanitize(text)) != text:
             definition = with_text(definition, path, clean)
