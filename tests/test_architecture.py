@@ -159,7 +159,7 @@ LAYERS = {
     """,
     "cli": """
         demo options output serve
-        config in_process
+        completion config in_process
         index lint skills tools
         app
     """,

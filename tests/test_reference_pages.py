@@ -1,4 +1,4 @@
-"""docs/configuration.md and docs/events.md say what the code says."""
+"""docs/configuration.md, docs/events.md and docs/commands.md say what the code says."""
 
 import runpy
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 PAGE = REPOSITORY / "docs" / "configuration.md"
+COMMANDS = REPOSITORY / "docs" / "commands.md"
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def test_a_stale_table_is_found(script: dict[str, Any]):
     assert script["page_with"](script["tables"](), stale) == page
 
 
-def test_every_variable_of_ours_and_every_exit_code_is_on_the_page():
+def test_every_variable_of_ours_and_every_exit_code_is_on_its_page():
     from toolcrib.cli.output import ExitCode
     from toolcrib.config import child_environment
 
@@ -35,5 +36,6 @@ def test_every_variable_of_ours_and_every_exit_code_is_on_the_page():
         assert f"`{name}`" in page
     for name in ("CONFIG", "CACHE_DIR", "STATE_DIR", "TENANT_ID", "PROJECT_ID", "PROFILE", "SESSION_ID", "PARENT"):
         assert f"`TOOLCRIB_{name}`" in page
+    commands = COMMANDS.read_text(encoding="utf-8")
     for code in ExitCode:
-        assert f"| {code.value} |" in page
+        assert f"| {code.value} |" in commands

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,32 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.command_line import Run
 from toolcrib import __version__
 from toolcrib.cli import main
 from toolcrib.cli.output import ExitCode, complain
 from toolcrib.errors import StartRefused, ToolcribError
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run the command line in an empty directory, with an environment of the test's own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "etc"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_CACHE_DIR", "TOOLCRIB_STATE_DIR", "TOOLCRIB_PARENT", "UNSET"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GITHUB_TOKEN", "canary-variable")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
 
 CONFIG = """
 mcpServers:
@@ -132,7 +110,7 @@ def test_show_prints_everything_in_effect_and_no_secret(as_json: list[str], run:
 
 
 def test_show_of_a_wrong_config_is_an_error(run: Run, bad: str):
-    code, out, err = run("config", "show", "--json", "--config", bad)
+    code, out, err = run("config", "show", "--config", bad)
     assert (code, out) == (2, "")
     assert err.startswith("Error: ")
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 from toolcrib import __version__
 from toolcrib.cli import config, index, lint, skills, tools
-from toolcrib.cli.output import ExitCode, complain
+from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
 _AS_IT_IS: dict[str, Any] = {
@@ -23,7 +24,13 @@ _AS_IT_IS: dict[str, Any] = {
 
 def build() -> typer.Typer:
     """Return the command line with all its commands."""
-    app = typer.Typer(name="toolcrib", add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+    app = typer.Typer(
+        name="toolcrib",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,  # rich takes longer to import than a command may take
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+    )
     app.callback()(_toolcrib)
     app.command(context_settings=_AS_IT_IS)(serve)
     app.command(context_settings=_AS_IT_IS)(demo)
@@ -40,13 +47,20 @@ def build() -> typer.Typer:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 wrong config or arguments, 3 refused to start."""
+    as_json = "--json" in arguments
     code: object = ExitCode.OK
     try:
-        build()(args=list(arguments), prog_name="toolcrib")
+        # Typer prints what is wrong with the arguments itself, but as text only.
+        code = build()(args=list(arguments), prog_name="toolcrib", standalone_mode=not as_json)
     except ToolcribError as error:
-        code = complain(error)
+        code = complain(error, as_json=as_json)
+    except TyperException as error:
+        code = ExitCode.CONFIG
+        print_error_json("usage", error.format_message(), code)
     except SystemExit as done:
         code = done.code
+    if code is None:
+        return ExitCode.OK
     return code if isinstance(code, int) else ExitCode.FAILED
 
 
@@ -72,7 +86,7 @@ def serve(context: typer.Context) -> None:
 
 
 def demo(context: typer.Context) -> None:
-    """Show the whole way from a search to a result, with servers that need no setup."""
+    """Show the way from a search to a result, with real servers."""
     from toolcrib.cli.demo import main
 
     raise typer.Exit(main(context.args))

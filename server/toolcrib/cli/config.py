@@ -3,17 +3,18 @@
 Knows how settings are shown; never knows how they are read, and never shows a secret.
 """
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
-from toolcrib.config.private_values import masked
-from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
+from toolcrib.cli.output import ExitCode, error_problems, print_json, print_text, problem_json, warn
 from toolcrib.errors import ConfigError
 from toolcrib.model import JsonObject
-from toolcrib.redaction.rules import MASK, Redactor
+
+if TYPE_CHECKING:
+    from toolcrib.config.settings import ServerSettings, Settings
+    from toolcrib.redaction.rules import Redactor
 
 commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
 
@@ -26,8 +27,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     except ConfigError as error:
         if not as_json:
             raise
-        problems = [problem_json(problem) for problem in error.problems]
-        print_json({"ok": False, "source": error.source, "problems": problems})
+        print_json({"ok": False, "source": error.source, "problems": error_problems(error)})
         raise typer.Exit(ExitCode.CONFIG) from None
     skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect)
     if as_json:
@@ -69,7 +69,7 @@ def path(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     print_text("\n".join(f"{name}: {value}" for name, value in shown.items() if value))
 
 
-def _paths_json(settings: Settings) -> JsonObject:
+def _paths_json(settings: "Settings") -> JsonObject:
     return {
         "source": settings.source,
         "config": settings.config_path and str(settings.config_path),
@@ -80,7 +80,7 @@ def _paths_json(settings: Settings) -> JsonObject:
     }
 
 
-def _settings_json(settings: Settings) -> JsonObject:
+def _settings_json(settings: "Settings") -> JsonObject:
     shown = {
         **_paths_json(settings),
         "skipped": [str(problem) for problem in settings.skipped],
@@ -91,8 +91,12 @@ def _settings_json(settings: Settings) -> JsonObject:
     return _masked(shown, settings.redactor)
 
 
-def _server_json(server: ServerSettings) -> JsonObject:
+def _server_json(server: "ServerSettings") -> JsonObject:
     """Return the target of a server; of its environment and headers the names only."""
+    from toolcrib.config.private_values import masked
+    from toolcrib.config.settings import StdioTarget
+    from toolcrib.redaction.rules import MASK
+
     target = server.target
     if isinstance(target, StdioTarget):
         return {
@@ -108,7 +112,7 @@ def _server_json(server: ServerSettings) -> JsonObject:
     }
 
 
-def _masked(value: Any, redactor: Redactor) -> Any:
+def _masked(value: Any, redactor: "Redactor") -> Any:
     if isinstance(value, dict):
         members = cast("JsonObject", value)
         return {key: _masked(member, redactor) for key, member in members.items()}

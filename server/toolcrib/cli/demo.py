@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     """Run the walk-through; return 0 if every step held."""
     if argv:
         print("usage: toolcrib demo", file=sys.stderr)
-        return 0 if argv == ["--help"] else 2
+        return 0 if argv in (["-h"], ["--help"]) else 2
     missing = [module for module in _SERVERS.values() if importlib.util.find_spec(module) is None]
     if missing:
         print("The demo needs two small servers: pip install 'toolcrib[demo]'", file=sys.stderr)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.cli.options import load_settings
-from toolcrib.config.nesting import refuse_nested
-from toolcrib.config.settings import Settings
 from toolcrib.errors import ToolcribError
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
+    from toolcrib.config.settings import Settings
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
     from toolcrib.tools.use_cases import ToolUseCases
@@ -35,6 +34,8 @@ def with_tools(config: Path | None, use: "Callable[[ToolUseCases, Session], Awai
 
     """
     import anyio
+
+    from toolcrib.config.nesting import refuse_nested
 
     refuse_nested(os.environ)
     settings = load_settings(config)
@@ -59,7 +60,7 @@ def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Aw
     return answer
 
 
-def status_now(settings: Settings) -> "Status":
+def status_now(settings: "Settings") -> "Status":
     """Return what is known without a server or a scan, to the person at this machine.
 
     Raises:
@@ -71,7 +72,7 @@ def status_now(settings: Settings) -> "Status":
     return anyio.run(_status, settings)
 
 
-async def _status(settings: Settings) -> "Status":
+async def _status(settings: "Settings") -> "Status":
     from toolcrib.app import Outside, open_status
     from toolcrib.status import status_of
 
@@ -80,7 +81,7 @@ async def _status(settings: Settings) -> "Status":
 
 
 async def _use(
-    settings: Settings, use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]"
+    settings: "Settings", use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]"
 ) -> _Answer | ToolcribError:
     from toolcrib.app import Outside, open_tools
 
@@ -92,7 +93,7 @@ async def _use(
 
 
 async def _use_skills(
-    settings: Settings, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
+    settings: "Settings", use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
 ) -> _Answer | ToolcribError:
     from toolcrib.app import Outside, open_skills
 
@@ -103,14 +104,14 @@ async def _use_skills(
             return error
 
 
-def _session(settings: Settings) -> "Session":
+def _session(settings: "Settings") -> "Session":
     from toolcrib.access.activations import RunActivations
     from toolcrib.access.sessions import Session, local_caller
 
     return Session("command-line", local_caller(settings), RunActivations(), growing=False)
 
 
-def _quiet(settings: Settings) -> Settings:
+def _quiet(settings: "Settings") -> "Settings":
     """Return the settings without what keeps servers up or looks for news in the background."""
     servers = {
         key: replace(server, options=server.options.model_copy(update={"start": "lazy"}))

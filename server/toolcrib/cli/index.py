@@ -12,18 +12,14 @@ import typer
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
-from toolcrib.config.paths import user_model_dir
-from toolcrib.config.settings import Settings
 from toolcrib.errors import ModelUnavailable, StoreError
-from toolcrib.search.encoding import OFF, SemanticState
-from toolcrib.search.static_model import download_model, load_model
-from toolcrib.store.files import discard, set_aside
-from toolcrib.tools.index.tool_index import known_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolcrib.access.sessions import Session
+    from toolcrib.config.settings import Settings
+    from toolcrib.search.encoding import SemanticState
     from toolcrib.status import ServerStatus, Status
     from toolcrib.tools.use_cases import ToolUseCases
 
@@ -31,8 +27,9 @@ commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=Tr
 
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say what is known of every server and of skills, without starting or reading any."""
+    """Say what is known of servers and skills; starts none."""
     from toolcrib.app import settle_listing
+    from toolcrib.store.files import set_aside
 
     settings = load_settings(config)
     found = status_now(settings)
@@ -84,6 +81,8 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Forget every listed tool and skill; what was decided stays. Restart a toolcrib that is running."""
     from toolcrib.app import Outside, open_decisions
+    from toolcrib.store.files import discard
+    from toolcrib.tools.index.tool_index import known_tools
 
     settings = load_settings(config)
     forgotten = known_tools(settings.tool_cache)
@@ -113,6 +112,9 @@ def semantic(
     ] = False,
 ) -> None:
     """Say whether search goes by meaning too, and fetch the model it needs."""
+    from toolcrib.config.paths import user_model_dir
+    from toolcrib.search.static_model import download_model, load_model
+
     settings = load_settings(config)
     section = settings.toolcrib.tool_search.semantic
     folder = _model_folder(settings)
@@ -132,13 +134,18 @@ def semantic(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _model_folder(settings: Settings) -> Path:
+def _model_folder(settings: "Settings") -> Path:
+    from toolcrib.config.paths import user_model_dir
+
     section = settings.toolcrib.tool_search.semantic
     return user_model_dir(os.environ, section.model) if section.path is None else Path(section.path)
 
 
-def _semantic_state(settings: Settings) -> SemanticState:
+def _semantic_state(settings: "Settings") -> "SemanticState":
     """Return whether search goes by meaning too; this loads the model, where that is configured."""
+    from toolcrib.search.encoding import OFF, SemanticState
+    from toolcrib.search.static_model import load_model
+
     if not settings.toolcrib.tool_search.semantic.enabled:
         return OFF
     try:
@@ -148,7 +155,7 @@ def _semantic_state(settings: Settings) -> SemanticState:
     return SemanticState("ready")
 
 
-def _semantic_text(state: SemanticState) -> str:
+def _semantic_text(state: "SemanticState") -> str:
     return state.state + (f": {state.reason}" if state.reason else "")
 
 

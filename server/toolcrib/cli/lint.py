@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.text import one_line, truncate
+from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
-from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
@@ -30,7 +30,9 @@ _NAME_MAX = 64
 
 
 def lint(
-    server: Annotated[str | None, typer.Option(help="Only this server's tools, among all the others.")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Only this server's tools, among all the others.", autocompletion=server_names)
+    ] = None,
     level: Annotated[Level, typer.Option(help="The least level that makes the exit code 1.")] = Level.ERROR,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -59,6 +61,8 @@ def lint(
 
 
 async def _catalog(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[list[Described], Search]:
+    from toolcrib.tools.search import SearchRequest
+
     tools, find = await tool_use_cases.survey(session)
 
     def search(query: str) -> list[str]:

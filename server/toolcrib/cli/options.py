@@ -5,12 +5,12 @@ Knows their spelling, and hands on the process's environment and directory; neve
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.config.loading import load
-from toolcrib.config.settings import Settings
+if TYPE_CHECKING:
+    from toolcrib.config.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,
@@ -19,11 +19,13 @@ ConfigOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def load_settings(path: Path | None) -> Settings:
+def load_settings(path: Path | None) -> "Settings":
     """Return the settings of the config file at ``path``, or of the one that is found.
 
     Raises:
         ConfigError: the file cannot be used.
 
     """
+    from toolcrib.config.loading import load
+
     return load(path, dict(os.environ), Path.cwd())

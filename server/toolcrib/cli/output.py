@@ -34,12 +34,33 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def complain(error: ToolcribError) -> ExitCode:
-    """Print an error to stderr and return the exit code that goes with it."""
-    print(sanitize(f"Error: {error}"), file=sys.stderr)
+def complain(error: ToolcribError, *, as_json: bool = False) -> ExitCode:
+    """Print an error to stderr, for a program ``as_json``, and return the exit code that goes with it."""
+    code, kind = _code_of(error)
+    if as_json:
+        about = {"source": error.source} if isinstance(error, ConfigError) else {}
+        print_error_json(kind, str(error), code, **about, problems=error_problems(error))
+    else:
+        print(sanitize(f"Error: {error}"), file=sys.stderr)
+    return code
+
+
+def print_error_json(kind: str, message: str, code: ExitCode, **about: Any) -> None:
+    """Print why there is no answer to stderr, as one JSON object; what is empty in ``about`` is left out."""
+    found = {key: value for key, value in about.items() if value}
+    error = {"kind": kind, "message": message, "exit_code": int(code), **found}
+    print(json.dumps({"error": error}, indent=2), file=sys.stderr)
+
+
+def error_problems(error: ToolcribError) -> list[JsonObject]:
+    """Return each thing that is wrong with a config, as JSON objects; none for any other error."""
+    return [problem_json(problem) for problem in error.problems] if isinstance(error, ConfigError) else []
+
+
+def _code_of(error: ToolcribError) -> tuple[ExitCode, str]:
     if isinstance(error, ConfigError):
-        return ExitCode.CONFIG
-    return ExitCode.REFUSED if isinstance(error, StartRefused) else ExitCode.FAILED
+        return ExitCode.CONFIG, "config"
+    return (ExitCode.REFUSED, "refused") if isinstance(error, StartRefused) else (ExitCode.FAILED, "failed")
 
 
 def warn(problems: Iterable[Problem], heading: str) -> None:

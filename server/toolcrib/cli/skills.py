@@ -13,7 +13,6 @@ from toolcrib.base.text import truncate
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
-from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 
@@ -107,6 +106,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Check skill files by every rule of their format."""
+    from toolcrib.config.schema import LimitsSection
     from toolcrib.skills.checking import check as check_files
 
     checked = check_files(path, LimitsSection())

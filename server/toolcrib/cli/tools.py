@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from toolcrib.base.text import one_line, split_summary, truncate
+from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import UnknownTool
 from toolcrib.model import JsonObject, SearchType
-from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
-from toolcrib.tools.definitions.listed import SOURCE_META
-from toolcrib.tools.search import SearchRequest
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
+    from toolcrib.tools.answers import FoundTool, SearchAnswer
     from toolcrib.tools.use_cases import ToolUseCases
 
 _DESCRIPTION = 100
@@ -35,10 +34,13 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find tools, as the tool tool_search does it for an agent."""
+    """Find tools, as tool_search does it for an agent."""
+    from toolcrib.tools.answers import search_json
+    from toolcrib.tools.search import SearchRequest
+
     request = SearchRequest(query, kind, limit, include_always=True, server=None)
 
-    async def find(tool_use_cases: "ToolUseCases", session: "Session") -> SearchAnswer:
+    async def find(tool_use_cases: "ToolUseCases", session: "Session") -> "SearchAnswer":
         return await tool_use_cases.search_tools(session, request, "schema" if schema else "signature")
 
     answer = with_tools(config, find)
@@ -59,7 +61,7 @@ def call(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Call a tool, as the tool tool_call does it for an agent, and print what it gives."""
+    """Call a tool, as tool_call does it for an agent, and print its answer."""
     from toolcrib.tools.use_cases import ToolCall
 
     try:
@@ -82,11 +84,13 @@ def call(
 
 @commands.command("list")
 def list_tools(
-    server: Annotated[str | None, typer.Option(help="Only this server's tools.")] = None,
+    server: Annotated[str | None, typer.Option(help="Only this server's tools.", autocompletion=server_names)] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List every tool that may be called, listed to agents or not."""
+    from toolcrib.tools.definitions.listed import SOURCE_META
+
     shown = [tool for tool in with_tools(config, _definitions) if server in (None, tool["_meta"][SOURCE_META]["owner"])]
     if as_json:
         print_json(shown)
@@ -136,7 +140,7 @@ async def _show_progress(progress: float, total: float | None, message: str | No
     print_text(f"... {share}{f' {one_line(message)}' if message else ''}", error=True)
 
 
-def _hit_text(hit: FoundTool) -> str:
+def _hit_text(hit: "FoundTool") -> str:
     line = f"{hit.score:.2f}  {hit.shown.signature or hit.tool.public_name}"
     if hit.shown.description:
         line += f"\n      {hit.shown.description}"

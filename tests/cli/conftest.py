@@ -1,0 +1,27 @@
+"""The command line in an empty directory, for tests that bring their own config."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import Run
+from toolcrib.cli import main
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run the command line in an empty directory, with an environment of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "etc"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_CACHE_DIR", "TOOLCRIB_STATE_DIR", "TOOLCRIB_PARENT", "UNSET"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GITHUB_TOKEN", "canary-variable")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
