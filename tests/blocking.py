@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 ALLOWED = {
-    "toolcrib.app:_open_catalog": "the start and the end: nothing is served yet, or any more",
+    "toolcrib.known:open_catalog": "the start and the end: nothing is served yet, or any more",
     "toolcrib.app:_open_tools": "the start and the end",
     "toolcrib.app:_open_skills": "the start and the end",
     "toolcrib.cli.in_process:_status": "one command of a person, that only reads files",

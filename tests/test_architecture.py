@@ -24,7 +24,7 @@ LAYERS = {
         access downstream
         tools
         skills
-        status
+        known status
         wire
         app
         cli __main__

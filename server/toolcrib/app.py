@@ -5,52 +5,32 @@ Knows which part needs which; never knows what any of them does in detail.
 
 import logging
 import random
-import time
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import anyio
 
 from toolcrib.access.activations import KeptActivations
-from toolcrib.access.policy import Policy, policy_of
-from toolcrib.access.state.kept_sessions import KeptBounds
-from toolcrib.access.state.opening import Earlier, State, open_state
+from toolcrib.access.policy import policy_of
 from toolcrib.config.schema import Listing
-from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE, Settings
+from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Status, Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
-from toolcrib.events.kinds import DownstreamState, IndexRebuilt, StateReplaced
-from toolcrib.events.log import EventFile, EventLog, open_event_log
-from toolcrib.search.encoding import SharedModel
-from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import Semantic, VectorStore
-from toolcrib.search.static_model import load_model
-from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
-from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
+from toolcrib.events.kinds import DownstreamState
+from toolcrib.events.log import EventLog
+from toolcrib.known import Clocks, Known, gate_of, model_of, open_catalog, open_known, open_known_skills
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import StatusParts
-from toolcrib.store.store import Store
-from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.mentions import Mentions
 from toolcrib.tools.search import Searcher
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
-from toolcrib.tools.wording import Wordings
-from toolcrib.wire.builtin.registry import NAMES, Builtins
+from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import methods_offered
@@ -61,16 +41,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
-    """What the program takes from the world: ways to reach servers, three clocks, chance, and a mirror for events.
-
-    ``thread_clock`` is the time that the running thread has worked, for bounds on a pattern's own work.
-    """
+class Outside(Clocks):
+    """What the program takes from the world: clocks, ways to reach servers, chance, and a mirror for events."""
 
     connector: Connector = open_streams
-    wall_clock: Callable[[], float] = time.time
-    clock: Callable[[], float] = time.monotonic
-    thread_clock: Callable[[], float] = time.thread_time
     jitter: Callable[[], float] = random.random
     mirror: Callable[[str], None] | None = None
 
@@ -99,103 +73,8 @@ def refuse_without_session(settings: Settings) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of tools without any server being up, and where events go. ``stores`` are the open index files."""
-
-    index: ToolIndex
-    indexer: Indexer
-    gate: Gate
-    state: State
-    wordings: Wordings
-    checker: SchemaChecker
-    events: EventLog
-    model: SharedModel | None
-    search: SearchSettings
-    stores: dict[str, Store]
-
-
-@contextmanager
-def _open_catalog(settings: Settings, outside: Outside) -> Generator[_Known]:
-    with _open_events(settings, outside) as events, _open_known(settings, outside, events) as known:
-        known.indexer.open()
-        yield known
-
-
-@contextmanager
-def _open_known(settings: Settings, outside: Outside, events: EventLog) -> Generator[_Known]:
-    section = settings.toolcrib
-    with ExitStack() as stack:
-        # Before the indexes: in these, an earlier version kept what belongs to it.
-        state = stack.enter_context(open_decisions(settings, outside, events))
-        told = _teller(events, IndexRebuilt, TOOL_CACHE)
-        store = stack.enter_context(
-            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock, told=told)
-        )
-        index = ToolIndex(store)
-        policy = policy_of(settings.toolcrib.policy)
-        checker = SchemaChecker(section.limits.schema_check_ms, outside.clock)
-        indexer = Indexer(settings, policy, index, outside.wall_clock, checker.fits)
-        gate, mentions = _gate(settings, policy)
-        wordings = Wordings(index, mentions)
-        stores = {STATE: state.store, TOOL_CACHE: store}
-        model = _model(settings)
-        search = _search_settings(settings, outside, model, VectorCache(store, TOOL_TEXTS))
-        yield _Known(index, indexer, gate, state, wordings, checker, events, model, search, stores)
-
-
-def _gate(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
-    mentions = Mentions(tuple(settings.servers), NAMES)
-    return Gate(settings, policy, mentions), mentions
-
-
-@contextmanager
-def open_decisions(settings: Settings, outside: Outside, events: EventLog | None = None) -> Generator[State]:
-    """Open what a person has decided, with what an earlier version kept of it in the indexes.
-
-    Raises:
-        StoreError: it can neither be read nor replaced.
-
-    """
-    limits = settings.toolcrib.limits
-    bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
-    earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
-    told = _teller(events, StateReplaced, STATE)
-    with open_state(settings.state_file, bounds, earlier, clock=outside.wall_clock, told=told) as state:
-        yield state
-
-
-def _teller(
-    events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str
-) -> Callable[[str], None]:
-    """Return what tells, from any thread, that another file or memory is used in the place of one of ours."""
-
-    def tell(reason: str) -> None:
-        _log.warning("%s: %s", file, reason)
-        if events:
-            events.emit(kind(file=file, reason=reason))
-
-    return tell
-
-
-def _model(settings: Settings) -> SharedModel | None:
-    section = settings.toolcrib.tool_search.semantic
-    if not section.enabled or section.path is None:
-        return None
-    return SharedModel(partial(load_model, Path(section.path)))
-
-
-def _search_settings(
-    settings: Settings, outside: Outside, model: SharedModel | None, vectors: VectorStore
-) -> SearchSettings:
-    """Return the settings of one search; those for tools and for skills share the model, each has its own vectors."""
-    alpha = settings.toolcrib.tool_search.semantic.alpha
-    semantic = None if model is None else Semantic(model, vectors, alpha)
-    return SearchSettings(settings.toolcrib.limits.regex_ms, outside.thread_clock, semantic)
-
-
 @asynccontextmanager
-async def _open_tools(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[ToolUseCases]:
+async def _open_tools(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[ToolUseCases]:
     section = settings.toolcrib
     eras: dict[str, Era] = {
         key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
@@ -222,9 +101,9 @@ async def _open_tools(settings: Settings, known: _Known, outside: Outside) -> As
 
 
 @asynccontextmanager
-async def _open_skills(settings: Settings, known: _Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
+async def _open_skills(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     patience_s = settings.toolcrib.limits.first_index_wait_s
-    with _open_known_skills(settings, known, outside, patience_s) as skill_use_cases:
+    with open_known_skills(settings, known, outside, patience_s) as skill_use_cases:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(skill_use_cases.load)
             try:
@@ -233,35 +112,10 @@ async def _open_skills(settings: Settings, known: _Known, outside: Outside) -> A
                 skill_use_cases.stop()
 
 
-@contextmanager
-def _open_known_skills(
-    settings: Settings, known: _Known, outside: Outside, patience_s: float
-) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned; questions wait so long for a first scan."""
-    section = settings.toolcrib
-    told = _teller(known.events, IndexRebuilt, SKILL_CACHE)
-    with Store(
-        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock, told=told
-    ) as store:
-        known.stores[SKILL_CACHE] = store
-        index = SkillIndex(store)
-        search = _search_settings(settings, outside, known.model, VectorCache(store, SKILL_TEXTS))
-        parts = SkillUseCaseParts(
-            settings=settings,
-            catalog=SkillCatalog(settings, index, known.state.skills, outside.wall_clock),
-            searcher=SkillSearcher(index, search),
-            gate=known.gate,
-            indexer=known.indexer,
-            events=known.events,
-            deadline=anyio.current_time() + patience_s,
-        )
-        yield SkillUseCases(parts)
-
-
 @asynccontextmanager
 async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[ToolUseCases]:
     """Open the index, the fleet and all between, and begin to list what has to be listed."""
-    with _open_catalog(settings, outside) as known:
+    with open_catalog(settings, outside, outside.mirror) as known:
         async with _open_tools(settings, known, outside) as tool_use_cases:
             yield tool_use_cases
 
@@ -269,7 +123,7 @@ async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[Too
 @asynccontextmanager
 async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     """Open the skills, with what is known of tools but without any server, and begin to scan for changes."""
-    with _open_catalog(settings, outside) as known:
+    with open_catalog(settings, outside, outside.mirror) as known:
         async with _open_skills(settings, known, outside) as skill_use_cases:
             yield skill_use_cases
 
@@ -278,7 +132,7 @@ async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[Sk
 async def open_server(settings: Settings, listing: Listing, outside: Outside) -> AsyncGenerator[Wire]:
     """Open tools and skills with their protocol side."""
     async with AsyncExitStack() as stack:
-        known = stack.enter_context(_open_catalog(settings, outside))
+        known = stack.enter_context(open_catalog(settings, outside, outside.mirror))
         tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside))
         kept = KeptActivations(known.state.sessions, outside.wall_clock)
         sessions = Sessions(settings, kept, listing)
@@ -320,20 +174,20 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
     with ExitStack() as stack:
         known = skill_use_cases = None
         if settings.tool_cache.exists():
-            known = stack.enter_context(_open_known(settings, outside, EventLog(_to_nobody)))
+            known = stack.enter_context(open_known(settings, outside, EventLog(_to_nobody)))
             known.indexer.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                skill_use_cases = stack.enter_context(_open_known_skills(settings, known, outside, patience_s=0))
+                skill_use_cases = stack.enter_context(open_known_skills(settings, known, outside, patience_s=0))
         yield StatusParts(
             settings=settings,
             listing=settle_listing(settings, "stdio"),
-            gate=known.gate if known else _gate(settings, policy_of(settings.toolcrib.policy))[0],
+            gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
             catalog=known.indexer.current if known else partial(Catalog, ()),
             rows=known.index.server_rows if known else dict,
             stores=known.stores if known else {},
             fleet=None,
             skill_use_cases=skill_use_cases,
-            model=_model(settings),
+            model=model_of(settings),
             now=outside.wall_clock,
             is_owners=True,
         )
@@ -341,18 +195,6 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
 
 def _to_nobody(_line: str) -> None:
     """Take an event that nobody is told of."""
-
-
-def _open_events(settings: Settings, outside: Outside) -> AbstractContextManager[EventLog]:
-    """Open the event log; no secret of any server, and nobody's personal data, gets past it."""
-    section = settings.toolcrib.events
-    return open_event_log(
-        EventFile(settings.events_file, section.max_bytes),
-        level=section.level,
-        mirror=outside.mirror,
-        clean=settings.redactor.redact,
-        clock=outside.wall_clock,
-    )
 
 
 def _state_reporter(events: EventLog) -> Callable[[str, Status], None]:

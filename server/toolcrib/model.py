@@ -12,6 +12,10 @@ JsonObject = dict[str, Any]
 """A JSON object as it came from the wire, not looked into yet."""
 
 
+BUILTIN_NAMES = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+"""Names of the built-in tools, which no downstream tool can have: public names hold ``__``."""
+
+
 class LoadingMode(StrEnum):
     """Whether a tool is listed from the start or only once activated (R16)."""
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.base.names import bare_name, may_belong_to, public_name, qualified_spellings
-from toolcrib.wire.builtin import registry
+from toolcrib.model import BUILTIN_NAMES
 
 ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
 ANY_NAME = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=80)
@@ -64,7 +64,7 @@ def test_every_pair_has_a_name_in_the_alphabet_and_within_the_length(server: str
     assert ALPHABET.match(public)
     assert len(public) <= name_max
     assert public == public_name(server, tool, name_max)
-    assert public not in registry.NAMES
+    assert public not in BUILTIN_NAMES
 
 
 @settings(max_examples=3 * settings.default.max_examples)

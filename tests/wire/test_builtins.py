@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from shelving import skills
 
-from toolcrib.wire.builtin.registry import BUILTINS, NAMES
+from toolcrib.model import BUILTIN_NAMES
+from toolcrib.wire.builtin.registry import BUILTINS
 from worlds import ERAS, OWN_TOOLS, world
 
 pytestmark = pytest.mark.anyio
@@ -15,11 +16,15 @@ EVERYTHING = {**skills(), "gate": {"call_tools": "split"}}
 
 
 def test_the_names_and_their_order_are_the_contracts():
-    assert NAMES == ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+    assert BUILTIN_NAMES == ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+
+
+def test_everybody_knows_the_names_of_the_built_in_tools():
+    assert tuple(tool.name for tool in BUILTINS) == BUILTIN_NAMES
 
 
 def test_no_tool_of_a_downstream_can_have_one_of_the_names():
-    assert not [name for name in NAMES if "__" in name]
+    assert not [name for name in BUILTIN_NAMES if "__" in name]
 
 
 def test_the_readme_names_every_tool_that_is_offered_by_default():
@@ -30,10 +35,10 @@ def test_the_readme_names_every_tool_that_is_offered_by_default():
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_config_that_offers_everything_lists_every_one_in_order(tmp_path, era):
     async with world(tmp_path, {}, EVERYTHING, listing="auto") as w, w.client(era) as client:
-        assert tuple(await client.names()) == NAMES
+        assert tuple(await client.names()) == BUILTIN_NAMES
 
 
-@pytest.mark.parametrize("tool", BUILTINS, ids=NAMES)
+@pytest.mark.parametrize("tool", BUILTINS, ids=BUILTIN_NAMES)
 async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp_path, tool):
     async with world(tmp_path, {}, EVERYTHING) as w, w.client() as client:
         [schema] = [entry["inputSchema"] for entry in await client.tools() if entry["name"] == tool.name]
@@ -44,7 +49,7 @@ async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp
     assert [name for name in told if fields[name].default not in (told[name], None)] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BUILTIN_NAMES)
 async def test_arguments_that_do_not_fit_are_named_with_the_parameters_there_are(tmp_path, name):
     async with world(tmp_path, {}, EVERYTHING) as w, w.client() as client:
         result = await client.call(name, {"no_such": 1})

@@ -80,7 +80,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @commands.command()
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Forget every listed tool and skill; what was decided stays. Restart a toolcrib that is running."""
-    from toolcrib.app import Outside, open_decisions
+    from toolcrib.known import Clocks, open_decisions
     from toolcrib.store.files import discard
     from toolcrib.tools.index.tool_index import known_tools
 
@@ -88,7 +88,7 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     forgotten = known_tools(settings.tool_cache)
     indexes = [file for file in (settings.tool_cache, settings.skill_cache) if file.exists()]
     if indexes:
-        with open_decisions(settings, Outside()) as state:
+        with open_decisions(settings, Clocks()) as state:
             if not state.has_all:
                 raise StoreError(
                     "Nothing was removed: the index holds decisions of an earlier version, which "

@@ -27,9 +27,6 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
 )
 """All of them, in the order in which they are listed; a new one needs its own file and a line here."""
 
-NAMES = tuple(tool.name for tool in BUILTINS)
-"""Their names, which no downstream tool can have: public names hold ``__``."""
-
 _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 

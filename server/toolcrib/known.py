@@ -1,0 +1,191 @@
+"""What is known without any server being up: the indexes, decisions and policy of a config, opened and closed again.
+
+Knows which part of that needs which; never knows how a server is reached or the protocol, so that to look something up
+does not wait for the SDK.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from toolcrib.access.policy import Policy, policy_of
+from toolcrib.access.state.kept_sessions import KeptBounds
+from toolcrib.access.state.opening import Earlier, State, open_state
+from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE, Settings
+from toolcrib.events.kinds import IndexRebuilt, StateReplaced
+from toolcrib.events.log import EventFile, EventLog, open_event_log
+from toolcrib.model import BUILTIN_NAMES
+from toolcrib.search.encoding import SharedModel
+from toolcrib.search.engine import SearchSettings
+from toolcrib.search.semantic import Semantic, VectorStore
+from toolcrib.search.static_model import load_model
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
+from toolcrib.skills.search import SkillSearcher
+from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
+from toolcrib.store.store import Store
+from toolcrib.store.vectors import VectorCache
+from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.mentions import Mentions
+from toolcrib.tools.wording import Wordings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Three clocks: of the wall, of this machine, and the time that the running thread has worked.
+
+    The last is for bounds on a pattern's own work.
+    """
+
+    wall_clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = time.monotonic
+    thread_clock: Callable[[], float] = time.thread_time
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of tools without any server being up, and where events go. ``stores`` are the open index files."""
+
+    index: ToolIndex
+    indexer: Indexer
+    gate: Gate
+    state: State
+    wordings: Wordings
+    checker: SchemaChecker
+    events: EventLog
+    model: SharedModel | None
+    search: SearchSettings
+    stores: dict[str, Store]
+
+
+@contextmanager
+def open_catalog(settings: Settings, clocks: Clocks, mirror: Callable[[str], None] | None = None) -> Generator[Known]:
+    """Open all that is known of tools, with the event log, ready for servers to be listed anew."""
+    with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events) as known:
+        known.indexer.open()
+        yield known
+
+
+@contextmanager
+def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generator[Known]:
+    """Open all that is known of tools; what happens is told to ``events``."""
+    section = settings.toolcrib
+    with ExitStack() as stack:
+        # Before the indexes: in these, an earlier version kept what belongs to it.
+        state = stack.enter_context(open_decisions(settings, clocks, events))
+        told = _teller(events, IndexRebuilt, TOOL_CACHE)
+        store = stack.enter_context(
+            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told)
+        )
+        index = ToolIndex(store)
+        policy = policy_of(settings.toolcrib.policy)
+        checker = SchemaChecker(section.limits.schema_check_ms, clocks.clock)
+        indexer = Indexer(settings, policy, index, clocks.wall_clock, checker.fits)
+        gate, mentions = gate_of(settings, policy)
+        wordings = Wordings(index, mentions)
+        stores = {STATE: state.store, TOOL_CACHE: store}
+        model = model_of(settings)
+        search = _search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
+        yield Known(index, indexer, gate, state, wordings, checker, events, model, search, stores)
+
+
+def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
+    """Return who decides what a caller may use, and who knows which names stand in texts."""
+    mentions = Mentions(tuple(settings.servers), BUILTIN_NAMES)
+    return Gate(settings, policy, mentions), mentions
+
+
+@contextmanager
+def open_decisions(settings: Settings, clocks: Clocks, events: EventLog | None = None) -> Generator[State]:
+    """Open what a person has decided, with what an earlier version kept of it in the indexes.
+
+    Raises:
+        StoreError: it can neither be read nor replaced.
+
+    """
+    limits = settings.toolcrib.limits
+    bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
+    earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
+    told = _teller(events, StateReplaced, STATE)
+    with open_state(settings.state_file, bounds, earlier, clock=clocks.wall_clock, told=told) as state:
+        yield state
+
+
+def _teller(
+    events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str
+) -> Callable[[str], None]:
+    """Return what tells, from any thread, that another file or memory is used in the place of one of ours."""
+
+    def tell(reason: str) -> None:
+        _log.warning("%s: %s", file, reason)
+        if events:
+            events.emit(kind(file=file, reason=reason))
+
+    return tell
+
+
+def model_of(settings: Settings) -> SharedModel | None:
+    """Return the model for search by meaning, where it is configured; it is loaded when it is first used."""
+    section = settings.toolcrib.tool_search.semantic
+    if not section.enabled or section.path is None:
+        return None
+    return SharedModel(partial(load_model, Path(section.path)))
+
+
+def _search_settings(
+    settings: Settings, clocks: Clocks, model: SharedModel | None, vectors: VectorStore
+) -> SearchSettings:
+    """Return the settings of one search; those for tools and for skills share the model, each has its own vectors."""
+    alpha = settings.toolcrib.tool_search.semantic.alpha
+    semantic = None if model is None else Semantic(model, vectors, alpha)
+    return SearchSettings(settings.toolcrib.limits.regex_ms, clocks.thread_clock, semantic)
+
+
+@contextmanager
+def open_known_skills(settings: Settings, known: Known, clocks: Clocks, patience_s: float) -> Generator[SkillUseCases]:
+    """Open the skills as they were last scanned; questions wait so long for a first scan."""
+    section = settings.toolcrib
+    told = _teller(known.events, IndexRebuilt, SKILL_CACHE)
+    with Store(
+        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told
+    ) as store:
+        known.stores[SKILL_CACHE] = store
+        index = SkillIndex(store)
+        search = _search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
+        parts = SkillUseCaseParts(
+            settings=settings,
+            catalog=SkillCatalog(settings, index, known.state.skills, clocks.wall_clock),
+            searcher=SkillSearcher(index, search),
+            gate=known.gate,
+            indexer=known.indexer,
+            events=known.events,
+            deadline=anyio.current_time() + patience_s,
+        )
+        yield SkillUseCases(parts)
+
+
+def _open_events(
+    settings: Settings, clocks: Clocks, mirror: Callable[[str], None] | None
+) -> AbstractContextManager[EventLog]:
+    """Open the event log; no secret of any server, and nobody's personal data, gets past it."""
+    section = settings.toolcrib.events
+    return open_event_log(
+        EventFile(settings.events_file, section.max_bytes),
+        level=section.level,
+        mirror=mirror,
+        clean=settings.redactor.redact,
+        clock=clocks.wall_clock,
+    )
