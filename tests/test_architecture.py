@@ -50,7 +50,7 @@ LAYERS = {
         loading
     """,
     "downstream": """
-        http last_words start_queue
+        http last_words start_queue states
         process
         failures transport
         connection
@@ -93,7 +93,7 @@ LAYERS = {
         definitions mentions
         wording
         answers search
-        arguments gate indexing lint
+        arguments finding gate indexing lint
         use_cases
     """,
     "tools.arguments": """

@@ -19,6 +19,7 @@ TINY = {
     "ingest": ["--repeat", "1", "--sizes", "1"],
     "against": ["--repeat", "1", "--requests", "4", "--against", str(BENCHMARKS.parent)],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
+    "commands": ["--repeat", "1"],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],

@@ -15,20 +15,36 @@ import anyio
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.policy import policy_of
 from toolcrib.config.schema import Listing
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import SKILL_CACHE, Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
-from toolcrib.downstream.lifecycle import Status, Surroundings
+from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
-from toolcrib.events.kinds import DownstreamState
+from toolcrib.events.kinds import DownstreamState, IndexRebuilt
 from toolcrib.events.log import EventLog
-from toolcrib.known import Clocks, Known, gate_of, model_of, open_catalog, open_known, open_known_skills
-from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.known import (
+    Clocks,
+    Known,
+    finder_of,
+    gate_of,
+    model_of,
+    open_catalog,
+    open_known,
+    search_settings,
+    teller,
+)
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
+from toolcrib.skills.search import SkillSearcher
+from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
 from toolcrib.status import StatusParts
+from toolcrib.store.store import Store
+from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.search import Searcher
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
@@ -86,8 +102,7 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
         parts = ToolUseCaseParts(
             settings=settings,
             indexer=known.indexer,
-            wordings=known.wordings,
-            searcher=Searcher(known.wordings, known.search, section.tool_search.preferred_namespaces),
+            finder=finder_of(settings, known),
             fleet=fleet,
             gate=known.gate,
             checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
@@ -103,13 +118,38 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
 @asynccontextmanager
 async def _open_skills(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     patience_s = settings.toolcrib.limits.first_index_wait_s
-    with open_known_skills(settings, known, outside, patience_s) as skill_use_cases:
+    with _open_known_skills(settings, known, outside, patience_s) as skill_use_cases:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(skill_use_cases.load)
             try:
                 yield skill_use_cases
             finally:
                 skill_use_cases.stop()
+
+
+@contextmanager
+def _open_known_skills(
+    settings: Settings, known: Known, outside: Outside, patience_s: float
+) -> Generator[SkillUseCases]:
+    """Open the skills as they were last scanned; questions wait so long for a first scan."""
+    section = settings.toolcrib
+    told = teller(known.events, IndexRebuilt, SKILL_CACHE)
+    with Store(
+        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock, told=told
+    ) as store:
+        known.stores[SKILL_CACHE] = store
+        index = SkillIndex(store)
+        search = search_settings(settings, outside, known.model, VectorCache(store, SKILL_TEXTS))
+        parts = SkillUseCaseParts(
+            settings=settings,
+            catalog=SkillCatalog(settings, index, known.state.skills, outside.wall_clock),
+            searcher=SkillSearcher(index, search),
+            gate=known.gate,
+            indexer=known.indexer,
+            events=known.events,
+            deadline=anyio.current_time() + patience_s,
+        )
+        yield SkillUseCases(parts)
 
 
 @asynccontextmanager
@@ -177,7 +217,7 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
             known = stack.enter_context(open_known(settings, outside, EventLog(_to_nobody)))
             known.indexer.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                skill_use_cases = stack.enter_context(open_known_skills(settings, known, outside, patience_s=0))
+                skill_use_cases = stack.enter_context(_open_known_skills(settings, known, outside, patience_s=0))
         yield StatusParts(
             settings=settings,
             listing=settle_listing(settings, "stdio"),

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import anyio
-
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.access.state.kept_sessions import KeptBounds
 from toolcrib.access.state.opening import Earlier, State, open_state
-from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE, Settings
+from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.model import BUILTIN_NAMES
@@ -25,19 +23,17 @@ from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, VectorStore
 from toolcrib.search.static_model import load_model
-from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
-from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
+from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.finding import ToolFinder
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.mentions import Mentions
+from toolcrib.tools.search import Searcher
 from toolcrib.tools.wording import Wordings
 
 _log = logging.getLogger(__name__)
@@ -86,7 +82,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generato
     with ExitStack() as stack:
         # Before the indexes: in these, an earlier version kept what belongs to it.
         state = stack.enter_context(open_decisions(settings, clocks, events))
-        told = _teller(events, IndexRebuilt, TOOL_CACHE)
+        told = teller(events, IndexRebuilt, TOOL_CACHE)
         store = stack.enter_context(
             Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told)
         )
@@ -98,7 +94,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generato
         wordings = Wordings(index, mentions)
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = model_of(settings)
-        search = _search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
+        search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
         yield Known(index, indexer, gate, state, wordings, checker, events, model, search, stores)
 
 
@@ -119,14 +115,12 @@ def open_decisions(settings: Settings, clocks: Clocks, events: EventLog | None =
     limits = settings.toolcrib.limits
     bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
     earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
-    told = _teller(events, StateReplaced, STATE)
+    told = teller(events, StateReplaced, STATE)
     with open_state(settings.state_file, bounds, earlier, clock=clocks.wall_clock, told=told) as state:
         yield state
 
 
-def _teller(
-    events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str
-) -> Callable[[str], None]:
+def teller(events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplaced], file: str) -> Callable[[str], None]:
     """Return what tells, from any thread, that another file or memory is used in the place of one of ours."""
 
     def tell(reason: str) -> None:
@@ -145,7 +139,7 @@ def model_of(settings: Settings) -> SharedModel | None:
     return SharedModel(partial(load_model, Path(section.path)))
 
 
-def _search_settings(
+def search_settings(
     settings: Settings, clocks: Clocks, model: SharedModel | None, vectors: VectorStore
 ) -> SearchSettings:
     """Return the settings of one search; those for tools and for skills share the model, each has its own vectors."""
@@ -154,27 +148,10 @@ def _search_settings(
     return SearchSettings(settings.toolcrib.limits.regex_ms, clocks.thread_clock, semantic)
 
 
-@contextmanager
-def open_known_skills(settings: Settings, known: Known, clocks: Clocks, patience_s: float) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned; questions wait so long for a first scan."""
-    section = settings.toolcrib
-    told = _teller(known.events, IndexRebuilt, SKILL_CACHE)
-    with Store(
-        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told
-    ) as store:
-        known.stores[SKILL_CACHE] = store
-        index = SkillIndex(store)
-        search = _search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
-        parts = SkillUseCaseParts(
-            settings=settings,
-            catalog=SkillCatalog(settings, index, known.state.skills, clocks.wall_clock),
-            searcher=SkillSearcher(index, search),
-            gate=known.gate,
-            indexer=known.indexer,
-            events=known.events,
-            deadline=anyio.current_time() + patience_s,
-        )
-        yield SkillUseCases(parts)
+def finder_of(settings: Settings, known: Known) -> ToolFinder:
+    """Return what finds tools in the index, whether their servers are up or not."""
+    preferred = settings.toolcrib.tool_search.preferred_namespaces
+    return ToolFinder(Searcher(known.wordings, known.search, preferred), known.gate, known.wordings)
 
 
 def _open_events(

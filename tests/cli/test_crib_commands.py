@@ -1,6 +1,8 @@
 """toolcrib status, search, call, tools and index: what a person sees, what a program gets, and the exit codes."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,10 +33,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
 
-    def run(*arguments: str, toolcrib: dict[str, Any] | None = None) -> tuple[int, str, str]:
+    def run(*arguments: str, toolcrib: dict[str, Any] | None = None, servers: Any = None) -> tuple[int, str, str]:
         section = {"cache_dir": "cache", **(toolcrib or {})}
         file = tmp_path / "crib.json"
-        file.write_text(json.dumps({"mcpServers": {"zoo": fake.entry()}, "toolcrib": section}))
+        entries = {"zoo": fake.entry()} if servers is None else servers
+        file.write_text(json.dumps({"mcpServers": entries, "toolcrib": section}))
         code = main([*arguments, "--config", str(file)])
         out, err = capsys.readouterr()
         return code, out, err
@@ -157,6 +160,7 @@ def test_clear_forgets_the_tools(run: Run, fake: FakeServer):
 
 
 def test_search_shows_what_agents_find(run: Run, fake: FakeServer):
+    run("index", "refresh")
     code, out, _err = run("search", "say again")
     assert code == 0
     first, second = out.splitlines()[:2]
@@ -170,11 +174,63 @@ def test_search_shows_what_agents_find(run: Run, fake: FakeServer):
 
 
 def test_search_says_so_when_there_is_nothing(run: Run):
+    run("index", "refresh")
     code, out, _err = run("search", "astronomy")
     assert (code, out.splitlines()[0]) == (0, "Nothing found.")
 
 
+def test_search_starts_nothing_and_says_what_was_never_listed_and_what_to_do(run: Run, fake: FakeServer):
+    code, out, err = run("search", "say again")
+    assert (code, out) == (1, "")
+    assert err == "Error: Not searched, because not listed yet: zoo. `toolcrib index refresh` lists every server.\n"
+    assert fake.starts() == []
+
+
+def test_search_in_a_part_of_the_servers_says_which_are_missing(run: Run, fake: FakeServer, tmp_path: Path):
+    run("index", "refresh")
+    other = FakeServer(tmp_path, "desk", tools=TOOLS)
+    servers = {"zoo": fake.entry(), "desk": other.entry(), "echoes": {**fake.entry(), "disabled": True}}
+    code, out, err = run("search", "say echoes again", servers=servers)
+    assert (code, "zoo__echo" in out) == (0, True)
+    assert "Not searched: server echoes is disabled." in out
+    assert "not listed yet: desk." in err
+    answer = json.loads(run("search", "say again", "--json", servers=servers)[1])
+    assert (answer["tools"][0]["name"], answer["unlisted"]) == ("zoo__echo", ["desk"])
+    assert run("search", "say again", "--server", "desk", servers=servers)[2].endswith("lists every server.\n")
+    assert other.starts() == []
+
+
+@pytest.mark.parametrize("command", [["search", "say again"], ["tools", "list"], ["lint"]], ids=" ".join)
+def test_a_name_that_no_server_has_is_an_error_with_near_names(run: Run, command: list[str]):
+    run("index", "refresh")
+    code, out, err = run(*command, "--server", "zo")
+    assert (code, out, err) == (1, "", "Error: There is no server 'zo': did you mean zoo?\n")
+
+
+@pytest.mark.parametrize(
+    "command", [["search", "x"], ["tools", "list"], ["call", "x"], ["index", "refresh"]], ids=" ".join
+)
+def test_without_servers_there_is_nothing_to_look_for(run: Run, command: list[str], fake: FakeServer):
+    code, out, err = run(*command, servers={})
+    assert (code, out) == (1, "")
+    assert "there are no servers" in err
+    assert "each of them is left out" in run(*command, servers={"zoo": {**fake.entry(), "disabled": True}})[2]
+
+
+def test_search_waits_for_no_sdk(run: Run, tmp_path: Path):
+    run("index", "refresh")
+    code = (
+        "import sys; from toolcrib.cli import main; "
+        f"main(['search', 'say again', '--config', {str(tmp_path / 'crib.json')!r}]); "
+        "print({'mcp', 'rich', 'starlette', 'jsonschema', 'toolcrib.app'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "zoo__echo" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def test_a_pattern_that_cannot_be_used_is_an_error(run: Run):
+    run("index", "refresh")
     code, out, err = run("search", "(", "--type", "regex")
     assert (code, out) == (1, "")
     assert err.startswith("Error: ")
@@ -184,10 +240,29 @@ def test_a_pattern_that_cannot_be_used_is_an_error(run: Run):
 def test_tools_lists_what_may_be_called_and_nothing_else(run: Run):
     code, out, _err = run("tools", "list", toolcrib={"policy": {"deny": ["fail"]}})
     assert code == 0
-    assert out.splitlines() == ["zoo__echo  Say it again.", "zoo__progress  Work in steps."]
-    assert run("tools", "list", "--server", "none")[1] == ""
+    assert out.splitlines() == ["zoo__echo  [deferred]  Say it again.", "zoo__progress  [deferred]  Work in steps."]
     names = [tool["name"] for tool in json.loads(run("tools", "list", "--json")[1])]
     assert names == ["zoo__echo", "zoo__fail", "zoo__progress"]
+
+
+def test_tools_lists_those_of_one_loading_mode(run: Run):
+    always = {"tool_search": {"always_loaded_patterns": ["zoo.echo"]}}
+    assert run("tools", "list", "--mode", "always", toolcrib=always)[1] == "zoo__echo  [always]  Say it again.\n"
+    deferred = json.loads(run("tools", "list", "--mode", "deferred", "--json", toolcrib=always)[1])
+    assert [(tool["name"], tool["loading_mode"]) for tool in deferred] == [
+        ("zoo__fail", "deferred"),
+        ("zoo__progress", "deferred"),
+    ]
+    assert run("tools", "list", "--mode", "sometimes", toolcrib=always)[0] == 2
+
+
+@pytest.mark.parametrize("command", [["tools", "show"], ["call"]], ids=" ".join)
+@pytest.mark.parametrize("typed", ["zoo__ehco", "ecoh", "zoo.progres"])
+def test_a_name_that_no_tool_has_is_an_error_with_near_names(run: Run, command: list[str], typed: str):
+    code, out, err = run(*command, typed)
+    assert (code, out) == (1, "")
+    assert f"Unknown tool: {typed}. Similar names: " in err
+    assert ("zoo__echo" if "c" in typed and "p" not in typed else "zoo__progress") in err
 
 
 @pytest.mark.parametrize("spelling", ["zoo__echo", "zoo.echo", "echo"])

@@ -101,7 +101,7 @@ def test_one_server_may_be_looked_at_alone(run: Run):
     )
     code, out, err = run("--server", "dask")
     assert (code, out) == (1, "")
-    assert err.startswith("Error: There is no tool of a server 'dask'")
+    assert err == "Error: There is no server 'dask': did you mean desk?\n"
 
 
 def test_a_tool_that_nobody_may_use_is_not_looked_at(run: Run):

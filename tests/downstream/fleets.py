@@ -19,7 +19,8 @@ from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Call, Era, Progress
 from toolcrib.downstream.fleet import Fleet, open_fleet
-from toolcrib.downstream.lifecycle import State, Status, Surroundings
+from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.transport import open_streams
 from toolcrib.errors import CallTimeout, StartFailed
 

@@ -12,7 +12,7 @@ import pytest
 from downstream.fleets import DEADLINE_S, LATE_S, JsonObject, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer
 from toolcrib.downstream.connection import Call
-from toolcrib.downstream.lifecycle import State
+from toolcrib.downstream.states import State
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
 
 pytestmark = pytest.mark.anyio

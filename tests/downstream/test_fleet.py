@@ -10,7 +10,7 @@ import pytest
 from downstream.fleets import Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer
 from toolcrib.downstream.fleet import failed
-from toolcrib.downstream.lifecycle import State
+from toolcrib.downstream.states import State
 from toolcrib.errors import StartFailed
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, http_sett
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
 from toolcrib.downstream.connection import Call
-from toolcrib.downstream.lifecycle import State
+from toolcrib.downstream.states import State
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, StartFailed
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ import pytest
 from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer, tool
 from toolcrib.downstream.connection import Call, Outdated
-from toolcrib.downstream.lifecycle import State
+from toolcrib.downstream.states import State
 from toolcrib.errors import StartFailed, StoreError
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, Watched, fleet_of, 
 from fakes.menu import FakeServer
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.lifecycle import State
+from toolcrib.downstream.states import State
 from toolcrib.errors import StartFailed
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 from toolcrib.access.policy import Policy
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.lifecycle import State, Status
+from toolcrib.downstream.states import State, Status
 from toolcrib.model import Caller
 from toolcrib.tools.missing_servers import MissingServers
 

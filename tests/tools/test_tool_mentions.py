@@ -12,10 +12,9 @@ from toolcrib.access.activations import NoActivations
 from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.access.sessions import Session
 from toolcrib.base.names import name_digest, public_name, qualified_spellings
-from toolcrib.model import Caller, LoadingMode, Tool
+from toolcrib.model import BUILTIN_NAMES, Caller, LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import ToolMentions, hint
-from toolcrib.wire.builtin import registry
 from worlds import world
 
 ANOTHER_TOOL = "another tool"
@@ -33,7 +32,7 @@ def reader(policy: Policy = EVERYONE, tools: Sequence[str] = TOOLS) -> ToolMenti
         mode = LoadingMode.ALWAYS if name in ALWAYS else LoadingMode.DEFERRED
         if policy.permits_anyone(server, name, public_name(server, name)):
             indexed.append(Tool(row, server, name, public_name(server, name), mode, None, False, "f"))
-    return ToolMentions(policy.permissions(Caller()), Catalog(indexed), SERVERS, registry.NAMES)
+    return ToolMentions(policy.permissions(Caller()), Catalog(indexed), SERVERS, BUILTIN_NAMES)
 
 
 def denied(*globs: str) -> Policy:

@@ -7,42 +7,69 @@ What takes long to import is imported when a command runs: the other commands do
 import math
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.cli.options import load_settings
-from toolcrib.errors import ToolcribError
+from toolcrib.errors import BadRequest, ToolcribError
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.config.settings import Settings
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
+    from toolcrib.tools.finding import ToolFinder
+    from toolcrib.tools.gate import Gate
+    from toolcrib.tools.index.catalog import Catalog
     from toolcrib.tools.use_cases import ToolUseCases
 
 _Answer = TypeVar("_Answer")
 
 
-def with_tools(config: Path | None, use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]") -> _Answer:
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What the index has: the tools, the search among them, and the servers that were never listed as configured."""
+
+    settings: "Settings"
+    catalog: "Catalog"
+    finder: "ToolFinder"
+    gate: "Gate"
+    unlisted: list[str]
+
+
+def with_tools(
+    config: Path | None, use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]", server: str | None = None
+) -> _Answer:
     """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
 
     Only servers that were never listed are started by themselves; the others when they are called.
 
     Raises:
-        ToolcribError: the config cannot be used, or ``use`` raised it.
+        ToolcribError: the config cannot be used, it has no such ``server``, or ``use`` raised it.
 
     """
     import anyio
 
-    from toolcrib.config.nesting import refuse_nested
-
-    refuse_nested(os.environ)
-    settings = load_settings(config)
+    settings = _with_servers(config, server)
     answer = anyio.run(_use, _quiet(settings), use)
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
+
+
+def with_index(
+    config: Path | None, use: "Callable[[Indexed, Session], Awaitable[_Answer]]", server: str | None = None
+) -> _Answer:
+    """Return what ``use`` does with the index and a session of the person at this machine; no server is started.
+
+    Raises:
+        ToolcribError: the config or the index cannot be used, it has no such ``server``, or ``use`` raised it.
+
+    """
+    import anyio
+
+    return anyio.run(_use_index, _with_servers(config, server), use)
 
 
 def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
@@ -92,6 +119,16 @@ async def _use(
             return error
 
 
+async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Awaitable[_Answer]]") -> _Answer:
+    from toolcrib.known import Clocks, finder_of, open_catalog
+
+    with open_catalog(settings, Clocks()) as known:
+        indexed = Indexed(
+            settings, known.indexer.current(), finder_of(settings, known), known.gate, known.indexer.unlisted()
+        )
+        return await use(indexed, _session(settings))
+
+
 async def _use_skills(
     settings: "Settings", use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
 ) -> _Answer | ToolcribError:
@@ -102,6 +139,35 @@ async def _use_skills(
             return await use(skill_use_cases, _session(settings))
         except ToolcribError as error:
             return error
+
+
+def _with_servers(config: Path | None, server: str | None) -> "Settings":
+    """Return the settings of a config that has servers, and among them ``server``, if one is named.
+
+    Raises:
+        ConfigError: it cannot be used.
+        BadRequest: there is no server in it, or not that one; the text says why.
+        StartRefused: a toolcrib has started this process.
+
+    """
+    from toolcrib.config.nesting import refuse_nested
+
+    refuse_nested(os.environ)
+    settings = load_settings(config)
+    if reason := settings.why_no_servers:
+        raise BadRequest(f"Nothing can be looked for: {reason.reason} ({reason.hint}).")
+    if server is not None and server not in settings.servers:
+        raise _unknown_server(settings, server)
+    return settings
+
+
+def _unknown_server(settings: "Settings", server: str) -> BadRequest:
+    from toolcrib.config.findings import did_you_mean, join
+
+    left_out = [problem for problem in settings.skipped if problem.path == join("mcpServers", server)]
+    if left_out:
+        return BadRequest(f"The server {server!r} is left out: it {left_out[0].reason}.")
+    return BadRequest(f"There is no server {server!r}: {did_you_mean(server, settings.servers)}")
 
 
 def _session(settings: "Settings") -> "Session":

@@ -14,7 +14,6 @@ from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
-from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 
@@ -43,11 +42,9 @@ def lint(
     async def look(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[Report, list[str]]:
         catalog, search = await _catalog(tool_use_cases, session)
         unlisted = [key for key in tool_use_cases.indexer.unlisted() if server in (None, key)]
-        if server is not None and server not in {*unlisted, *(each.tool.server for each in catalog)}:
-            raise BadRequest(f"There is no tool of a server '{server}'; `toolcrib status` shows the servers.")
         return await run_sync(find_faults, catalog, search, server), unlisted
 
-    report, unlisted = with_tools(config, look)
+    report, unlisted = with_tools(config, look, server)
     if as_json:
         print_json({**_report_json(report), "unlisted": unlisted})
     else:

@@ -4,24 +4,34 @@ Knows how tools and results are shown in a terminal; never knows how they are fo
 """
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names
-from toolcrib.cli.in_process import with_tools
+from toolcrib.cli.in_process import with_index, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
-from toolcrib.errors import UnknownTool
-from toolcrib.model import JsonObject, SearchType
+from toolcrib.errors import BadRequest, UnknownTool
+from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from toolcrib.access.sessions import Session
+    from toolcrib.cli.in_process import Indexed
     from toolcrib.tools.answers import FoundTool, SearchAnswer
     from toolcrib.tools.use_cases import ToolUseCases
 
 _DESCRIPTION = 100
+_NAMED_MAX = 10
+_NEAR_MAX = 3
+
+ServerOption = Annotated[
+    str | None, typer.Option("--server", help="Only this server's tools.", autocompletion=server_names)
+]
 
 commands = typer.Typer(help="Look at the tools that an agent can use.", no_args_is_help=True)
 
@@ -31,21 +41,27 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
     schema: Annotated[bool, typer.Option("--schema", help="Show whole input schemas.")] = False,
+    server: ServerOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find tools, as tool_search does it for an agent."""
+    """Find tools in the index, as tool_search does it for an agent; starts no server."""
     from toolcrib.tools.answers import search_json
     from toolcrib.tools.search import SearchRequest
 
-    request = SearchRequest(query, kind, limit, include_always=True, server=None)
+    request = SearchRequest(query, kind, limit, include_always=True, server=server)
+    detail: Literal["signature", "schema"] = "schema" if schema else "signature"
 
-    async def find(tool_use_cases: "ToolUseCases", session: "Session") -> "SearchAnswer":
-        return await tool_use_cases.search_tools(session, request, "schema" if schema else "signature")
+    async def find(indexed: "Indexed", session: "Session") -> "tuple[SearchAnswer, list[str]]":
+        unlisted = [key for key in indexed.unlisted if server in (None, key)]
+        if unlisted and not indexed.catalog.tools:
+            raise BadRequest(_unlisted_text(unlisted))
+        found = await indexed.finder.find(session, request, indexed.catalog, detail, _no_state)
+        return _with_left_out(found, indexed, session), unlisted
 
-    answer = with_tools(config, find)
+    answer, unlisted = with_index(config, find, server)
     if as_json:
-        print_json(search_json(answer))
+        print_json({**search_json(answer), "unlisted": unlisted})
         return
     for hit in answer.hits:
         print_text(_hit_text(hit))
@@ -53,6 +69,8 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
         print_text("Nothing found.")
     if answer.note:
         print_text(answer.note)
+    if unlisted:
+        print_text(_unlisted_text(unlisted), error=True)
 
 
 def call(
@@ -84,20 +102,32 @@ def call(
 
 @commands.command("list")
 def list_tools(
-    server: Annotated[str | None, typer.Option(help="Only this server's tools.", autocompletion=server_names)] = None,
+    server: ServerOption = None,
+    mode: Annotated[
+        LoadingMode | None, typer.Option(help="Only tools that are always listed, or only deferred ones.")
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List every tool that may be called, listed to agents or not."""
-    from toolcrib.tools.definitions.listed import SOURCE_META
 
-    shown = [tool for tool in with_tools(config, _definitions) if server in (None, tool["_meta"][SOURCE_META]["owner"])]
+    async def look(tool_use_cases: "ToolUseCases", session: "Session") -> list[tuple[Tool, JsonObject]]:
+        definitions = {each["name"]: each for each in await _definitions(tool_use_cases, session)}
+        tools = tool_use_cases.gate.permitted(session, tool_use_cases.indexer.current()).tools
+        return [(tool, definitions[tool.public_name]) for tool in tools if tool.public_name in definitions]
+
+    shown = [
+        (tool, definition)
+        for tool, definition in with_tools(config, look, server)
+        if server in (None, tool.server) and mode in (None, tool.loading_mode)
+    ]
     if as_json:
-        print_json(shown)
+        print_json([{**definition, "loading_mode": tool.loading_mode} for tool, definition in shown])
         return
-    for tool in shown:
-        summary, _rest = split_summary(tool.get("description", ""))
-        print_text(f"{tool['name']}  {truncate(one_line(summary), _DESCRIPTION)}".rstrip())
+    for tool, definition in shown:
+        summary, _rest = split_summary(definition.get("description", ""))
+        described = truncate(one_line(summary), _DESCRIPTION)
+        print_text(f"{tool.public_name}  [{tool.loading_mode}]  {described}".rstrip())
 
 
 @commands.command()
@@ -115,7 +145,8 @@ def show(
         for definition in definitions:
             if tool is not None and definition["name"] == tool.public_name:
                 return definition
-        raise UnknownTool(name)
+        near = await tool_use_cases.finder.near_names(session, name, catalog, _NEAR_MAX)
+        raise BadRequest(f"{UnknownTool(name)}" + (f". Similar names: {', '.join(near)}" if near else ""))
 
     definition = with_tools(config, look)
     if as_json:
@@ -138,6 +169,26 @@ async def _tell_nobody() -> None:
 async def _show_progress(progress: float, total: float | None, message: str | None) -> None:
     share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
     print_text(f"... {share}{f' {one_line(message)}' if message else ''}", error=True)
+
+
+def _no_state(_tool: Tool) -> None:
+    """Say nothing of a server's state: none is up."""
+
+
+def _with_left_out(answer: "SearchAnswer", indexed: "Indexed", session: "Session") -> "SearchAnswer":
+    """Return the answer with a note on servers that the query may mean and that the config leaves out."""
+    from toolcrib.tools.missing_servers import MissingServers
+
+    permissions, found = indexed.gate.permissions(session), {hit.tool.server for hit in answer.hits}
+    left_out = MissingServers(indexed.settings).note(answer.query, permissions, {}, found, any_of_them=False)
+    return replace(answer, note=" ".join(filter(None, (answer.note, left_out))) or None)
+
+
+def _unlisted_text(servers: "Sequence[str]") -> str:
+    """Return what to do about servers that were never listed as they are configured now."""
+    more = f" and {len(servers) - _NAMED_MAX} more" if len(servers) > _NAMED_MAX else ""
+    named = ", ".join(map(one_line, servers[:_NAMED_MAX]))
+    return f"Not searched, because not listed yet: {named}{more}. `toolcrib index refresh` lists every server."
 
 
 def _hit_text(hit: "FoundTool") -> str:

@@ -115,6 +115,18 @@ class Settings:
         return Redactor([*of_servers, *(entry.token for entry in self.toolcrib.http.tokens)], TEXT_RULES)
 
     @property
+    def why_no_servers(self) -> Problem | None:
+        """Return why there is no server to use; None where there is one."""
+        if self.servers:
+            return None
+        if self.config_path is None:
+            return Problem("mcpServers", "there is no config file, so there are no servers", "name one with --config")
+        if self.skipped:
+            hint = "`toolcrib config check` says of each why"
+            return Problem("mcpServers", "no server is left, because each of them is left out", hint)
+        return Problem("mcpServers", "there are no servers", 'write {"mcpServers": {"NAME": {"command": …}}}')
+
+    @property
     def tool_cache_dir(self) -> Path:
         """Return the directory of the tool index."""
         named = self.toolcrib.tool_search.cache_dir

@@ -11,8 +11,9 @@ from anyio.abc import TaskGroup
 
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
-from toolcrib.downstream.lifecycle import Downstream, State, Status, Surroundings
+from toolcrib.downstream.lifecycle import Downstream, Surroundings
 from toolcrib.downstream.start_queue import StartQueue
+from toolcrib.downstream.states import State, Status
 from toolcrib.errors import StartFailed
 
 _KEEP_UP_PAUSE_S = 1.0

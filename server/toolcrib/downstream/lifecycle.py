@@ -7,7 +7,6 @@ One task owns a connection from its first byte to its last; everybody else only 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import anyio
 import anyio.abc
@@ -27,6 +26,7 @@ from toolcrib.downstream.connection import (
 from toolcrib.downstream.failures import reason_of
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.progress import Relay
+from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.transport import Connector, Streams
 from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed
 from toolcrib.model import JsonObject
@@ -39,24 +39,6 @@ _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
 _BACKOFF_FIRST_S = 0.5
 _PATIENCE_S = 2.0
 """A caller waits out a pause before the next start when it is at most so long; otherwise it gets the reason now."""
-
-
-class State(StrEnum):
-    """What a server is doing."""
-
-    SLEEPING = "sleeping"
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """A server's state, and why, for people; ``reason`` holds no secret. ``since`` is on anyio's clock."""
-
-    state: State
-    reason: str = ""
-    since: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from toolcrib.access.policy import Permissions
 from toolcrib.base.text import query_terms, words
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.lifecycle import State, Status
+from toolcrib.downstream.states import State, Status
 from toolcrib.search.stemming import stem
 
 _SHOWN_MAX = 3

@@ -4,11 +4,10 @@ Knows the order in which the other parts have their say; never knows JSON-RPC, H
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -16,29 +15,27 @@ import anyio.to_thread
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
 from toolcrib.base.names import may_belong_to
-from toolcrib.base.text import QUERY_MAX
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Call, Outdated, Progress
 from toolcrib.downstream.fleet import Fleet
-from toolcrib.downstream.lifecycle import State, Status
+from toolcrib.downstream.states import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
+from toolcrib.model import JsonObject, LoadingMode, Tool
 from toolcrib.search.matches import Found
-from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole
+from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
+from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.results import bounded, failure
-from toolcrib.tools.search import Searcher, SearchRequest
-from toolcrib.tools.wording import Wording, Wordings
+from toolcrib.tools.search import SearchRequest
 
-Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
 _NOT_UP = (State.STARTING, State.FAILED)
 """States of a server that matter to a caller; that one sleeps is normal."""
@@ -63,8 +60,7 @@ class ToolUseCaseParts:
 
     settings: Settings
     indexer: Indexer
-    wordings: Wordings
-    searcher: Searcher
+    finder: ToolFinder
     fleet: Fleet
     gate: Gate
     checks: ArgumentChecks
@@ -80,7 +76,7 @@ class ToolUseCases:
         self._limits = parts.settings.toolcrib.limits
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
-        self._briefs = Briefs()
+        self.finder = parts.finder
         self.gate = parts.gate
         self.indexer = parts.indexer
         self.fleet = parts.fleet
@@ -97,7 +93,7 @@ class ToolUseCases:
         if not tools:
             return []
         section = self._parts.settings.toolcrib.tool_examples
-        wording = self._wording(session, catalog)
+        wording = self.finder.wording(session, catalog)
         return await anyio.to_thread.run_sync(wording.listed, tools, section)
 
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
@@ -138,8 +134,8 @@ class ToolUseCases:
         await self._first_listing()
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
-        described = await anyio.to_thread.run_sync(self._wording(session, catalog).described, permitted.rows)
-        search = partial(self._parts.searcher.search, catalog=catalog, permitted=permitted)
+        described = await anyio.to_thread.run_sync(self.finder.wording(session, catalog).described, permitted.rows)
+        search = partial(self.finder.search, catalog=catalog, permitted=permitted)
         return [(tool, *described[tool.row]) for tool in permitted.tools if tool.row in described], search
 
     # -- search ----------------------------------------------------------------------------------
@@ -152,72 +148,42 @@ class ToolUseCases:
 
         """
         began = time.perf_counter()
-        if not request.query.strip():
-            raise BadRequest("'query' is blank. Say in a few words what the tool should do, e.g. 'create issue'.")
+        refuse_blank(request)
         await self._first_listing(None if request.server is None else [request.server])
         catalog = self._parts.indexer.current()
-        permitted = self.gate.permitted(session, catalog)
-        found, shown = await self._found(request, catalog, self._wording(session, catalog), detail)
-        hits = found_tools(found, shown, session.activations.names, self._notable_status)
-        answer = SearchAnswer(
-            hits=hits,
-            query=request.query[:QUERY_MAX],
-            effective=request.search_type,
-            total_deferred=permitted.deferred_count,
-            confidence=found.confidence,
-            usage=usage(growing=session.growing) if hits else None,
-            note=self._note(session, request, found, is_empty=not permitted.tools),
-            evidence=found.strength,
-        )
-        self._report_search(session, request, found, catalog, began)
+        found = await self.finder.find(session, request, catalog, detail, self._notable_status)
+        is_empty = not self.gate.permitted(session, catalog).tools
+        answer = replace(found, note=self._note(session, found, is_empty=is_empty))
+        self._report_search(session, answer, catalog, began)
         return answer
 
-    async def _found(
-        self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None
-    ) -> tuple[Found[Tool], Mapping[int, Shown]]:
-        """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
-
-        def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
-            found = self._parts.searcher.search(request, catalog, wording.permitted)
-            return found, self._shown(found, wording, detail)
-
-        quick = self._parts.searcher.is_quick(request, catalog, wording.permitted)
-        return search() if quick else await anyio.to_thread.run_sync(search)
-
-    def _shown(self, found: Found[Tool], wording: Wording, detail: Detail | None) -> Mapping[int, Shown]:
-        """Read as much of what was found as is to be shown, by row; None: nothing."""
-        rows = [match.document.row for match in found.matches] if detail else []
-        return whole(wording, rows) if detail == "schema" else self._briefs.of(wording, rows)
-
-    def _note(self, session: Session, request: SearchRequest, found: Found[Tool], *, is_empty: bool) -> str | None:
+    def _note(self, session: Session, answer: SearchAnswer, *, is_empty: bool) -> str | None:
         """Return why little or nothing was found: what the search says, and servers that may be meant."""
         statuses = self._parts.fleet.statuses()
         if not self._missing.left_out and all(status.state not in _NOT_UP for status in statuses.values()):
-            return found.note
+            return answer.note
         servers = self._missing.note(
-            request.query[:QUERY_MAX],
+            answer.query,
             self.gate.permissions(session),
             statuses,
-            {match.document.server for match in found.matches},
+            {hit.tool.server for hit in answer.hits},
             any_of_them=is_empty,
         )
-        return " ".join(filter(None, (found.note, servers))) or None
+        return " ".join(filter(None, (answer.note, servers))) or None
 
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server state that matters to a caller; that a server sleeps is normal."""
         state = self._parts.fleet[tool.server].status.state
         return state.value if state in _NOT_UP else None
 
-    def _report_search(
-        self, session: Session, request: SearchRequest, found: Found[Tool], catalog: Catalog, began: float
-    ) -> None:
-        query = self.gate.without_denied_names(session, request.query[:QUERY_MAX], catalog)
+    def _report_search(self, session: Session, answer: SearchAnswer, catalog: Catalog, began: float) -> None:
+        query = self.gate.without_denied_names(session, answer.query, catalog)
         self._parts.events.emit(
             ToolSearchQuery(
                 query=query,
-                requested_search_type=request.search_type.value,
-                effective_search_type=request.search_type.value,
-                results_count=len(found.matches),
+                requested_search_type=answer.effective.value,
+                effective_search_type=answer.effective.value,
+                results_count=len(answer.hits),
             ),
             session=session.label,
             duration_ms=elapsed_ms(began),
@@ -368,20 +334,13 @@ class ToolUseCases:
             raise BadRequest(misfit_text(tool, misfits, await self._shape(session, tool)))
         return arguments
 
-    def _wording(self, session: Session, catalog: Catalog) -> Wording:
-        """Return what reads the index for the session's caller: without names of tools that the caller may not use."""
-        return self._parts.wordings.of(catalog, self.gate.permitted(session, catalog))
-
     async def _shape(self, session: Session, tool: Tool) -> str:
         """Return the schema of a tool's arguments and the shortest example, as the session's caller may read them."""
-        wording = self._wording(session, self._parts.indexer.current())
+        wording = self.finder.wording(session, self._parts.indexer.current())
         read = await anyio.to_thread.run_sync(wording.described, [tool.row])
         return shape_text(*read[tool.row]) if tool.row in read else "Input schema: unknown, the tool is gone."
 
     async def _near_names(self, session: Session, name: str) -> str:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""
-        catalog = self._parts.indexer.current()
-        request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found, _ = await self._found(request, catalog, self._wording(session, catalog), None)
-        names = ", ".join(match.document.public_name for match in found.matches)
-        return f". Similar names: {names}" if names else ""
+        names = await self.finder.near_names(session, name, self._parts.indexer.current(), _NEAR_NAMES)
+        return f". Similar names: {', '.join(names)}" if names else ""

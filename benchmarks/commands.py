@@ -1,0 +1,82 @@
+"""What a person's commands cost in CPU time: help, and a search in a warm index, beside Python doing nothing.
+
+``--against DIR`` names another checkout, whose commands are measured in turn with these as the baseline instead.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import catalog
+from measuring import Finding, Target, interleaved, median, options, say, show
+
+HELP_MS, SEARCH_MS = 200, 500
+
+
+def cpu_ms(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    """Run a command to its end and return the milliseconds that it has worked, in user and system mode."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def source(checkout: Path) -> dict[str, str]:
+    """Return the environment in which Python imports the toolcrib of a checkout."""
+    return {**os.environ, "PYTHONPATH": str(checkout / "server")}
+
+
+def warmed(folder: Path, lists: Mapping[str, catalog.Tools], environment: Mapping[str, str]) -> Path:
+    """Write a config with an index of its own, have a checkout list every server, and return the config."""
+    folder.mkdir()
+    config = catalog.write_config(folder, lists)
+    command = [sys.executable, "-m", "toolcrib", "index", "refresh", "--config", str(config)]
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return config
+
+
+def measure(given: Namespace, folder: Path) -> None:
+    lists, note = catalog.tool_lists(given.catalog)
+    checkouts = {"toolcrib": catalog.ROOT, **({"baseline": given.against} if given.against else {})}
+    cases = {"nothing": partial(cpu_ms, [sys.executable, "-c", "pass"], os.environ)}
+    say("listing every server once ...")
+    for name, checkout in checkouts.items():
+        environment = source(checkout)
+        config = warmed(folder / name, lists, environment)
+        toolcrib = [sys.executable, "-m", "toolcrib"]
+        cases[f"{name} help"] = partial(cpu_ms, [*toolcrib, "--help"], environment)
+        search = [*toolcrib, "search", "create an issue", "--config", str(config)]
+        cases[f"{name} search"] = partial(cpu_ms, search, environment)
+    found = {name: median(times) for name, times in interleaved(given.repeat, cases).items()}
+    against = str(given.against) if given.against else "python -c pass"
+    show(
+        [
+            Finding(
+                what, "ms CPU", found[f"toolcrib {key}"], found.get(f"baseline {key}", found["nothing"]), against, most
+            )
+            for what, key, most in (
+                ("toolcrib --help", "help", Target(HELP_MS)),
+                ("toolcrib search, index warm", "search", Target(SEARCH_MS)),
+            )
+        ],
+        f"{note}; medians of {given.repeat} runs",
+        as_json=given.json,
+    )
+
+
+def main() -> None:
+    parser = options(__doc__, repeat=11)
+    catalog.add_option(parser)
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout to compare with")
+    with tempfile.TemporaryDirectory() as folder:
+        measure(parser.parse_args(), Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Search for tools as one caller may use them, and what is shown of those that are found.
+
+Knows the index, the gate and the search; never knows servers, so that it answers where none is up.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import anyio.to_thread
+
+from toolcrib.access.sessions import Session
+from toolcrib.base.text import QUERY_MAX
+from toolcrib.errors import BadRequest
+from toolcrib.model import SearchType, Tool
+from toolcrib.search.matches import Found
+from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.search import Searcher, SearchRequest
+from toolcrib.tools.wording import Wording, Wordings
+
+Detail = Literal["signature", "schema"]
+
+
+def refuse_blank(request: SearchRequest) -> None:
+    """Refuse a query that asks for nothing.
+
+    Raises:
+        BadRequest: it is blank.
+
+    """
+    if not request.query.strip():
+        raise BadRequest("'query' is blank. Say in a few words what the tool should do, e.g. 'create issue'.")
+
+
+class ToolFinder:
+    """Finds tools that a session's caller may use, and words them as the caller may read them."""
+
+    def __init__(self, searcher: Searcher, gate: Gate, wordings: Wordings) -> None:
+        self.search = searcher.search
+        self._searcher, self._gate, self._wordings = searcher, gate, wordings
+        self._briefs = Briefs()
+
+    def wording(self, session: Session, catalog: Catalog) -> Wording:
+        """Return what reads the index for the session's caller: without names of tools that the caller may not use."""
+        return self._wordings.of(catalog, self._gate.permitted(session, catalog))
+
+    async def find(
+        self,
+        session: Session,
+        request: SearchRequest,
+        catalog: Catalog,
+        detail: Detail,
+        status_of: Callable[[Tool], str | None],
+    ) -> SearchAnswer:
+        """Return what is found; ``status_of`` says of a tool which state of its server matters, if any.
+
+        Raises:
+            BadRequest: a blank query, or a regex that cannot be used.
+
+        """
+        refuse_blank(request)
+        wording = self.wording(session, catalog)
+        found, shown = await self._found(request, catalog, wording, detail)
+        hits = found_tools(found, shown, session.activations.names, status_of)
+        return SearchAnswer(
+            hits=hits,
+            query=request.query[:QUERY_MAX],
+            effective=request.search_type,
+            total_deferred=wording.permitted.deferred_count,
+            confidence=found.confidence,
+            usage=usage(growing=session.growing) if hits else None,
+            note=found.note,
+            evidence=found.strength,
+        )
+
+    async def near_names(self, session: Session, name: str, catalog: Catalog, most: int) -> list[str]:
+        """Return at most so many names that look like ``name``, of tools that the session's caller may use."""
+        request = SearchRequest(name, SearchType.FTS, most, include_always=True)
+        found, _ = await self._found(request, catalog, self.wording(session, catalog), None)
+        return [match.document.public_name for match in found.matches]
+
+    async def _found(
+        self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None
+    ) -> tuple[Found[Tool], Mapping[int, Shown]]:
+        """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
+
+        def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
+            found = self.search(request, catalog, wording.permitted)
+            return found, self._shown(found, wording, detail)
+
+        quick = self._searcher.is_quick(request, catalog, wording.permitted)
+        return search() if quick else await anyio.to_thread.run_sync(search)
+
+    def _shown(self, found: Found[Tool], wording: Wording, detail: Detail | None) -> Mapping[int, Shown]:
+        """Read as much of what was found as is to be shown, by row; None: nothing."""
+        rows = [match.document.row for match in found.matches] if detail else []
+        return whole(wording, rows) if detail == "schema" else self._briefs.of(wording, rows)
