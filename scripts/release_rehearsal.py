@@ -122,7 +122,8 @@ def rehearse(folder: Path) -> tuple[str, list[Path]]:
     print(version)
     print("--- check a config and serve it to one client")
     config = folder / "mcp.json"
-    config.write_text(json.dumps({"mcpServers": {}, "toolcrib": {"cache_dir": str(folder / "cache")}}))
+    servers = {"nothing": {"command": str(python), "args": ["-c", "pass"]}}
+    config.write_text(json.dumps({"mcpServers": servers, "toolcrib": {"cache_dir": str(folder / "cache")}}))
     run(binary, "config", "check", "--config", config)
     print(f"{serve_once(binary, config, version)} tools listed")
     return version, [sdist, wheel]

@@ -43,11 +43,12 @@ LAYERS = {
     """,
     "config": """
         findings foreign_rules nesting paths private_values values
-        child_environment documents expansion skills_schema
+        child_environment documents expansion foreign skills_schema
         schema
         fingerprints settings without_effect
-        servers
+        programs servers
         loading
+        inspection
     """,
     "downstream": """
         http last_words start_queue states
@@ -93,7 +94,7 @@ LAYERS = {
         definitions mentions
         wording
         answers search
-        arguments finding gate indexing lint
+        arguments config_names finding gate indexing lint
         use_cases
     """,
     "tools.arguments": """

@@ -33,11 +33,15 @@ class ToolcribError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong in a config file: where (``toolcrib.limits.name_max``), what, and what to do."""
+    """One thing to say about a config file: where (``toolcrib.limits.name_max``), what, and what to do.
+
+    ``is_mistake``: whoever wrote it cannot have meant it, though the file may be of use.
+    """
 
     path: str
     reason: str
     hint: str = ""
+    is_mistake: bool = False
 
     def __str__(self) -> str:
         """One line for a terminal."""

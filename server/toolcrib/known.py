@@ -98,6 +98,22 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generato
         yield Known(index, indexer, gate, state, wordings, checker, events, model, search, stores)
 
 
+@contextmanager
+def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None]:
+    """Open the index of tools alone, for who only looks; None where none was made yet.
+
+    Raises:
+        StoreError: it cannot be read.
+
+    """
+    if not settings.tool_cache.exists():
+        yield None
+        return
+    fts = settings.toolcrib.tool_search.fts
+    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=fts, clock=clocks.wall_clock) as store:
+        yield ToolIndex(store)
+
+
 def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
     """Return who decides what a caller may use, and who knows which names stand in texts."""
     mentions = Mentions(tuple(settings.servers), BUILTIN_NAMES)

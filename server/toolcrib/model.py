@@ -113,13 +113,15 @@ class Refused:
 class Ingest:
     """One downstream's whole list, ready for the index.
 
-    ``withheld`` are digests of the names of its tools that nobody may use.
+    ``denied`` are digests of the bare names of its tools that nobody may use; ``withheld`` are those of their names
+    that no glob of the policy tells.
     """
 
     server: str
     records: tuple[ToolRecord, ...]
     refused: tuple[Refused, ...]
     withheld: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,17 @@ import typer
 
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, error_problems, print_json, print_text, problem_json, warn
-from toolcrib.errors import ConfigError
+from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.redaction.rules import Redactor
+
+_CHECK_MS = 1000
+"""Time for checking one example; nobody waits for anything else meanwhile."""
 
 commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
 
@@ -29,22 +34,42 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             raise
         print_json({"ok": False, "source": error.source, "problems": error_problems(error)})
         raise typer.Exit(ExitCode.CONFIG) from None
+    wrong = [*_wrong(settings)]
     skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect)
+    is_ok = not wrong and not any(each.is_mistake for each in (*skipped, *notices))
     if as_json:
         print_json(
             {
-                "ok": True,
+                "ok": is_ok,
                 "source": settings.source,
                 "servers": list(settings.servers),
+                "problems": [problem_json(problem) for problem in wrong],
                 "skipped": [problem_json(problem) for problem in skipped],
                 "notices": [problem_json(problem) for problem in notices],
             }
         )
-        return
-    counts = f"servers: {len(settings.servers)}, skipped: {len(skipped)}, notices: {len(notices)}"
-    print_text(f"OK: {settings.source} ({counts})")
-    warn(skipped, "skipped")
-    warn(notices, "notice")
+    else:
+        counts = f"servers: {len(settings.servers)}, skipped: {len(skipped)}, notices: {len(notices)}"
+        verdict = "OK:" if is_ok else "Not as it is meant, though it can be read:"
+        print_text(f"{verdict} {settings.source} ({counts})")
+        warn(wrong, "wrong")
+        warn(skipped, "skipped")
+        warn(notices, "notice")
+    if not is_ok:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _wrong(settings: "Settings") -> "Iterator[Problem]":
+    """Yield what is wrong with a config that can be used, by what is on this machine and in the index."""
+    from toolcrib.config.inspection import inspect
+    from toolcrib.known import Clocks, open_index
+    from toolcrib.tools.arguments.schema_check import SchemaChecker
+    from toolcrib.tools.config_names import misnamed
+
+    clocks = Clocks()
+    yield from inspect(settings)
+    with open_index(settings, clocks) as index:
+        yield from misnamed(settings, index, SchemaChecker(_CHECK_MS, clocks.clock))
 
 
 @commands.command()

@@ -5,11 +5,13 @@ Knows file formats and their dangers; never knows what a key means.
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.config.findings import join
+from toolcrib.config.foreign import is_toml
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.formats.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
 from toolcrib.model import JsonObject
@@ -17,6 +19,15 @@ from toolcrib.model import JsonObject
 FILE_MAX_BYTES = 4 * 1024 * 1024
 SLOW_MAX_CHARACTERS = 256 * 1024
 """Longest YAML or JSON with comments: their parsers take about a second for every 100,000 characters."""
+
+_TEXT_OR_COMMENT = re.compile(
+    r"""//[^\n]*|/\*(?:[^*]|\*(?!/))*|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?""",
+    re.DOTALL,
+)
+_IS_ABOUT_ESCAPES = re.compile(r"escape|hexa?dec")
+"""What the parsers of YAML say of a backslash that begins no escape."""
+
+_ESCAPE = re.compile(r"""\\(?:["'\\/bfnrtuvx0\r\n]|(?P<stray>.))""", re.DOTALL)
 
 _UNCLEAN = "holds a NUL or a character that is not Unicode text"
 
@@ -58,7 +69,14 @@ def _parse(text: str, *, as_yaml: bool) -> Any:
     if as_yaml and is_short:
         from toolcrib.formats.yaml import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
-        return parse_yaml(text)
+        try:
+            return parse_yaml(text)
+        except DocumentError as error:
+            if _IS_ABOUT_ESCAPES.search(str(error)):
+                raise DocumentError(
+                    f"{error}; a text with a backslash, as a Windows path, needs 'single quotes'"
+                ) from None
+            raise
     if as_yaml:
         raise DocumentError(f"is longer than {SLOW_MAX_CHARACTERS:,} characters, the most for YAML")
     try:
@@ -72,11 +90,30 @@ def _parse(text: str, *, as_yaml: bool) -> Any:
 def _parse_commented(text: str) -> Any:
     import json5  # noqa: PLC0415 - most files are plain JSON
 
+    if is_toml(text):
+        raise DocumentError(
+            "is TOML, as Codex's config.toml is, and toolcrib reads JSON and YAML: write each [mcp_servers.NAME] as an "
+            "entry of mcpServers"
+        )
+    if line := _line_of_stray_escape(text):
+        raise DocumentError(
+            f"is not JSON: line {line} has a backslash that means nothing, as in a Windows path: write \\\\ or /"
+        )
     loads = cast("Callable[..., Any]", json5.loads)  # pyright: ignore[reportUnknownMemberType] - not typed
     try:
         return loads(text, object_pairs_hook=object_of)
     except ValueError as error:
         raise DocumentError(f"is not JSON: {str(error).replace('<string>:', 'line ')}") from None
+
+
+def _line_of_stray_escape(text: str) -> int | None:
+    """Return the line of the first backslash in a double-quoted text that JSON5 would drop without a word."""
+    for token in _TEXT_OR_COMMENT.finditer(text):
+        if token[0].startswith('"'):
+            for escape in _ESCAPE.finditer(token[0]):
+                if escape["stray"]:
+                    return text.count("\n", 0, token.start() + escape.start()) + 1
+    return None
 
 
 def _defects(value: Any, path: str, depth: int = 0) -> Iterator[Problem]:

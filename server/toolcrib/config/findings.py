@@ -3,9 +3,10 @@
 Knows problems and where they are; never knows what is done about them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -52,20 +53,40 @@ def join(path: str, *keys: str | int) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the known name nearest to ``name``, or all of them where none is near."""
     names = sorted(known)
-    nearest = get_close_matches(name, names, n=1)
-    if nearest:
-        return f"did you mean {one_line(nearest[0])}?"
+    near = _near(name, names)
+    if near:
+        return near
     return f"known: {', '.join(map(one_line, names[:_NAMED_MAX]))}" if names else ""
 
 
-def ignored_keys(path: str, keys: Iterable[str], known: Iterable[str]) -> list[Problem]:
-    """Return a notice about the ``keys`` of an object that toolcrib does not read, if there are any."""
+def _near(name: str, known: Iterable[str]) -> str:
+    nearest = get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {one_line(nearest[0])}?" if nearest else ""
+
+
+def near_keys(keys: Iterable[str], known: Iterable[str], meanings: Mapping[str, str]) -> str:
+    """Return a hint about those of ``keys`` that are nearly a known one; ``meanings`` says it better of some."""
+    names = set(known)
+    unknown = [key for key in keys if key not in names]
+    hints = ((key, meanings[key] if key in meanings else _near(key, names)) for key in unknown)
+    return "; ".join(f"{one_line(key)}: {hint}" for key, hint in hints if hint)
+
+
+def ignored_keys(
+    path: str, keys: Iterable[str], known: Iterable[str], meanings: Mapping[str, str] = MappingProxyType({})
+) -> list[Problem]:
+    """Return a notice about the ``keys`` of an object that toolcrib does not read, if there are any.
+
+    It is about a mistake where one of them is nearly a known key, or ``meanings`` says what to write instead.
+    """
     names = set(known)
     ignored = [key for key in keys if key not in names]
-    near = [f"{one_line(key)}: {hint}" for key in ignored if (hint := did_you_mean(key, names)).startswith("did")]
+    if not ignored:
+        return []
     listed = ", ".join(one_line(key) for key in ignored[:_NAMED_MAX])
     more = f" and {len(ignored) - _NAMED_MAX} more" if len(ignored) > _NAMED_MAX else ""
-    return [Problem(path, f"toolcrib does not read {listed}{more}", "; ".join(near))] if ignored else []
+    hint = near_keys(ignored, names, meanings)
+    return [Problem(path, f"toolcrib does not read {listed}{more}", hint, is_mistake=bool(hint))]
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel], path: str) -> list[Problem]:

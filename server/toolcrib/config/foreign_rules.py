@@ -33,7 +33,7 @@ def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | No
     named = ", ".join(map(one_line, list(rules)[:_SHOWN_MAX]))
     hints = [_hint(key, name, value) for name, value in rules.items()]
     reason = f"says in another client's words which of its tools may be used ({named}), which toolcrib does not read"
-    return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here")
+    return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
 
 
 def _is_rule(name: str) -> bool:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
+from toolcrib.config.foreign import foreign_shapes, list_hint
 from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir, user_model_dir, user_state_dir
 from toolcrib.config.schema import SemanticSection, ToolcribSection
@@ -35,7 +36,7 @@ WORKING_DIRECTORY_FILES = ("mcp.json", ".mcp.json", *USER_FILES)
 PRESET = "preset:"
 """How an entry of ``skills.skill_dirs`` begins that names another client's folders instead of a path."""
 
-_RESOURCE = re.compile(r"[A-Za-z_][\w.]+:[\w./-]+\Z")
+RESOURCE = re.compile(r"[A-Za-z_][\w.]+:[\w./-]+\Z")
 """``package:resource``; a drive letter alone is no package."""
 
 _TOP_LEVEL = ("mcpServers", "toolcrib", "$schema")
@@ -70,6 +71,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
     document: JsonObject = {}
     if source.path is not None:
         document, findings.problems = read(source.path)
+        findings.problems += foreign_shapes(document)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
     section = _section(document.get("toolcrib"), environ, findings)
     servers = _servers(document, section, source, findings)
@@ -143,7 +145,8 @@ def _servers(
 ) -> dict[str, ServerSettings]:
     entries = _object(document.get("mcpServers"))
     if entries is None:
-        findings.problems.append(Problem("mcpServers", "must be an object of servers by name"))
+        hint = list_hint(document["mcpServers"])
+        findings.problems.append(Problem("mcpServers", "must be an object of servers by name", hint))
         return {}
     options = _object((_object(document.get("toolcrib")) or {}).get("servers")) or {}
     for key in options:
@@ -179,7 +182,7 @@ def _with_absolute_paths(section: ToolcribSection, source: _Source) -> ToolcribS
 
     search, events, skills = section.tool_search, section.events, section.skills
     packs = [
-        pack if _RESOURCE.match(pack.path) else pack.model_copy(update=settled(pack, "path"))
+        pack if RESOURCE.match(pack.path) else pack.model_copy(update=settled(pack, "path"))
         for pack in skills.skill_packs
     ]
     folders = [

@@ -5,7 +5,7 @@ Knows what an entry may hold, its secrets and its target; never knows how a serv
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from toolcrib.config.child_environment import child_environment, safe_names
 from toolcrib.config.expansion import Variables
-from toolcrib.config.findings import Findings, ignored_keys, join, validation_problems
+from toolcrib.config.findings import Findings, ignored_keys, join, near_keys, validation_problems
 from toolcrib.config.fingerprints import fingerprint
+from toolcrib.config.foreign import foreign_entry, meanings
 from toolcrib.config.foreign_rules import foreign_rules
 from toolcrib.config.nesting import starts_toolcrib
 from toolcrib.config.paths import absolute
@@ -70,16 +71,20 @@ class ServerReader:
 
     def _entry(self, raw: Any, path: str) -> ServerEntry | None:
         """Return the entry where its shape is right, with its type settled."""
+        if foreign := foreign_entry(raw, path):
+            self.findings.skipped.append(foreign)
+            return None
         try:
             entry = ServerEntry.model_validate(raw)
         except ValidationError as error:
             self.findings.problems += validation_problems(error, ServerEntry, path)
             return None
-        self.findings.notices += ignored_keys(path, raw, ServerEntry.model_fields)
         problem = _shape_problem(entry, path)
         if problem:
-            self.findings.problems.append(problem)
+            hint = problem.hint or near_keys(raw, ServerEntry.model_fields, meanings(raw))
+            self.findings.problems.append(replace(problem, hint=hint))
             return None
+        self.findings.notices += ignored_keys(path, raw, ServerEntry.model_fields, meanings(raw))
         return entry.model_copy(update={"type": _type(entry)})
 
     def _target(self, entry: ServerEntry, options: ServerSection) -> Target:
@@ -108,7 +113,7 @@ def _reason_to_skip(entry: ServerEntry, options: ServerSection, variables: Varia
         return Problem(path, "is disabled")
     if variables.missing:
         reasons = dict.fromkeys(problem.reason for problem in variables.missing)
-        return Problem(path, "; ".join(reasons), variables.missing[0].hint)
+        return Problem(path, "; ".join(reasons), variables.missing[0].hint, is_mistake=True)
     if starts_toolcrib(entry.command or "", entry.args or ()):
         return Problem(path, "would start toolcrib inside toolcrib", "list the servers behind it here instead")
     return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.abc
 
+from toolcrib.config.programs import find_program
 from toolcrib.config.settings import StdioTarget
 from toolcrib.downstream.last_words import LINES_KEPT
 
@@ -84,7 +85,7 @@ async def _spawn(target: StdioTarget, stdin: int, stdout: int, stderr: int) -> a
     process: anyio.abc.Process | None = None
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(
-            [target.command, *target.args],
+            [find_program(target) or target.command, *target.args],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

@@ -21,6 +21,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolcrib.base.text import truncate
+from toolcrib.config.programs import find_program
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import Deliver, HttpClient
@@ -62,7 +63,10 @@ async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGe
     match server.target:
         case StdioTarget() as target if sys.platform == "win32":
             parameters = StdioServerParameters(
-                command=target.command, args=list(target.args), env=dict(target.env), cwd=target.cwd
+                command=find_program(target) or target.command,
+                args=list(target.args),
+                env=dict(target.env),
+                cwd=target.cwd,
             )
             async with stdio_client(parameters) as (read, write):
                 yield Streams(read, write, http=False, explain=_nothing_known)

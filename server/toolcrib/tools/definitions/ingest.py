@@ -72,10 +72,11 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Withheld:
-    """A name of a tool that nobody may use, which the policy does not tell by itself."""
+class _Denied:
+    """A tool that nobody may use. ``withheld`` are those of its names that the policy does not tell by itself."""
 
     name: str
+    withheld: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -
     """
     limit = shaping.limits.tools_per_server
     scanned = list(_scan(server.key, raw_tools, shaping))
-    found, refused = _admit((item for item in scanned if not isinstance(item, _Withheld)), limit)
+    found, refused = _admit((item for item in scanned if not isinstance(item, _Denied)), limit)
     drafts: list[_Draft] = []
     for tool in found:
         try:
@@ -105,17 +106,18 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -
             refused.append(_refused(tool.name, str(error)))
     common = _common_parameters(drafts)
     rules = _Rules(server, shaping)
-    withheld = [item.name for item in scanned if isinstance(item, _Withheld)]
+    denied = [item for item in scanned if isinstance(item, _Denied)]
     return Ingest(
         server=server.key,
         records=tuple(rules.record(draft, common) for draft in drafts),
         refused=tuple(refused),
-        withheld=tuple(islice(map(name_digest, dict.fromkeys(withheld)), limit)),
+        withheld=_digests((name for item in denied for name in item.withheld), limit),
+        denied=_digests((item.name for item in denied), limit),
     )
 
 
-def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | _Withheld | Refused]:
-    """Yield each permitted tool, or why an item is none, and names of the others."""
+def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | _Denied | Refused]:
+    """Yield each permitted tool, or why an item is none, and the names of the others."""
     for position, item in enumerate(raw_tools, 1):
         try:
             name = tool_name(item)
@@ -128,7 +130,11 @@ def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_
             continue
         # With its server in front a denied name is recognised by the policy alone.
         spellings = {name, public} - {f"{server}__{name}"}
-        yield from (_Withheld(each) for each in sorted(spellings) if not shaping.policy.names_denied(each))
+        yield _Denied(name, tuple(each for each in sorted(spellings) if not shaping.policy.names_denied(each)))
+
+
+def _digests(names: Iterable[str], limit: int) -> tuple[str, ...]:
+    return tuple(islice(map(name_digest, dict.fromkeys(names)), limit))
 
 
 def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found], list[Refused]]:

@@ -107,7 +107,13 @@ def _names_in_texts(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE servers ADD COLUMN withheld TEXT NOT NULL DEFAULT '[]'")
 
 
-TOOLS_SCHEMA = Schema(APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere, _names_in_texts))
+def _denied_names(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE servers ADD COLUMN denied TEXT")  # null: listed before they were noted
+
+
+TOOLS_SCHEMA = Schema(
+    APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere, _names_in_texts, _denied_names)
+)
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 
 _VIEW = (

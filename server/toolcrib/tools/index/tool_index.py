@@ -35,6 +35,9 @@ from toolcrib.tools.index.tables import (
 _TOUCH_AFTER_S = 3600.0
 """A time of listing is moved only when it is this old: a second start writes nothing (R45)."""
 
+_FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
+"""What is written of a server's list besides its tools."""
+
 _GATE = ", ".join(GATE_COLUMNS)
 _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?))"
 
@@ -105,6 +108,7 @@ class ToolIndex:
                 catalog_fingerprint(_gate_rows(connection, ingest.server)),
                 _refused_json(ingest),
                 to_json(ingest.withheld),
+                to_json(ingest.denied),
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed))
@@ -211,6 +215,17 @@ class ToolIndex:
             listed = (names for key, fingerprint, names in rows if servers.get(key) == fingerprint)
             return frozenset(chain.from_iterable(map(json.loads, listed)))
 
+    def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
+        """Return digests of the bare names that these servers listed last and that nobody could use then.
+
+        None where that was not noted of all of them.
+        """
+        with self._store.read() as connection, damaged_rows():
+            noted = dict(connection.execute("SELECT key, denied FROM servers").fetchall())
+            names: list[str | None] = [noted.get(key) for key in keys]
+            known = [each for each in names if each is not None]
+            return frozenset(chain.from_iterable(map(json.loads, known))) if len(known) == len(names) else None
+
 
 def known_tools(file: Path) -> int:
     """Return how many tools stand in a file, without making, checking or migrating it; 0 where it cannot be read."""
@@ -244,19 +259,18 @@ def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> 
 
 
 def _note_listing(
-    connection: sqlite3.Connection, server: str, facts: tuple[str, str, str, str], *, now: float, era: str | None
+    connection: sqlite3.Connection, server: str, facts: tuple[str, ...], *, now: float, era: str | None
 ) -> None:
     """Write the server's row if one of its facts differs, or its time is too old or lies in the future."""
-    query = (
-        "SELECT config_fingerprint, catalog_fingerprint, refused, withheld, era, listed_at FROM servers WHERE key = ?"
-    )
+    columns = ", ".join(_FACTS)
+    query = f"SELECT era, listed_at, {columns} FROM servers WHERE key = ?"  # noqa: S608 - own column names
     stored = connection.execute(query, (server,)).fetchone()
-    if stored and stored[:4] == facts and era in (None, stored[4]) and 0 <= now - stored[5] < _TOUCH_AFTER_S:
+    if stored and stored[2:] == facts and era in (None, stored[0]) and 0 <= now - stored[1] < _TOUCH_AFTER_S:
         return
+    taken = ", ".join(f"{column} = excluded.{column}" for column in _FACTS)
     statement = (
-        "INSERT INTO servers(key, config_fingerprint, catalog_fingerprint, refused, withheld, era, listed_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT(key) DO UPDATE SET config_fingerprint = excluded.config_fingerprint, "
-        "catalog_fingerprint = excluded.catalog_fingerprint, refused = excluded.refused, withheld = excluded.withheld, "
+        f"INSERT INTO servers(key, {columns}, era, listed_at) "  # noqa: S608 - own column names
+        f"VALUES (?{', ?' * len(_FACTS)}, ?, ?) ON CONFLICT(key) DO UPDATE SET {taken}, "
         "era = coalesce(excluded.era, era), listed_at = excluded.listed_at"
     )
     connection.execute(statement, (server, *facts, era, now))

@@ -1,0 +1,170 @@
+"""Names and examples in a config that fit no tool: slips, and what a server has renamed or changed meanwhile.
+
+Knows what each server last listed, and the keys of a config that name tools; never knows what these keys do.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from toolcrib.base.names import SEPARATOR, bare_name, name_digest, qualified_spellings
+from toolcrib.base.text import glob_matcher
+from toolcrib.config.findings import did_you_mean, join
+from toolcrib.config.schema import ServerSection
+from toolcrib.config.settings import Settings
+from toolcrib.errors import Problem
+from toolcrib.model import Tool
+from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.index.tool_index import ToolIndex
+
+_WILD = frozenset("*?[")
+_ANYTHING = "*?_./:"
+"""Characters of a pattern that by themselves leave every name open."""
+
+
+@dataclass(frozen=True, slots=True)
+class _LastListed:
+    """What each server listed last, whatever the config said then.
+
+    ``tools`` lacks servers that were never listed. ``denied`` are digests of bare names that nobody could use then;
+    None where they are not known.
+    """
+
+    tools: Mapping[str, Sequence[Tool]]
+    denied: frozenset[str] | None
+
+
+def misnamed(settings: Settings, index: ToolIndex | None, checker: SchemaChecker) -> Iterator[Problem]:
+    """Yield each name, pattern and example of the config that fits no tool, with near names, as far as can be told.
+
+    Servers that were never listed may have any tool; where ``index`` is None, that is every server.
+
+    Raises:
+        StoreError: the index cannot be read.
+
+    """
+    listed = _LastListed({}, frozenset()) if index is None else _last_listed(index, settings.servers)
+    names = _Names(settings, listed)
+    for place, globs, bare_too in _patterns(settings):
+        yield from _unmatched(place, enumerate(globs), partial(names.why_no_tool, bare_too=bare_too))
+    for number, key in enumerate(settings.toolcrib.tool_search.preferred_namespaces):
+        if key not in names.servers:
+            place = join("toolcrib.tool_search.preferred_namespaces", number)
+            yield Problem(place, f"there is no server {key}", did_you_mean(key, names.servers))
+    for key, options in settings.toolcrib.servers.items():
+        if key in listed.tools:
+            for name, globs in _by_tool(options):
+                yield from _unmatched(join("toolcrib.servers", key, name), globs, names.of(key))
+    if index is not None:
+        yield from _unfit_examples(settings, listed, index, checker)
+
+
+def _last_listed(index: ToolIndex, servers: Iterable[str]) -> _LastListed:
+    rows = index.server_rows()
+    known = {key: rows[key].config_fingerprint for key in servers if key in rows}
+    tools: dict[str, list[Tool]] = {key: [] for key in known}
+    for tool in index.load(known):
+        tools[tool.server].append(tool)
+    return _LastListed(tools, index.denied(known))
+
+
+def _unfit_examples(
+    settings: Settings, listed: _LastListed, index: ToolIndex, checker: SchemaChecker
+) -> Iterator[Problem]:
+    """Yield what does not fit in the examples of the config, by the schemas of the tools as they were last listed."""
+    for key, options in settings.toolcrib.servers.items():
+        for tool in listed.tools.get(key, ()):
+            examples = options.tool_examples.get(tool.name, ())
+            definition = index.definitions([tool.row] if examples else []).get(tool.row, {})
+            for number, example in enumerate(examples if definition else ()):
+                place = join("toolcrib.servers", key, "tool_examples", tool.name, number)
+                misfits = checker.check(tool.fingerprint, definition["inputSchema"], dict(example.args))
+                yield from (Problem(place, f"does not fit the tool: {misfit}") for misfit in misfits or ())
+
+
+def _by_tool(options: ServerSection) -> Iterator[tuple[str, Iterable[tuple[int | str, str]]]]:
+    """Yield the keys of a server that name its tools, with the names and the place of each."""
+    yield "always_loaded_tools", enumerate(options.always_loaded_tools)
+    yield "deferred_tools", enumerate(options.deferred_tools or ())
+    for key in ("tags", "side_effects", "tool_examples"):
+        yield key, ((name, name) for name in getattr(options, key))
+
+
+def _patterns(settings: Settings) -> Iterator[tuple[str, Sequence[str], bool]]:
+    """Yield the patterns about tools of any server, with their places, and whether they match bare names too."""
+    policy = settings.toolcrib.policy
+    yield "toolcrib.tool_search.always_loaded_patterns", settings.toolcrib.tool_search.always_loaded_patterns, False
+    yield "toolcrib.policy.allow", policy.allow, False
+    yield "toolcrib.policy.deny", policy.deny, True
+    for number, rule in enumerate(policy.visibility):
+        place = join("toolcrib.policy.visibility", number)
+        yield join(place, "allow"), rule.allow or (), False
+        yield join(place, "deny"), rule.deny, True
+
+
+def _unmatched(
+    place: str, globs: Iterable[tuple[int | str, str]], why: Callable[[str], tuple[str, str] | None]
+) -> Iterator[Problem]:
+    for key, glob in globs:
+        if reason := why(glob):
+            yield Problem(join(place, key), *reason)
+
+
+class _Names:
+    """The names there are, and why a pattern is none of them: a reason and a hint; None where it may be one."""
+
+    def __init__(self, settings: Settings, listed: _LastListed) -> None:
+        left_out = (problem.path.removeprefix("mcpServers.") for problem in settings.skipped)
+        self.servers = [*settings.servers, *left_out]
+        self._listed = listed
+        self._is_complete = listed.tools.keys() >= set(settings.servers) and not settings.skipped
+        every = [tool for tools in listed.tools.values() for tool in tools]
+        self._bare = [tool.name for tool in every]
+        self._qualified = [
+            spelling for tool in every for spelling in qualified_spellings(tool.server, tool.name, tool.public_name)
+        ]
+
+    def of(self, server: str) -> Callable[[str], tuple[str, str] | None]:
+        """Return what tells why a pattern is no name of this server's tools."""
+        names = [tool.name for tool in self._listed.tools[server]]
+
+        def why(glob: str) -> tuple[str, str] | None:
+            if any(map(glob_matcher([glob]), names)) or self._may_be_denied(glob):
+                return None
+            return f"{server} has no such tool: {glob}", did_you_mean(glob, names)
+
+        return why
+
+    def why_no_tool(self, glob: str, *, bare_too: bool) -> tuple[str, str] | None:
+        """Return why a pattern matches no tool of any server; ``bare_too``: a tool's name may stand alone in it."""
+        matches = glob_matcher([glob])
+        if not glob.strip(_ANYTHING) or any(map(matches, chain(self._qualified, self._bare if bare_too else ()))):
+            return None
+        server, rest = self._split(glob)
+        if server is not None:
+            return self.of(server)(rest) if server in self._listed.tools else None
+        if not bare_too and any(map(matches, self._bare)):
+            return f"matches no tool, because these patterns name the server too: {glob}", f"write *.{glob}"
+        begin, *more = SEPARATOR.split(glob)
+        meant = did_you_mean(begin, self.servers) if more and not _WILD & set(begin) else ""
+        if meant and (self._is_complete or not bare_too or meant.startswith("did")):
+            return f"there is no server {begin}", meant
+        if not self._is_complete or self._may_be_denied(glob):
+            return None
+        return f"no tool is called so: {glob}", did_you_mean(glob, self._bare if bare_too else self._qualified)
+
+    def _split(self, glob: str) -> tuple[str | None, str]:
+        """Return the server that a pattern begins with, and what follows it; None where that is no server's name."""
+        for key in self.servers:
+            rest = bare_name(glob, key)
+            if rest is not None:
+                return key, rest
+        return None, glob
+
+    def _may_be_denied(self, glob: str) -> bool:
+        """Return whether a pattern may be about tools that nobody could use: only digests of their names are known."""
+        denied = self._listed.denied
+        if denied is None or _WILD & set(glob):
+            return denied is None or bool(denied)
+        return name_digest(glob) in denied
