@@ -1,7 +1,7 @@
 """Secrets and personal data taken out of a document, such as a skill; all else stays as it is, byte for byte.
 
 Knows the shapes of keys, addresses and numbers, and what only stands for one; never knows whose document it is.
-A document is there to be followed: its lines, its examples and its placeholders outlive the redaction.
+A document is read to be followed, so its line breaks, examples and placeholders stay.
 """
 
 import re
@@ -20,6 +20,7 @@ from toolcrib.redaction.rules import (
     rewritten,
 )
 
+# A key without its end ("cut"), as in an excerpt, goes as far as lines look like key material.
 _PRIVATE_KEY = re.compile(
     r"""-----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----(?:
       (?P<whole>[^-]*+(?:-(?!----)[^-]*+)*+)-----END[ ][A-Z0-9 ]{0,40}KEY(?:[ ]BLOCK)?-----
@@ -40,6 +41,7 @@ _MORE_KEYS = re.compile(
     )""",
     re.VERBOSE,
 )
+# The value is only looked at, not consumed: it may end in the word that begins the next assignment.
 _ASSIGNMENT = re.compile(
     r"""(?<!\[REDACTED_)(?i:key|secret|token|passw(?:or)?d|pwd|credentials?)["'`*)\]]{0,3}
           (?:[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4})["'`*(\[]{0,3}
@@ -62,6 +64,7 @@ _EMAIL = re.compile(
         (?!\.*+[A-Za-z0-9_@%+\u00c0-\u04ff-])""",
     re.VERBOSE,
 )
+# Domains that nobody reads mail at, and what only looks like an address: icon@2x.png, name@odata.type.
 _NOT_MAIL = re.compile(
     r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost|local|internal|gserviceaccount\.com)\Z"
     r"|^(?:your|\d+x?\.|odata\.)",
@@ -75,7 +78,7 @@ _PLACEHOLDER = re.compile(
     r"|\A(?:pass|password|passwd|pwd|true|false|none|null|value|string|token|key)\Z|\A(?-i:[A-Z_]+)\Z|\A.{0,3}\Z",
     re.IGNORECASE,
 )
-"""What stands for a value: a variable, a word in its place, one made of x, nothing to speak of."""
+"""What stands for a value: a variable, a word in its place, one made of x, three characters or fewer."""
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
 _DIGIT_TURN = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 
@@ -123,6 +126,8 @@ def _masked(value: str) -> str:
 
 def _is_random(value: str) -> bool:
     """Return whether ``value`` mixes letters and digits the way keys do and names and words do not."""
+    # Random text changes between upper case, lower case and digits much more often than at every sixth character, and
+    # names hardly ever do.
     turns = len(_TURN.findall(value))
     return turns * 6 >= len(value) and len(_DIGIT_TURN.findall(value)) > 1
 
@@ -154,9 +159,11 @@ def _parameter(match: re.Match[str]) -> str:
 
 
 def _email(match: re.Match[str]) -> str:
+    # git@HOST:PATH is the address of a repository.
     if match["local"] == "git" or _NOT_MAIL.search(match["domain"]):
         return match[0]
     before = match.string[max(0, match.start() - _USER_INFO_MAX) : match.start()]
+    # Inside a URL it is the user before the host, which the rule for those has dealt with.
     return match[0] if _IN_USER_INFO.search(before) else EMAIL
 
 

@@ -35,6 +35,7 @@ def rewritten(text: str, rules: Iterable[Rule]) -> str:
     """Return ``text`` with the rules applied, one after the other."""
     lowered = text.lower()  # once: no rule writes the sign of a later one
     for pattern, replace, signs in rules:
+        # Looking for a fixed text is much faster than trying a pattern at each place.
         if not signs or any(map(lowered.__contains__, signs)):
             text = pattern.sub(replace, text)
     return text
@@ -48,6 +49,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = ()) -> None:
         forms = {form for secret in secrets if secret for form in _forms(secret)}
+        # The longest first, so that of a secret that begins with another one no end is left.
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
         self._rules = rules
@@ -68,6 +70,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield quote_plus(raw)
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    # Without the padding, which may be left out and may stay behind.
     yield base64.b64encode(raw).decode().rstrip("=")
     yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
@@ -87,7 +90,7 @@ KEY = re.compile(
     re.VERBOSE,
 )
 KEY_SIGNS = ("eyj", "sk-", "k_", "gh", "github_pat_", "xox", "akia", "asia", "aiza", "hf_", "npm_", "pypi-", "glpat-")
-"""How keys begin, in small letters."""
+"""How keys begin, in lower case."""
 
 BEARER = re.compile(r"((?<![A-Za-z0-9_])[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8})([A-Za-z0-9._~+/=-]{8,})")
 

@@ -1,7 +1,7 @@
 """Secrets and personal data taken out of text before it is written or sent: an event, a log line, an error.
 
-Knows the shapes of well-known ones; never knows where a text comes from or goes to. Such a text is short and said by a
-machine, so in doubt a value goes, and of a URL only what names a place stays.
+Knows the shapes of well-known ones; never knows where a text comes from or goes to. Such a text is short and written
+by a program: in doubt a value is removed, and a URL loses its user and its query.
 """
 
 import re
@@ -58,6 +58,7 @@ def _url(match: re.Match[str]) -> str:
     host, query = match["host"], match["query"] or ""
     if is_reserved(host):
         return match[0]
+    # Marks that end the sentence are no part of the query.
     after = query[len(query.rstrip(CLOSERS)) :]
     return match["scheme"] + host + match["path"] + after
 

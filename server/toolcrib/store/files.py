@@ -13,7 +13,10 @@ from pathlib import Path
 from toolcrib.errors import StoreError
 
 _PARTS = ("-wal", "-shm", "-checked", "")
-"""What belongs to a file, by the end of its name. The file itself goes last: only then is another one made."""
+"""What belongs to a file, by the end of its name. A log left behind could be taken for that of a new file.
+
+The file itself goes last: only then does another process make a new one.
+"""
 
 
 def private_directory(path: Path) -> None:
@@ -87,6 +90,7 @@ def _turn_in(folder: Path) -> Generator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
+        # Closing the descriptor releases the lock, also where the process is killed.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

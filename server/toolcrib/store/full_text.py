@@ -70,10 +70,12 @@ class FullText:
         table, names = self.table, ", ".join(self.columns)
         old, new = (", ".join(f"{row}.{column}" for column in self.columns.values()) for row in ("old", "new"))
         add_new = f"INSERT INTO {table}_fts(rowid, {names}) VALUES (new.{self.key}, {new});"  # noqa: S608 - own names
+        # A table with external content needs the old words to take them out (FTS5, "External Content Tables").
         drop_old = (
             f"INSERT INTO {table}_fts({table}_fts, rowid, {names}) "  # noqa: S608 - own names
             f"VALUES ('delete', old.{self.key}, {old});"
         )
+        # A change of other columns leaves the full text alone. IS NOT instead of <>, because a value may be NULL.
         changed = f"WHEN ({old}) IS NOT ({new})"
         return {
             f"{table}_after_insert": f"AFTER INSERT ON {table} BEGIN {add_new} END",
@@ -84,6 +86,7 @@ class FullText:
     @cached_property
     def _statements(self) -> tuple[str, ...]:
         table = self.table
+        # Everything that a search of other programs may need stays, such as detail = full (ADR 11).
         create = (
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}_fts USING fts5({', '.join(self.columns)}, "
             f"content = '{self.content}', content_rowid = '{self.key}', tokenize = 'porter unicode61', detail = full)"
@@ -98,4 +101,5 @@ class FullText:
 
     @cached_property
     def _digest(self) -> str:
+        # A change of any statement has the table made anew.
         return sha256("\n".join(self._statements).encode()).hexdigest()

@@ -156,8 +156,11 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
             if not is_damage(error):
                 raise
             raise _UnusableFileError(f"the file was damaged: {error}") from None
+        # An index can be made again, so losing its last commits at a power failure is cheaper than waiting for the
+        # disk.
         connection.execute(f"PRAGMA synchronous = {'FULL' if schema.durable else 'NORMAL'}")
         _use_wal(connection)
+        # Store._checkpoint says why.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         # Older SQLite does not count FTS5 as harmless in triggers. No function or extension that a schema
         # could misuse is ever loaded into this connection.
@@ -190,10 +193,17 @@ def connect_existing(path: Path) -> sqlite3.Connection:
 
 def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        target, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri
+        # Transactions are begun and ended by our own statements, not by Python's module; locks of ours keep threads
+        # apart.
+        target,
+        timeout=_BUSY_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=uri,
     )
     # We write valid UTF-8 only: what is none was damaged, and is found out by what it then says.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    # Both settings are what SQLite recommends for files that others may have written (sqlite.org/security.html).
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     return connection
@@ -295,4 +305,5 @@ def is_unwritable(error: Exception) -> bool:
 def _primary_code(error: sqlite3.Error) -> int:
     """Return the SQLite result code; Python's own complaints (a closed connection) have none: -1."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
+    # An extended result code has the primary one in its lowest byte.
     return -1 if code is None else code & 0xFF

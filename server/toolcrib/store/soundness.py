@@ -1,4 +1,4 @@
-"""A note beside a large database file that says when it was last found whole, so that not every start looks.
+"""A note beside a large database file that says when it last passed a check, so that not every start repeats it.
 
 Knows sizes and times of files; never knows SQLite or what a file holds.
 """
@@ -13,10 +13,10 @@ _CHECK_EVERY_S = 86400.0
 
 
 def last_check(path: Path, now: float) -> float | None:
-    """Return when the file was found whole, if that is less than a day ago and the file is the same ever since.
+    """Return when the file passed a check, if that is less than a day ago and the file has not changed since.
 
-    The same is: nothing but a store that closed it in good order has written to it. Both times are in seconds since
-    the epoch.
+    Unchanged means that nothing has written to it but stores that were closed properly. Both times are in seconds
+    since the epoch.
     """
     try:
         checked_at, noted = _note_of(path).read_text(encoding="ascii").split("\n", 1)
@@ -27,18 +27,19 @@ def last_check(path: Path, now: float) -> float | None:
 
 
 def note_check(path: Path, checked_at: float) -> None:
-    """Note that the file as it is now comes from one found whole at ``checked_at``; does nothing for a small file."""
+    """Note that the file as it is now comes from one that was sound at ``checked_at``; nothing for a small file."""
     with suppress(OSError, ValueError):  # then the next start looks again
         if path.stat().st_size < _ALWAYS_CHECKED_BYTES:
             return
         note, text = _note_of(path), f"{checked_at!r}\n{_state(path)}"
+        # A start without news writes nothing, not even this note.
         if not note.exists() or note.read_text(encoding="ascii") != text:
             note.touch(mode=0o600)
             note.write_text(text, encoding="ascii")
 
 
 def forget_check(path: Path) -> None:
-    """Have the next start look at the file, whatever was noted."""
+    """Have the next start check the file, whatever was noted."""
     with suppress(OSError):
         _note_of(path).unlink(missing_ok=True)
 

@@ -1,6 +1,6 @@
 """An open database file: written by one connection, read by as many as needed, from any thread.
 
-Knows transactions, connections and locks, and what takes a file's place in use; never knows which tables a schema
+Knows transactions, connections and locks, and what replaces a file in use; never knows which tables a schema
 makes or what stands in them.
 """
 
@@ -33,11 +33,13 @@ from toolcrib.store.opening import (
 from toolcrib.store.soundness import forget_check, note_check
 
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
+"""About the size at which SQLite's automatic checkpoint runs, 1,000 pages."""
 _TRY_FILE_EVERY_S = 60.0
 _ATTEMPTS = 4
 """One change can meet damage, damage once more, and a disk that takes nothing; then there is only memory left."""
 
 _OWED_MAX = 1000
+"""Changes that are remembered while the disk takes nothing."""
 
 _Answer = TypeVar("_Answer")
 
@@ -55,9 +57,9 @@ class Store:
     wanted (R32).
 
     Some damage, and a disk that takes nothing, shows only in a write: then the same is done in use. The second time
-    that a file is damaged, memory takes its place for good. From a disk that takes nothing a later write finds back.
-    ``generation`` grows with each replacement; ``rebuilt`` says why what is in use is not the file as it was left.
-    ``told`` gets that reason too, from whatever thread it happens in; that of a disk only once.
+    that a file is damaged, memory takes its place for good. Where the disk took nothing, a later write returns to the
+    file. ``generation`` grows with each replacement; ``rebuilt`` says why what is in use is not the file as it was
+    left. ``told`` gets that reason too, from whatever thread it happens in; that of a disk only once.
 
     Raises:
         StoreError: not even a database in memory can be made.
@@ -74,6 +76,7 @@ class Store:
         told: Callable[[str], None] | None = None,
     ) -> None:
         self._asked, self._schema, self._clock, self._told = path, schema, clock, told
+        # Reentrant, because a step that is done while a file is replaced writes under the same lock.
         self._lock, self._pool = RLock(), Lock()
         self._idle: list[sqlite3.Connection] = []
         self._steps: list[Callable[[Store], None]] = []
@@ -112,6 +115,7 @@ class Store:
         with self._lock:
             answer = self._changed(work)
             if owed is not None and self.path is None:
+                # Put at the end, since the changes are done again in the order in which they were made.
                 self._owed.pop(owed, None)
                 if len(self._owed) < _OWED_MAX:
                     self._owed[owed] = work
@@ -140,6 +144,7 @@ class Store:
                 self._go_back()
             connection = self._writer
             try:
+                # IMMEDIATE: a transaction that reads before it writes fails if another process writes in between.
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
@@ -181,6 +186,7 @@ class Store:
                     self._data_version = int(self._writer.execute("PRAGMA data_version").fetchone()[0])
                 finally:
                     self._lock.release()
+        # The number of a new file begins anew, so the generation is part of it.
         return (self.generation << 32) + self._data_version
 
     def check(self) -> list[str]:
@@ -210,6 +216,7 @@ class Store:
     def _take(self, opened: Opened) -> None:
         """Use what was opened from now on."""
         with self._pool:
+            # A connection that is lent just now belongs to the file before: when it comes back its generation tells.
             self.generation += 1
             self._writer, self.path, self.rebuilt = opened.connection, opened.path, opened.reason
             self._checked_at = opened.checked_at

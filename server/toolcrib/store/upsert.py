@@ -26,6 +26,7 @@ def upsert(
     columns = tuple(rows[0])
     replaced = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in (key, *kept))
     values = f"({', '.join('?' * len(columns))})"
+    # SQLite bounds the variables of a statement; older builds allow 999.
     most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
     for batch in _batches(rows, min(most, _BATCH_MAX)):
         statement = (

@@ -53,6 +53,7 @@ class VectorCache:
         """Return the vectors of a model that are known, by text."""
         hashes = {_hash(text): text for text in texts}
         query = (
+            # The type is looked at because another program may have written anything into the column.
             "SELECT text_hash, vector FROM vectors "
             "WHERE model = ? AND text_hash IN (SELECT value FROM json_each(?)) AND typeof(vector) = 'blob'"
         )

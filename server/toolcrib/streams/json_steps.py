@@ -1,6 +1,6 @@
 """Large JSON handled in small steps, so that the event loop keeps running meanwhile.
 
-Knows JSON's outer structure and the loop's patience; never knows what the JSON means.
+Knows JSON's outer structure and how long the event loop may be held up; never knows what the JSON means.
 The C decoder holds the interpreter lock for a whole document, in a worker thread too: 26 MB in one call stop
 everything else for 0.4 s.
 """
@@ -17,6 +17,7 @@ import anyio.lowlevel
 STEP = 64 * 1024
 """Characters decoded between two turns of the event loop, about a millisecond's worth."""
 
+# A message, its result, the list in it, a tool: the members of a tool are small enough to be decoded whole.
 _DEPTH = 4
 """Containers nested at most so deep are walked member by member; what lies deeper is decoded in one go."""
 
@@ -48,10 +49,12 @@ async def decode_in_steps(data: bytes | bytearray) -> Any:
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Put off garbage collection while a large document is at hand and still grows.
+    """Put off garbage collection while a large document is being built.
 
-    A collection looks at all of it, in one go and to no avail: 0.1 s for 25 MB. May be entered by several tasks.
+    A collection looks at all of it in one go and finds nothing to free: 0.1 s for 25 MB. May be entered by several
+    tasks.
     """
+    # A task that enters while another is inside leaves switching on again to that one.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

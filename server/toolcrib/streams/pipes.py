@@ -25,8 +25,11 @@ from toolcrib.streams.sdk import ReadStream, SessionMessage
 
 _CHUNK = 256 * 1024
 _STEPWISE_FROM = 128 * 1024
+"""Bytes from which on a line is decoded in steps; a shorter one does not hold up the event loop for long."""
 _BURST = 32
+"""Messages between two turns of other tasks: lines that have been read already need no waiting."""
 _GARBAGE_KEPT = 2000
+"""Bytes of a line that is no message, for whoever is told of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class MessageReader(AsyncResource):
                     return message
             elif self.fault or not await self._fill():
                 break
-        self._closed = True  # a terminal tells its end once only
+        self._closed = True  # a terminal reports the end of its input once only
         self.ended.set()
         raise anyio.EndOfStream
 
@@ -97,12 +100,15 @@ class MessageReader(AsyncResource):
     def _split(self, chunk: bytes) -> None:
         """Take the lines that end in ``chunk``, up to one that is too long, and keep the beginning of the last."""
         self._partial += chunk
+        # Split only where the chunk ends a line: splitting a long line again with each of its chunks would take time
+        # that grows with the square of its length.
         *whole, rest = self._partial.split(b"\n") if b"\n" in chunk else [self._partial]
         self._partial = rest
         for line in whole:
             if self._is_too_long(line):
                 return
             self._lines.append(line)
+        # A line without an end would otherwise grow without a bound.
         self._is_too_long(rest)
 
     def _is_too_long(self, line: bytearray) -> bool:
@@ -170,6 +176,8 @@ class MessageWriter(AsyncResource):
         self._unsent += encode(item.message) + b"\n"
         if not self._write_some():
             self._drained = anyio.Event()
+            # A sender that is cancelled from here on leaves the rest to flush_forever: half a message would break the
+            # stream.
             self._waiting.set()
             await self._drained.wait()
             self._check_open()
@@ -245,6 +253,7 @@ async def message_pipe(
 
     Both are made non-blocking while this is open and put back afterwards.
     """
+    # A dictionary, because one socket may serve both directions.
     blocking = {fd: os.get_blocking(fd) for fd in (read_fd, write_fd)}
     for fd in blocking:
         os.set_blocking(fd, False)

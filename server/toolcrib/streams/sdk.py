@@ -105,6 +105,7 @@ class ProtocolServer(Server[Any]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """Return what ``initialize`` declares: here that the list of tools may change, which the SDK denies."""
+        # The SDK's transports call this without options, which would declare that the list never changes.
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
