@@ -89,8 +89,10 @@ class StoredActivations:
         if self._is_read():
             return
         async with self._changing:
+            # Another connection of the session may have read it while this one waited.
             if self._is_read():
                 return
+            # Set before the attempt, so that a store that cannot be read is not asked with every request.
             self._read_at = self._now()
             try:
                 self.names |= await anyio.to_thread.run_sync(self._store.activated, *self._key, self._read_at)
@@ -119,6 +121,7 @@ class KeptActivations:
     def __init__(self, store: ActivationStore, now: Callable[[], float]) -> None:
         self._store, self._now = store, now
         self._known: WeakValueDictionary[tuple[str, str], StoredActivations] = WeakValueDictionary()
+        # Keeps the last ones alive; the dictionary alone lets go of what no connection uses.
         self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
 
     async def of(self, principal: str, session_id: str) -> StoredActivations:

@@ -1,4 +1,4 @@
-"""What a caller may use: one pure decision for list, search, call, counts and errors (law 1).
+"""What a caller may use: one pure decision for list, search, call, counts and errors.
 
 Knows globs and callers; never knows connections, sessions or what is listed.
 """
@@ -39,7 +39,7 @@ class VisibilityRule:
 class Permissions:
     """The policy as it stands for one kind of caller. Two callers with equal ``key`` see the same tools.
 
-    ``sees_all``: no indexed tool is ever kept from it. Does not depend on which tools there are (law 2).
+    ``sees_all``: no indexed tool is ever kept from it. Does not depend on which tools there are.
     """
 
     def __init__(self, key: tuple[int, ...], allow: Sequence[str], deny: Sequence[str], *, only: bool = False) -> None:
@@ -50,6 +50,7 @@ class Permissions:
         self._denied = glob_matcher(deny)
         ends = [end for end in map(_bare_end, deny) if end]
         self._denied_ends = glob_matcher(ends)
+        # A glob such as * or *__* denies every tool, but must not make every word of a document a name.
         by_name = dict.fromkeys([glob for glob in deny if glob.strip(_ANYTHING)] + ends)
         self._denied_names = frozenset(glob for glob in by_name if not _WILDCARDS.search(glob))
         self._denied_by_name = glob_matcher(by_name)
@@ -59,6 +60,8 @@ class Permissions:
         if self.unrestricted:
             return True
         spellings = qualified_spellings(server, tool, public)
+        # A deny may name the tool alone. An allow has to name the server too, or a tool of any other server that has
+        # the same name would be allowed.
         if self._denied(tool) or any(map(self._denied, spellings)):
             return False
         return any(map(self._allowed, spellings))
@@ -103,6 +106,7 @@ class Policy:
     ) -> None:
         self._allow, self._deny, self._rules = tuple(allow), tuple(deny), tuple(rules)
         self._permissions: dict[tuple[int, ...], Permissions] = {}
+        # The union of all allows: only what no caller can ever use is left out of the index.
         anyone = [*self._allow, *(glob for rule in self._rules for glob in rule.allow or ())]
         self._anyone = Permissions((-1,), anyone, self._deny)
 
@@ -114,6 +118,7 @@ class Policy:
             allows = [rule.allow for rule in matching if rule.allow is not None]
             allow = [glob for globs in allows for glob in globs] if allows else self._allow
             deny = [*self._deny, *(glob for rule in matching for glob in rule.deny)]
+            # Without rules all callers are alike, and what they may not use is not indexed.
             self._permissions[key] = Permissions(key, allow, deny, only=not self._rules)
         return self._permissions[key]
 
@@ -132,7 +137,7 @@ class Policy:
         return any(refused) or is_named
 
     def permits_anyone(self, server: str, tool: str, public: str) -> bool:
-        """Return whether any caller at all may use the tool. If not, it is not even indexed (law 2)."""
+        """Return whether any caller at all may use the tool. If not, it is not even indexed."""
         return self._anyone.permits(server, tool, public)
 
     def names_denied(self, name: str) -> bool:

@@ -11,6 +11,7 @@ from toolcrib.model import JsonObject
 
 _CONTAINERS: tuple[type, ...] = (dict, list)
 _TYPES: tuple[tuple[type, str], ...] = (
+    # First, because in Python a bool is an int.
     (bool, "boolean"),
     (str, "string"),
     (int, "integer"),
@@ -42,6 +43,7 @@ def json_type(value: Any) -> str:
 
 def levels(value: Any) -> Iterator[list[Any]]:
     """Yield the objects and arrays of each level of nesting, outermost first. Holds one level at a time."""
+    # Without recursion, because a hostile value may be nested more deeply than Python can go.
     containers: list[Any] = [value]
     while containers := [each for each in containers if isinstance(each, _CONTAINERS)]:
         yield containers

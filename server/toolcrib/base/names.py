@@ -23,9 +23,11 @@ def public_name(server: str, tool: str, name_max: int = 64) -> str:
     be told apart again; otherwise cleaned, cut and ended with 8 hex digits of SHA-256(server NUL tool).
     """
     plain = f"{server}{_SEPARATOR}{tool}"
+    # A plain name must not look like a hashed one, or two tools could have the same.
     if _is_plain_server(server) and _ALPHABET.match(tool) and len(plain) <= name_max and not _HASH_END.search(plain):
         return plain
     digest = sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    # Nine characters are for the hyphen and the digest.
     return f"{_BAD.sub('-', plain)[: name_max - 9]}-{digest}"
 
 

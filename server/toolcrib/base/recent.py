@@ -1,4 +1,4 @@
-"""The bounded memory of values that are wanted again: the least recently used gives way.
+"""A bounded cache of values: the least recently used is dropped first.
 
 Knows keys and when they were last used; never knows what a value is. What a pure function of its arguments gives is
 remembered by :func:`functools.lru_cache` instead.
@@ -19,6 +19,7 @@ class Recent(Generic[_Key, _Value]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
+        # Two locks: making a value may take seconds, and reading others must not wait for it.
         self._lock, self._making = Lock(), Lock()
 
     def __contains__(self, key: _Key) -> bool:

@@ -1,4 +1,4 @@
-"""Text of strangers made safe and searchable: words of identifiers, sanitising, truncation.
+"""Untrusted text made safe and searchable: words of identifiers, sanitising, truncation.
 
 Knows characters and words only; never knows tools, SQL connections or config.
 """
@@ -24,6 +24,7 @@ FILLERS = frozenset("的了吗呢吧我你您请帮把们这那个")
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+# Thai and Lao, Burmese, Khmer, kana, ideographs and Hangul.
 _UNSPACED_RANGES = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
     r"\uf900-\ufaff\U00020000-\U0003ffff"
@@ -57,7 +58,9 @@ def words(text: str) -> list[str]:
 
 def _pieces(text: str) -> list[str]:
     """Return the runs of letters, of digits, and of characters of a writing without spaces; folded, lower-case."""
+    # casefold() makes Cherokee letters capitals, hence lower() too.
     split = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold().lower()
+    # Accents stand alone in decomposed text only. Composing it again puts the syllables of Hangul together.
     plain = unicodedata.normalize("NFD", split).translate(_ACCENTS)
     return _PIECE.findall(unicodedata.normalize("NFC", plain))
 
@@ -69,7 +72,7 @@ def _pairs(run: str) -> list[str]:
 
 
 def search_text(text: str) -> str:
-    """Return ``text`` as the index stores it: its words, and each identifier also unsplit where that differs."""
+    """Return ``text`` as the index stores it: its words with a space between each two."""
     return " ".join(words(text))
 
 
@@ -127,6 +130,7 @@ def estimate_tokens(text: str) -> int:
 
 def glob_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """Return a predicate: does any of these case-sensitive globs match the whole name? No patterns: never."""
+    # fnmatch writes atomic groups, so no glob can make matching slow.
     alternatives = [fnmatch.translate(pattern) for pattern in patterns]
     if not alternatives:
         return lambda _name: False

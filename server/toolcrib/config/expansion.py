@@ -42,12 +42,15 @@ class Variables:
     def _value(self, match: re.Match[str], path: str) -> str:
         known = _KNOWN.fullmatch(match[1])
         if known is None:
+            # Only what looks like another client's variable, such as ${input:token}, is a mistake; all else in braces
+            # may be meant as it stands.
             if _FOREIGN.match(match[1]):
                 hint = "write ${NAME}, ${NAME:-default} or ${env:NAME}"
                 self.missing.append(Problem(path, f"{match[0]} is not a variable that toolcrib knows", hint))
             return match[0]
         name, default = known["name"], known["default"]
         value = self._environ.get(name)
+        # As in a shell, an empty value counts as none where there is a default.
         if default is not None and not value:
             return default
         if value is None:

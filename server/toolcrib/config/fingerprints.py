@@ -46,6 +46,7 @@ def _target(entry: ServerEntry) -> dict[str, Any]:
         "type": entry.type,
         "url": url._replace(netloc=address, query="", fragment="").geturl(),
         "hashed": [_digest(userinfo), _digest(url.query)],
+        # Names of headers are the same in any case.
         "headers": _hashed({name.lower(): value for name, value in (entry.headers or {}).items()}),
     }
 

@@ -103,6 +103,7 @@ def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Fi
     own = [file for name in USER_FILES if _is_there(file := directory / name)]
     for other in own[1:]:
         findings.notices.append(Problem(str(other), "is not used", f"{own[0].name} beside it is"))
+    # A config names programs to start, so starting in a cloned repository must not use its files.
     for name in WORKING_DIRECTORY_FILES:
         if cwd != directory and _is_there(cwd / name):
             reason = "is in the working directory, and such a file is never used by itself"

@@ -98,6 +98,7 @@ class Connection:
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self.closed, self.retired = self._dispatcher.ended, anyio.Event()
         self.list_changed = anyio.Event()
+        # No list has been taken in yet.
         self.changes, self.changes_listed = 0, -1
 
     @property
@@ -157,6 +158,7 @@ class Connection:
         params = {**call.extra, "name": call.name, "arguments": call.arguments}
         if call.meta:
             params["_meta"] = call.meta
+        # The SDK would send the cancellation itself, and the caller would wait for that; see below.
         options: CallOptions = {"request_id": request_id, "cancel_on_abandon": False}
         if on_progress is not None:
             options["on_progress"] = on_progress
@@ -296,6 +298,7 @@ async def _is_modern(connection: Connection, *, may_be_legacy: bool) -> bool:
             if is_undelivered(error):
                 raise
             if connection.closed.is_set() or is_closed(error):
+                # Some older servers end when anything but initialize comes first.
                 raise DiedOnProbe from error
         return False
     return True

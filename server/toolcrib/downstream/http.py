@@ -19,11 +19,12 @@ from toolcrib.base.json_values import as_object
 from toolcrib.streams.sdk import SessionMessage
 
 UNDELIVERED = -39_404
-"""JSON-RPC error code of our own, outside all ranges in use: the server surely did not do what was asked."""
+"""JSON-RPC error code of our own, outside all ranges in use: the server certainly did not do what was asked."""
 
 BROKEN = -39_405
 """Likewise: the connection broke before the answer came."""
 
+# Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _SESSION_WORDS = (b"session", b"not initialized")
 
@@ -77,8 +78,10 @@ class HttpClient(httpx2.AsyncClient):
         asked = as_object(json.loads(request.content))
         error = types.JSONRPCError(jsonrpc="2.0", id=asked.get("id"), error=types.ErrorData(code=code, message=text))
         if self._deliver is not None:
+            # Notifications, and answers of ours to the server, are not answered.
             if "method" in asked and "id" in asked:
                 self._deliver(SessionMessage(error))
+            # On this transport answers come by the event stream, and a POST is only accepted.
             return httpx2.Response(HTTPStatus.ACCEPTED, request=request)
         headers, body = {"content-type": "application/json"}, error.model_dump_json(by_alias=True)
         return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, headers=headers, text=body, request=request)

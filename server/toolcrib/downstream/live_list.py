@@ -16,7 +16,7 @@ from toolcrib.errors import StartFailed, StoreError
 from toolcrib.streams.json_steps import collector_paused
 
 _PATIENCE = 2
-"""So many times as long as one list may take, a call waits for a server that announces others again and again."""
+"""How many times as long as one list may take a call waits for a server that keeps announcing new ones."""
 
 LiveTools = Mapping[str, str]
 """The tools of a live connection's own list: name to fingerprint of the record made of it."""
@@ -41,6 +41,7 @@ class LiveList:
     async def read(self, connection: Connection) -> None:
         """Read the list and have it taken in. The caller bounds the time."""
         async with self._reading:
+            # Counted before the list is asked for: a change announced meanwhile makes it outdated.
             changes = connection.changes
             with collector_paused():
                 # The list gets no name here: it should be gone when the pause ends.
@@ -77,6 +78,7 @@ class LiveList:
         key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
         with anyio.move_on_after(_PATIENCE * timeout_s):
             while not connection.is_listed:
+                # Calls that wait together share one reading, hence the second look inside.
                 async with self._settling:
                     if not connection.is_listed:
                         await self._read_for_call(connection)

@@ -59,11 +59,13 @@ async def running(target: StdioTarget, close_timeout_s: float) -> AsyncGenerator
         OSError: the program cannot be started (no such file, not executable, no such folder).
 
     """
+    # Pipes of our own instead of the streams that anyio makes, because message_pipe works on descriptors.
     (child_in, write_fd), (read_fd, child_out), (stderr_fd, child_err) = os.pipe(), os.pipe(), os.pipe()
     try:
         try:
             process = await _spawn(target, child_in, child_out, child_err)
         finally:
+            # While we hold the child's ends open, the end of its output would never be seen.
             _close(child_in, child_out, child_err)
         child = Child(process, read_fd, write_fd)
         async with anyio.create_task_group() as tasks:
@@ -72,8 +74,10 @@ async def running(target: StdioTarget, close_timeout_s: float) -> AsyncGenerator
                 yield child
             finally:
                 _close(write_fd)
+                # Closed already: by the time of the last close another file may have the number.
                 write_fd = -1
                 with anyio.CancelScope(shield=True):
+                    # Also when the owner is cancelled: no process may be left behind.
                     await _end(process, close_timeout_s / 2)
                 tasks.cancel_scope.cancel()
     finally:
@@ -91,6 +95,7 @@ async def _spawn(target: StdioTarget, stdin: int, stdout: int, stderr: int) -> a
             stderr=stderr,
             cwd=target.cwd,
             env=dict(target.env),
+            # A group of its own can be signalled as a whole, and ^C at a terminal reaches us alone.
             start_new_session=True,
         )
     assert process is not None
@@ -104,6 +109,7 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
         return process.returncode is not None
 
     def is_gone() -> bool:
+        # Signal 0 is delivered to nobody; sending it tells whether the group has members.
         return has_exited() and not _signal_group(process.pid, 0)
 
     await _wait_until(has_exited, grace_s)

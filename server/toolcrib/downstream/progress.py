@@ -1,4 +1,4 @@
-"""Progress of a call on its way to whoever asked for it: it restarts the deadline, and nobody is held up by it.
+"""Progress of a call on its way to whoever asked for it: it restarts the deadline, and a slow receiver delays nobody.
 
 Knows one call's deadline and receiver; never knows what the call does or which server runs it.
 """
@@ -11,6 +11,7 @@ _UNDER_WAY = 100
 """Reports being delivered at a time; with a receiver slower than that, later ones are left out."""
 
 _LAST_S = 1.0
+"""Seconds that reports under way have to be delivered once the call has ended."""
 
 
 class Relay:

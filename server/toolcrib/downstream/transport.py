@@ -61,6 +61,7 @@ async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGe
 
     """
     match server.target:
+        # Our pipes and process groups are those of POSIX.
         case StdioTarget() as target if sys.platform == "win32":
             parameters = StdioServerParameters(
                 command=find_program(target) or target.command,
@@ -96,6 +97,7 @@ async def _sse_streams(
     server: ServerSettings, target: HttpTarget, limits: LimitsSection
 ) -> AsyncGenerator[TransportStreams]:
     """Connect the older way. What comes by the event stream is joined with the faults of what was posted."""
+    # Without a bound, because faults are delivered from inside a request, which must not wait here.
     joined, received = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     client = await _client(server, target, limits, joined.send_nowait)
 
@@ -117,6 +119,7 @@ async def _client(
     server: ServerSettings, target: HttpTarget, limits: LimitsSection, deliver: Deliver | None = None
 ) -> HttpClient:
     """Return a client for the server, made in a worker thread: the system's certificates are read for it."""
+    # A read may take as long as the longest call; who makes a call keeps its own deadline.
     timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
     make = partial(HttpClient, headers=dict(target.headers), timeout=timeout)
     return await anyio.to_thread.run_sync(make, target.public_url, limits.message_max_bytes, deliver)
@@ -174,7 +177,7 @@ async def _state_of(reader: MessageReader, child: Child) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Return strangers' text for one line of ours: control characters escaped, not too long."""
+    """Return untrusted text for one line of ours: control characters escaped, not too long."""
     return repr(truncate(text, _QUOTED_MAX))
 
 

@@ -24,6 +24,8 @@ TEXT_MAX = 2000
 """Characters of one text in an event."""
 
 _RANKS: Mapping[Level, int] = {"debug": 0, "info": 1, "warning": 2, "off": 3}
+# O_APPEND: lines of several processes do not overwrite each other. O_NONBLOCK: opening a FIFO that nobody reads fails
+# instead of waiting.
 _OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
 
 _log = logging.getLogger(__name__)
@@ -121,6 +123,7 @@ class EventLog:
 
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, str):
+            # Cut before cleaning too, which bounds the work; with a margin, because cleaning shortens.
             return truncate(self._clean(value[: 4 * TEXT_MAX]), TEXT_MAX)
         if value is None or isinstance(value, int | float):
             return value

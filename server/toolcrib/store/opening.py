@@ -192,14 +192,9 @@ def connect_existing(path: Path) -> sqlite3.Connection:
 
 
 def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
+    # Transactions are begun and ended by our own statements, not by Python's module; locks of ours keep threads apart.
     connection = sqlite3.connect(
-        # Transactions are begun and ended by our own statements, not by Python's module; locks of ours keep threads
-        # apart.
-        target,
-        timeout=_BUSY_TIMEOUT_S,
-        isolation_level=None,
-        check_same_thread=False,
-        uri=uri,
+        target, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri
     )
     # We write valid UTF-8 only: what is none was damaged, and is found out by what it then says.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")

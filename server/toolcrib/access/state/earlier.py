@@ -74,6 +74,7 @@ def take_over(store: Store, files: Sequence[EarlierFile]) -> bool:
         if count:
             _log.info("took over %d rows of decisions and use from the cache directory", count)
         if store.path is None:
+            # In memory nothing is safe, so the old files keep what they have.
             return not count
         for file in files:
             _asked(file, partial(_leave, file.kept_in), "BEGIN IMMEDIATE")

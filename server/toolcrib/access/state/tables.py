@@ -27,6 +27,7 @@ CREATE TABLE activations (
     UNIQUE (session, name)
 )"""
 
+# A trigger, because foreign keys hold only in connections that have switched them on.
 _FORGOTTEN = """
 CREATE TRIGGER sessions_forgotten AFTER DELETE ON sessions BEGIN
     DELETE FROM activations WHERE session = old.id;
