@@ -1,4 +1,4 @@
-"""Names found again in any case and with any separator, whole or by their beginning.
+"""Names looked up in any case and with any separator, whole or by their beginning.
 
 Knows letters and digits; never knows what has a name.
 """

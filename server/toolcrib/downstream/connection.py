@@ -1,4 +1,4 @@
-"""One live connection to one server: its era, its raw tool list, its calls, and the news of its end.
+"""One live connection to one server: its era, its raw tool list, its calls, and when it ends.
 
 Knows both protocol eras from the client's side; never knows callers, policies or what an index is.
 Results stay raw: the SDK's typed path raises after a tool has run when a list or a result is not perfect.
@@ -68,15 +68,15 @@ class Call:
 
 
 class DiedOnProbe(Exception):
-    """The server went away when it was asked in the modern way."""
+    """The server ended when it was probed for the modern era."""
 
 
 class Outdated(Exception):
-    """The server lists the tool no more as it was when the call was decided; nothing was sent."""
+    """The server no longer lists the tool as it was when the call was decided; nothing was sent."""
 
 
 class Undelivered(Exception):
-    """The server surely did nothing: its address refused the request, or did not know our session any more."""
+    """The server certainly did nothing: its address refused the request, or did not know our session any more."""
 
 
 class Connection:

@@ -1,4 +1,4 @@
-"""The only place that starts a program: a downstream's process, its pipes, and its certain end.
+"""The only module that starts programs: a downstream's process, its pipes, and its end.
 
 Knows commands, descriptors and signals; never knows MCP, tools or why a server is started.
 """
@@ -41,7 +41,7 @@ class Child:
         return self.process.returncode
 
     async def settle(self) -> None:
-        """Give a process that closed its output a moment to be seen dead, and its last words to arrive."""
+        """Wait a moment for a process that closed its output to exit, and for the end of its stderr to arrive."""
         with anyio.move_on_after(_SETTLE_S):
             while self.exit_status is None:
                 await anyio.sleep(_POLL_S)
@@ -103,7 +103,7 @@ async def _spawn(target: StdioTarget, stdin: int, stdout: int, stderr: int) -> a
 
 
 async def _end(process: anyio.abc.Process, grace_s: float) -> None:
-    """See the process and its whole group dead, within twice the grace period and a moment."""
+    """End the process and its whole group, within twice the grace period and a moment."""
 
     def has_exited() -> bool:
         return process.returncode is not None

@@ -1,1 +1,1 @@
-"""What is told to whoever operates toolcrib: one JSON object a line."""
+"""Events for the operator of toolcrib: one JSON object a line."""

@@ -35,8 +35,8 @@ class EventFile:
     """The file that events are appended to: mode 0600, and moved to ``.1`` before it grows past ``max_bytes``.
 
     Nothing is opened before :meth:`open` or the first line. Writing never raises; the first failure is logged,
-    and every later line tries again. Safe to use from several threads: what befalls a file is told from whichever
-    thread meets it.
+    and every later line tries again. Safe to use from several threads: a failure is logged by the thread that
+    meets it.
     """
 
     def __init__(self, path: Path, max_bytes: int = 10 * 1024 * 1024) -> None:

@@ -1,1 +1,1 @@
-"""Reading what strangers wrote."""
+"""Parsers of untrusted documents."""

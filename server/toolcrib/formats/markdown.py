@@ -11,7 +11,7 @@ from enum import StrEnum
 from toolcrib.base.text import truncate
 
 LINES_MAX = 8_000
-"""Lines that are looked into; what follows them is one paragraph."""
+"""Lines that are scanned; what follows them is one paragraph."""
 STEPS_MAX = 200
 """Most titles that are called steps."""
 TITLE_MAX = 300

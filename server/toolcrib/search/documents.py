@@ -1,4 +1,4 @@
-"""What a search needs to know of the documents that it searches, as protocols for whoever has them.
+"""What a search needs to know of the documents that it searches, as protocols for the kinds of documents.
 
 Knows documents by their numbers only; never knows what one is, who may see it or where its texts are kept.
 """

@@ -297,7 +297,7 @@ def _is_readable_to_all(text: SkillText, problems: list[SkillProblem], folder_na
 
 
 def _with_plain_fields(text: str) -> str:
-    """Return ``text`` with placeholders in its frontmatter that begin no list in YAML, as a bracket does."""
+    """Return ``text`` with the placeholders in its frontmatter unbracketed: a bracket begins a list in YAML."""
     head, end, rest = text.partition("\n---")
     if not head.startswith("---"):
         return text

@@ -45,7 +45,7 @@ _Answer = TypeVar("_Answer")
 
 
 class StoreReplaced(StoreError):
-    """What was being written is not there: a new file, or memory, has just taken the place of the one in use."""
+    """The write is lost: a new file, or memory, has just replaced the file in use."""
 
 
 class Store:

@@ -29,7 +29,7 @@ _STEPWISE_FROM = 128 * 1024
 _BURST = 32
 """Messages between two turns of other tasks: lines that have been read already need no waiting."""
 _GARBAGE_KEPT = 2000
-"""Bytes of a line that is no message, for whoever is told of it."""
+"""Bytes of a line that is no message, which ``on_garbage`` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class MessageReader(AsyncResource):
         return True
 
     async def _parse(self, line: bytearray) -> SessionMessage | None:
-        """Return the message that a line is, or None; give way to other tasks now and then."""
+        """Return the message that a line is, or None; let other tasks run now and then."""
         self._burst += 1
         if self._burst % _BURST == 0:
             await anyio.lowlevel.checkpoint()

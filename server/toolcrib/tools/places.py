@@ -23,7 +23,7 @@ _WORD = re.compile(
     | (?P<name>(?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])++(?:[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])++)*+)""",
     re.VERBOSE,
 )
-"""What may be or hold a name. Scripts that put no space between words are none of it: they stand right beside names."""
+"""What may be or hold a name. Letters of scripts without spaces are excluded: they stand right beside names."""
 
 _URL_START = re.compile(r"[^:]*://[^/?#]*")
 _URL_PART = re.compile(r"[A-Za-z0-9_.:/\\-]+")

@@ -1,4 +1,4 @@
-"""The activations of session ids on disk, in bounds and for a time (R73).
+"""The activations of session ids on disk, bounded in number and in age (R73).
 
 Knows rows of sessions and names of tools; never knows whether a tool is there, or who is connected.
 Everything here may block: the event loop calls it through a worker thread.

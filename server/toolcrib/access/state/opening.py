@@ -1,4 +1,4 @@
-"""The file of decisions, opened: what it holds, and what is done when a process starts with it.
+"""How ``state.db`` is opened: what it holds, and what is done with it when a process starts.
 
 Knows which parts it has; never knows what an earlier version kept elsewhere, which it is given.
 """

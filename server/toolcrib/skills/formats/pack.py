@@ -162,7 +162,7 @@ class _Reader:
         self._remark(entry, text)
 
     def _remark(self, entry: _Entry, text: SkillText) -> None:
-        """Report what keeps no skill out: fields that are repeated or of the wrong kind, and those one would expect."""
+        """Report what does not keep the skill out: repeated fields, ones of a wrong kind, missing recommended ones."""
         values = entry.values
         # Of Markdown the reader of frontmatter has reported repeated fields already.
         if isinstance(values, ObjectWithRepeats) and not entry.body:

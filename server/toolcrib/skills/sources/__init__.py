@@ -1,1 +1,1 @@
-"""Where skills lie, and the one door to their bytes."""
+"""Where skills come from, and the only module that opens their files."""

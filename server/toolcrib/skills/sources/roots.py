@@ -78,7 +78,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """All places that skills come from, in order. ``untrusted`` are left alone: they belong to the repository (C28)."""
+    """All places that skills come from, in order. ``untrusted`` are not read: they belong to the repository (C28)."""
 
     roots: tuple[Root, ...]
     untrusted: tuple[Root, ...]
@@ -89,8 +89,8 @@ def find_roots(settings: Settings) -> Roots:
     """Return where the skills of this config come from (R108, R161 to R164, C13).
 
     Order: the core pack, the config's packs, the repository from its root down to the working directory, the home
-    directory, ``skill_dirs``. A folder that is met twice is one root. One that is not there is none, and worth a
-    problem only where the config names it.
+    directory, ``skill_dirs``. A folder that is met twice is one root. One that does not exist is
+    skipped, and is a problem only where the config names it.
     """
     section, search = settings.toolcrib.skills, _Search(settings)
     if section.core_pack:

@@ -37,7 +37,7 @@ class FoundFile:
 
     @property
     def real(self) -> Path:
-        """Return where it really lies; a path takes long to make, and few are asked for."""
+        """Return where it really lies; made on demand, because a path takes long to make and few are needed."""
         return Path(self.location)
 
 

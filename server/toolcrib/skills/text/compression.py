@@ -1,7 +1,7 @@
 """A Markdown text shortened to what matters most: steps, warnings, prerequisites, commands, then all else in order.
 
 Knows blocks, their weight and the room there is; never knows a skill's name, its wrapper or tokens.
-Blocks stay in the order of the text and are whole or absent; only a step may stand there by its title alone, and
+Blocks stay in the order of the text and are whole or absent; only a step may be shown by its title alone, and
 ``[…]`` marks every place where something is missing.
 """
 
@@ -85,7 +85,7 @@ _TOPICS = (
 
 
 def compress(source: Outline, room: int, size: Size) -> str:
-    """Return of ``source`` what fits into ``room`` of ``size``, the weightiest first, in the order of the text (R142).
+    """Return what fits of ``source`` into ``room``, measured by ``size``: the most important, in its order (R142).
 
     Steps come first, each at least by its title, then warnings, prerequisites, commands and the headings of what is
     left; then the steps in full, the remaining sections in order, and examples, tables and long code last.
@@ -136,7 +136,7 @@ def closed(text: str) -> str:
 
 
 class _Layout:
-    """The blocks; of each what it hangs on (the heading above it, or the line that introduces it) and its topic."""
+    """The blocks; of each the block it needs (its heading, or the line that introduces it) and its topic."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self.blocks = blocks
@@ -156,7 +156,7 @@ class _Layout:
                 path.append((depth, index))
 
     def texts(self) -> list[int]:
-        """Return what is no heading, and no line that others hang on: those come with what they introduce."""
+        """Return the blocks that introduce no others; headings and such lines come with what they introduce."""
         introducing = set(self.needs)
         return [
             index
@@ -166,7 +166,7 @@ class _Layout:
 
 
 def _depth(block: Block) -> tuple[int, bool]:
-    """Return how deep in the text a block lies, and whether what follows it hangs on it.
+    """Return how deep in the text a block lies, and whether it introduces what follows.
 
     Headings have their level, 1 to 6; a line in bold is deeper than any heading and introduces other paragraphs.
     """
@@ -190,7 +190,7 @@ def _topic(block: Block) -> _Topic:
 
 
 def _is_decoration(block: Block) -> bool:
-    """Return whether a block says nothing: a rule, or a paragraph that begins with a picture."""
+    """Return whether a block has no content: a rule, or a paragraph that begins with a picture."""
     return block.kind is Kind.RULE or (block.kind is Kind.PARAGRAPH and block.text.startswith(("![", "[![")))
 
 
@@ -237,7 +237,7 @@ class _Selection:
                     full.add(parent)
 
     def _add(self, index: int, text: str, limit: float) -> int:
-        """Show ``text`` for a block, and what it hangs on, unless that costs more than the limit; return the cost."""
+        """Show ``text`` for a block, and what it needs, unless that costs more than the limit; return the cost."""
         old = self._shown[index]
         if old is not None:
             cost = self._size(text) - self._size(old) if text != old else 0
@@ -248,7 +248,7 @@ class _Selection:
             return cost
         added: list[int] = []
         cost = 0
-        # The headings and lines that a block hangs on are shown with it, so their size counts in the same step.
+        # The headings and lines that a block needs are shown with it, so their size counts in the same step.
         while index >= 0 and self._shown[index] is None:
             block = self.blocks[index]
             shown = closed(block.text) if added else text

@@ -1,6 +1,6 @@
 """Skills as one text for a model, in which each has its own wrapper and all of them keep to a budget.
 
-Knows how a skill is introduced, wrapped and shared room with; never knows where its text comes from or who asks.
+Knows how a skill is introduced and wrapped, and how room is shared; never knows where its text comes from or who asks.
 Room is counted in the quarters of tokens that an :class:`Estimate` counts in, so that sizes add up without rounding.
 """
 
@@ -298,7 +298,7 @@ _NOT_SHOWN = _Shown("left_out", "", 0)
 
 
 class _Sharing:
-    """Shares one budget among skills: who needs less than an equal share leaves the rest to the others."""
+    """Shares one budget among skills: one that needs less than an equal share leaves the rest to the others."""
 
     def __init__(self, pages: Sequence[Page], estimate: Estimate) -> None:
         self._pages = pages
@@ -355,7 +355,7 @@ class _Sharing:
         return lines
 
     def _list(self, indexes: Sequence[int], room: int) -> list[str]:
-        """Return the lines that list these skills within ``room``, and how many are left out for want of it."""
+        """Return the lines that list these skills within ``room``, and how many are left out for lack of it."""
         lines = [_LISTED]
         last = "- and {} more, left out"
         left = room - self._size(_LISTED + last.format(len(indexes))) - 2 * self._newline

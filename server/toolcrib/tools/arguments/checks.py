@@ -1,4 +1,4 @@
-"""A call's arguments against the tool's input schema: read once, checked without holding up anybody.
+"""A call's arguments against the tool's input schema: read once, checked without blocking the event loop.
 
 Knows schemas by tool and how long a check may take where; never knows who calls, or whether the call goes ahead.
 """

@@ -1,4 +1,4 @@
-"""Whether arguments fit a tool's input schema, told within a deadline; and forgiving readings of arguments.
+"""Whether arguments fit a tool's input schema, decided within a deadline; and lenient parsing of arguments.
 
 Knows how to say a misfit to a model; never knows the tool, and never shows a value that was sent.
 """

@@ -73,7 +73,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Denied:
-    """A tool that nobody may use. ``withheld`` are those of its names that the policy does not tell by itself."""
+    """A tool that nobody may use. ``withheld`` are those of its names that no glob of the policy contains."""
 
     name: str
     withheld: tuple[str, ...]
