@@ -37,8 +37,7 @@ class ToolFinder:
     """Finds tools that a session's caller may use, and words them as the caller may read them."""
 
     def __init__(self, searcher: Searcher, gate: Gate, wordings: Wordings) -> None:
-        self.search = searcher.search
-        self._searcher, self._gate, self._wordings = searcher, gate, wordings
+        self.searcher, self._gate, self._wordings = searcher, gate, wordings
         self._briefs = Briefs()
 
     def wording(self, session: Session, catalog: Catalog) -> Wording:
@@ -86,10 +85,10 @@ class ToolFinder:
         """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
 
         def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
-            found = self.search(request, catalog, wording.permitted)
+            found = self.searcher.search(request, catalog, wording.permitted)
             return found, self._shown(found, wording, detail)
 
-        quick = self._searcher.is_quick(request, catalog, wording.permitted)
+        quick = self.searcher.is_quick(request, catalog, wording.permitted)
         return search() if quick else await anyio.to_thread.run_sync(search)
 
     def _shown(self, found: Found[Tool], wording: Wording, detail: Detail | None) -> Mapping[int, Shown]:

@@ -135,7 +135,7 @@ class ToolUseCases:
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         described = await anyio.to_thread.run_sync(self.finder.wording(session, catalog).described, permitted.rows)
-        search = partial(self.finder.search, catalog=catalog, permitted=permitted)
+        search = partial(self.finder.searcher.search, catalog=catalog, permitted=permitted)
         return [(tool, *described[tool.row]) for tool in permitted.tools if tool.row in described], search
 
     # -- search ----------------------------------------------------------------------------------
