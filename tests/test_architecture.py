@@ -30,7 +30,7 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations policy skill_rules state
+        activations hosts policy skill_rules state
         sessions
     """,
     "access.state": """

@@ -105,11 +105,29 @@ class GateSection(Section):
     """What `tools/list` shows, and which doors lead to a tool."""
 
     listing: Listing | None = None
-    """Whether activated tools appear in the list; null: by transport."""
+    """Whether activated tools appear in the list; null: by the client's host where it is known, else by transport."""
     call_tools: Literal["single", "split"] = "single"
     """`split` adds `tool_call_read`, which calls only tools that say they change nothing."""
     pass_through_below: Annotated[int, Strict(), Field(ge=0)] = 0
     """List everything to a caller who may use fewer tools than this; 0: never."""
+
+
+class HostSection(Section):
+    """What holds for clients of one name, whatever is said of all and known of their host."""
+
+    structured: Literal["always", "never"] | None = None
+    """Send structured content to them; null: as to others."""
+    listing: Listing | None = None
+    """What `tools/list` shows them; null: as to others."""
+
+
+class ResultsSection(Section):
+    """How the answers of toolcrib's own tools are sent; results of servers pass as they are."""
+
+    structured: Literal["auto", "always", "never"] = "auto"
+    """Send structured content besides the text; `auto`: not to hosts known to show the text where it stands alone."""
+    hosts: dict[str, HostSection] = Field(default={})
+    """By the name that a client gives itself, or a glob of such names; the first that fits counts."""
 
 
 class ToolExamplesSection(Section):
@@ -330,6 +348,8 @@ class ToolcribSection(Section):
     """How tools are found and activated."""
     gate: GateSection = GateSection()
     """What is listed."""
+    results: ResultsSection = ResultsSection()
+    """How answers are sent."""
     tool_examples: ToolExamplesSection = ToolExamplesSection()
     """How examples are shown."""
     policy: PolicySection = PolicySection()

@@ -1,0 +1,127 @@
+"""How a client is served, by what is known of the host that it runs in: which list it gets, and in which form answers.
+
+Knows names of clients as they send them, the table in ``hosts.json``, and what the config says instead; never knows a
+request or a session.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Any, Literal, cast
+
+from toolcrib.base.recent import Recent
+from toolcrib.config.schema import HostSection, Listing
+from toolcrib.config.settings import Settings
+
+_PACKAGE, _FILE = "toolcrib.access", "hosts.json"
+_CLIENTS_MAX = 1000
+"""Clients whose way to be served is remembered."""
+
+_SHOWS = {
+    "text": "shows its model the text of a result",
+    "structured": "shows its model structured content instead of the text",
+    "both": "shows its model text and structured content, both",
+}
+_GROWN_LIST = {
+    "head": "changes the head of its model's prompt when the list grows",
+    "later": "takes up a grown list without changing the head of its model's prompt",
+    "never": "does not take up a grown list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as it was seen at one version.
+
+    ``clients`` is a glob of the names that its clients give themselves. ``shows`` is what its model gets of a result
+    that has text and structured content, ``shows_text_alone`` whether it gets the text where there is nothing else.
+    ``grown_list`` says what becomes of a tool that is newly listed.
+    """
+
+    clients: str
+    product: str
+    version: str
+    shows: Literal["text", "structured", "both"]
+    shows_text_alone: bool
+    grown_list: Literal["head", "later", "never"]
+
+    @property
+    def listing(self) -> Listing:
+        """The listing mode that suits it."""
+        return "dynamic" if self.grown_list == "later" else "stable"
+
+    def told(self, fact: str) -> str:
+        """Return a fact about it as a sentence."""
+        return f"{self.product} {self.version} {fact}"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How a client is served, and why. ``structured``: our answers have structured content besides their text."""
+
+    listing: Listing
+    listing_reason: str
+    structured: bool
+    structured_reason: str
+
+
+class Hosts:
+    """Decides how clients are served: by the config, else by the table, else by the transport (``stdio``, ``http``).
+
+    What the config says of a client by its name goes before what it says of all.
+    """
+
+    def __init__(self, settings: Settings, transport: str) -> None:
+        section = settings.toolcrib
+        self._gate, self._results = section.gate, section.results
+        self._grows = bool(settings.servers) and section.tool_search.enabled
+        self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
+        self._table = tuple(_table())
+        self._served = Recent[str, Served](_CLIENTS_MAX)
+
+    def of(self, client: str) -> Served:
+        """Return how a client is served that gives itself this name; an absent name is empty."""
+        return self._served.get(client, lambda: self._decided(client))
+
+    @property
+    def table(self) -> tuple[Host, ...]:
+        """The hosts of which something is known."""
+        return self._table
+
+    def _decided(self, client: str) -> Served:
+        host = next((host for host in self._table if fnmatchcase(client, host.clients)), None)
+        glob, said = next(
+            ((glob, said) for glob, said in self._results.hosts.items() if fnmatchcase(client, glob)),
+            ("", HostSection()),
+        )
+        by_name = f"results.hosts[{json.dumps(glob)}] says so"
+        return Served(*self._listing(said.listing, by_name, host), *self._structured(said.structured, by_name, host))
+
+    def _listing(self, said: Listing | None, by_name: str, host: Host | None) -> tuple[Listing, str]:
+        if not self._grows:
+            return "stable", "nothing can be activated: there is no server, or tool_search.enabled is false"
+        if said:
+            return said, by_name
+        if self._gate.listing:
+            return self._gate.listing, "gate.listing or --listing says so"
+        if host:
+            return host.listing, host.told(_GROWN_LIST[host.grown_list])
+        return self._by_transport, "nothing is known of this client"
+
+    def _structured(self, said: str | None, by_name: str, host: Host | None) -> tuple[bool, str]:
+        if said:
+            return said == "always", by_name
+        if self._results.structured != "auto":
+            return self._results.structured == "always", "results.structured says so"
+        if host:
+            return not host.shows_text_alone, host.told(_SHOWS[host.shows])
+        return True, "nothing is known of this client"
+
+
+def _table() -> Iterator[Host]:
+    """Yield the rows of the table that ships with the package. Reads a file."""
+    text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
+    for row in cast("list[dict[str, Any]]", json.loads(text)["hosts"]):
+        yield Host(**row)
