@@ -1,6 +1,7 @@
-"""Rewrite the tables of docs/configuration.md and docs/events.md from the code; ``--check`` says if they are stale.
+"""Rewrite what docs/ has from the code: tables of keys and events, schemas of answers; ``--check`` says what is stale.
 
-Knows how the config's schema and the kinds of events are written down; never knows what a key or an event does.
+Knows how the config's schema, the kinds of events and the built-in tools' answers are written down; never knows what a
+key, an event or a tool does.
 """
 
 import ast
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 
 from toolcrib.config import schema, skills_schema
 from toolcrib.events import kinds
+from toolcrib.wire.builtin.registry import BUILTINS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- begin, written by scripts/reference_tables.py -->", "<!-- end -->"
@@ -160,18 +162,36 @@ PAGES = {"configuration.md": tables, "events.md": events}
 """What each page of the docs has between the marks."""
 
 
+def answer_schemas() -> dict[str, str]:
+    """Return the schema of each built-in's structured answer as JSON, by its file under docs/."""
+    published = {
+        tool.name: {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": tool.name, **tool.answer_schema}
+        for tool in BUILTINS
+        if tool.answer_schema
+    }
+    return {f"schemas/{name}.json": json.dumps(schema, indent=2) + "\n" for name, schema in published.items()}
+
+
+def written() -> dict[str, tuple[str, str]]:
+    """Return each file under docs/ that is written from the code, as it is (empty: not there) and as it should be."""
+    now = {name: (DOCS / name).read_text(encoding="utf-8") for name in PAGES}
+    files = {name: (page, page_with(PAGES[name](), page)) for name, page in now.items()}
+    for name, fresh in answer_schemas().items():
+        file = DOCS / name
+        files[name] = (file.read_text(encoding="utf-8") if file.exists() else "", fresh)
+    return files
+
+
 def main(arguments: list[str]) -> int:
-    """Rewrite the pages, or check them; return 1 where one was stale and only looked at."""
-    stale = False
-    for name, text in PAGES.items():
-        page = (DOCS / name).read_text(encoding="utf-8")
-        fresh = page_with(text(), page)
-        stale |= fresh != page
-        if fresh != page and "--check" in arguments:
+    """Rewrite the files, or check them; return 1 where one was stale and only looked at."""
+    stale = {name: fresh for name, (page, fresh) in written().items() if fresh != page}
+    for name, fresh in stale.items():
+        if "--check" in arguments:
             sys.stderr.write(f"{DOCS / name} is stale: run python scripts/reference_tables.py\n")
-        elif fresh != page:
+        else:
+            (DOCS / name).parent.mkdir(exist_ok=True)
             (DOCS / name).write_text(fresh, encoding="utf-8")
-    return int(stale and "--check" in arguments)
+    return int(bool(stale) and "--check" in arguments)
 
 
 if __name__ == "__main__":

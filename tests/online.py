@@ -70,7 +70,7 @@ class Online:
         """Connect the SDK's client."""
         async with httpx2.AsyncClient(headers={**bearer(token), **(headers or {})}, timeout=20, verify=False) as http:
             streams = streamable_http_client(self.url, http_client=http)
-            async with Client(streams, self.world.schemas, [], mode=mode, **options) as client:
+            async with Client(streams, [], mode=mode, **options) as client:
                 yield client
 
     async def post(self, message: Any, **headers: str) -> httpx2.Response:

@@ -20,9 +20,11 @@ from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp_types import Implementation
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
-from toolcrib.app import Outside, open_server, settle_listing
+from toolcrib.access.hosts import Hosts
+from toolcrib.app import Outside, open_server
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -40,6 +42,7 @@ __all__ = [
     "BUILTINS",
     "ERAS",
     "OWN_TOOLS",
+    "SCHEMAS",
     "SKILL_TOOLS",
     "Call",
     "Client",
@@ -72,16 +75,19 @@ TEST_S = 50
 
 # -- clients -------------------------------------------------------------------------------------
 
-Schemas = Mapping[str, jsonschema.Draft202012Validator]
-"""What the structured answers of our own tools are valid by."""
+SCHEMAS = {
+    path.stem: jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+    for path in sorted((Path(__file__).parents[1] / "docs" / "schemas").glob("*.json"))
+}
+"""What the structured answers of our own tools are valid by, as it is published."""
 
 
 class Client(mcp.Client):
     """The SDK's client; its own methods here return raw JSON. ``heard`` is all that came to it, as text."""
 
-    def __init__(self, transport: Any, schemas: Schemas, heard: list[str], **options: Any) -> None:
+    def __init__(self, transport: Any, heard: list[str], **options: Any) -> None:
         super().__init__(transport, cache=None, **options)
-        self._schemas, self.heard = schemas, heard
+        self.heard = heard
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -153,13 +159,8 @@ class Client(mcp.Client):
     async def _answered(self, name: str, arguments: JsonObject) -> JsonObject:
         result = await self.call(name, arguments)
         assert not result.get("isError"), result
-        (self._schemas.get(name) or await self._listed_schema(name)).validate(result["structuredContent"])
+        SCHEMAS[name].validate(result["structuredContent"])
         return result
-
-    async def _listed_schema(self, name: str) -> jsonschema.Draft202012Validator:
-        """Return the schema of a built-in's answer as a toolcrib of another process lists it."""
-        [schema] = [tool["outputSchema"] for tool in await self.tools() if tool["name"] == name]
-        return jsonschema.Draft202012Validator(schema)
 
     async def found(self, query: str, **arguments: Any) -> list[str]:
         """Return the names of the hits of a search."""
@@ -205,12 +206,6 @@ class World:
         return [record for record in self.events if record["event"] == event]
 
     @property
-    def schemas(self) -> Schemas:
-        """Return what the structured answers of our own tools are valid by."""
-        own = ((tool["name"], tool.get("outputSchema")) for tool in self.wire._builtins.definitions)
-        return {name: jsonschema.Draft202012Validator(schema) for name, schema in own if isinstance(schema, dict)}
-
-    @property
     def catalog_file(self) -> Path:
         return self.settings.tool_cache_dir / "tool_cache.db"
 
@@ -232,14 +227,18 @@ class World:
 
     @asynccontextmanager
     async def client(
-        self, mode: str = "legacy", caller: Caller | None = None, **options: Any
+        self, mode: str = "legacy", caller: Caller | None = None, name: str = "mcp", **options: Any
     ) -> AsyncGenerator[Client]:
-        """Connect a client: a session of its own, as over stdio. ``caller`` is who its token stands for."""
+        """Connect a client: a session of its own, as over stdio. ``caller`` is who its token stands for.
+
+        ``name`` is the one that the client gives itself.
+        """
+        options = {"mode": mode, "client_info": Implementation(name=name, version="1"), **options}
         with _ungrouped(), anyio.fail_after(TEST_S):
             async with pipe() as ends, anyio.create_task_group() as tasks:
                 self.said.append(ends.to_near)
                 tasks.start_soon(self._serve, ends.far, caller)
-                async with Client(_Transport(ends.near), self.schemas, ends.to_near, mode=mode, **options) as client:
+                async with Client(_Transport(ends.near), ends.to_near, **options) as client:
                     yield client
                 tasks.cancel_scope.cancel()
 
@@ -305,9 +304,9 @@ async def world(
         "jitter": lambda: 0.5,
         "mirror": lambda line: events.append(json.loads(line)),
     }
-    mode = settle_listing(settings, transport)
+    hosts = Hosts(settings, transport)
     with _ungrouped():
-        async with open_server(settings, mode, Outside(**{**around, **outside})) as wire:
+        async with open_server(settings, hosts, Outside(**{**around, **outside})) as wire:
             running = World(settings, wire, known, clock, events)
             if wait:
                 await running.listed()

@@ -13,8 +13,8 @@ from functools import partial
 import anyio
 
 from toolcrib.access.activations import KeptActivations
+from toolcrib.access.hosts import Hosts
 from toolcrib.access.policy import policy_of
-from toolcrib.config.schema import Listing
 from toolcrib.config.settings import SKILL_CACHE, Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
@@ -63,16 +63,6 @@ class Outside(Clocks):
     connector: Connector = open_streams
     jitter: Callable[[], float] = random.random
     mirror: Callable[[str], None] | None = None
-
-
-def settle_listing(settings: Settings, transport: str) -> Listing:
-    """Return the gate's listing mode: as configured, else by transport."""
-    section = settings.toolcrib
-    if not settings.servers or not section.tool_search.enabled:
-        return "stable"
-    if section.gate.listing is not None:
-        return section.gate.listing
-    return "auto" if transport == "http" and section.http.tokens else "dynamic"
 
 
 def refuse_without_session(settings: Settings) -> None:
@@ -169,13 +159,14 @@ async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[Sk
 
 
 @asynccontextmanager
-async def open_server(settings: Settings, listing: Listing, outside: Outside) -> AsyncGenerator[Wire]:
+async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Wire]:
     """Open tools and skills with their protocol side."""
+    listing = hosts.of("").listing
     async with AsyncExitStack() as stack:
         known = stack.enter_context(open_catalog(settings, outside, outside.mirror))
         tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside))
         kept = KeptActivations(known.state.sessions, outside.wall_clock)
-        sessions = Sessions(settings, kept, listing)
+        sessions = Sessions(settings, kept, hosts, listing)
         skill_use_cases = None
         if settings.toolcrib.skills.enabled:
             skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside))
@@ -220,7 +211,7 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
                 skill_use_cases = stack.enter_context(_open_known_skills(settings, known, outside, patience_s=0))
         yield StatusParts(
             settings=settings,
-            listing=settle_listing(settings, "stdio"),
+            listing=Hosts(settings, "stdio").of("").listing,
             gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
             catalog=known.indexer.current if known else partial(Catalog, ()),
             rows=known.index.server_rows if known else dict,

@@ -38,7 +38,7 @@ async def connected(command: list[str], mode: str = "auto", **process: Any) -> A
     """Start a server as a process and connect to it; ``process`` may hold env and cwd."""
     server = StdioServerParameters(command=command[0], args=command[1:], **process)
     with anyio.fail_after(120):
-        async with Client(server, {}, [], mode=mode) as client:
+        async with Client(server, [], mode=mode) as client:
             yield client
 
 
@@ -78,7 +78,7 @@ async def connected_over_http(url: str, mode: str = "auto", token: str | None = 
     headers = {"authorization": f"Bearer {token}"} if token else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=60) as http,
-        Client(streamable_http_client(url, http_client=http), {}, [], mode=mode) as client,
+        Client(streamable_http_client(url, http_client=http), [], mode=mode) as client,
     ):
         yield client
 

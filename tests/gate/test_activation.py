@@ -7,7 +7,8 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.app import refuse_without_session, settle_listing
+from toolcrib.access.hosts import Hosts
+from toolcrib.app import refuse_without_session
 from toolcrib.errors import StartRefused
 from toolcrib.model import Caller
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, configured, text, world
@@ -240,7 +241,7 @@ async def test_without_a_session_nothing_is_kept_and_nothing_is_called_activated
 )
 def test_the_listing_mode_follows_from_config_and_transport(tmp_path, servers, toolcrib, transport, mode):
     settings = configured(tmp_path, {key: MemoryServer() for key in servers}, toolcrib)
-    assert settle_listing(settings, transport) == mode
+    assert Hosts(settings, transport).of("").listing == mode
 
 
 async def test_a_caller_whose_token_stands_for_nobody_is_served_nothing(tmp_path):

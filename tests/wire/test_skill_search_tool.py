@@ -2,7 +2,6 @@
 
 import json
 
-import jsonschema
 import pytest
 from shelving import found, put, refused, repo, skills, user
 
@@ -46,8 +45,6 @@ async def test_the_skill_tools_say_that_they_only_read_and_are_never_deferred(tm
     for entry in own:
         assert entry["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
         assert entry["_meta"] == {"anthropic/alwaysLoad": True}
-        assert entry["outputSchema"]["type"] == "object"
-        jsonschema.Draft202012Validator.check_schema(entry["outputSchema"])
         assert all(each["description"] for each in entry["inputSchema"]["properties"].values())
     assert [entry["description"].count("- args:") for entry in own] == [3, 1, 1]
 

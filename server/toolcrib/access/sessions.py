@@ -20,7 +20,8 @@ _SENT_MAX = 1000
 class Session:
     """Who is asking, and through which activation scope.
 
-    ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
+    ``label`` names it in events, ``client`` is the name that its client gives itself. ``growing`` says whether its list
+    shows what it activated: the dynamic gate. ``structured``: our answers to it have structured content besides text.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
     the largest budget in tokens, and the largest share that it had of one.
     """
@@ -29,6 +30,8 @@ class Session:
     caller: Caller
     activations: Activations
     growing: bool
+    client: str = ""
+    structured: bool = True
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=lambda: Recent(_SENT_MAX))
 

@@ -28,12 +28,12 @@ commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=Tr
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Say what is known of servers and skills; starts none."""
-    from toolcrib.app import settle_listing
+    from toolcrib.access.hosts import Hosts
     from toolcrib.store.files import set_aside
 
     settings = load_settings(config)
     found = status_now(settings)
-    over = {transport: settle_listing(settings, transport) for transport in ("stdio", "http")}
+    over = {transport: Hosts(settings, transport).of("").listing for transport in ("stdio", "http")}
     if as_json:
         about = {
             "config": settings.source,

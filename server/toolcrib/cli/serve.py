@@ -17,10 +17,10 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskStatus
 
-from toolcrib.app import Outside, open_server, refuse_without_session, settle_listing
+from toolcrib.access.hosts import Hosts
+from toolcrib.app import Outside, open_server, refuse_without_session
 from toolcrib.config.loading import load
 from toolcrib.config.nesting import refuse_nested
-from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
 
@@ -92,15 +92,15 @@ async def _serve(settings: Settings, transport: str, mirror: Callable[[str], Non
     async with anyio.create_task_group() as tasks:
         stop = anyio.Event()
         await tasks.start(_stop_on_signal, stop)
-        await serve(settings, settle_listing(settings, transport), Outside(mirror=mirror), stop)
+        await serve(settings, Hosts(settings, transport), Outside(mirror=mirror), stop)
         tasks.cancel_scope.cancel()
 
 
-async def _serve_stdio(settings: Settings, listing: Listing, outside: Outside, stop: anyio.Event) -> None:
+async def _serve_stdio(settings: Settings, hosts: Hosts, outside: Outside, stop: anyio.Event) -> None:
     from toolcrib.wire.stdio import serve_stdio
 
     refuse_without_session(settings)
-    async with open_server(settings, listing, outside) as wire, anyio.create_task_group() as tasks:
+    async with open_server(settings, hosts, outside) as wire, anyio.create_task_group() as tasks:
 
         async def end() -> None:
             await stop.wait()
@@ -109,7 +109,7 @@ async def _serve_stdio(settings: Settings, listing: Listing, outside: Outside, s
         tasks.start_soon(end)
         if sys.stdin.isatty():
             print(_waiting_text(settings), file=sys.stderr, flush=True)
-        await serve_stdio(wire.server, listing, settings.toolcrib.limits)
+        await serve_stdio(wire.server, hosts.of("").listing, settings.toolcrib.limits)
         tasks.cancel_scope.cancel()
 
 
@@ -123,7 +123,7 @@ def _waiting_text(settings: Settings) -> str:
     )
 
 
-async def _serve_http(settings: Settings, listing: Listing, outside: Outside, stop: anyio.Event) -> None:
+async def _serve_http(settings: Settings, hosts: Hosts, outside: Outside, stop: anyio.Event) -> None:
     from toolcrib.wire.http import bind, host_notice, http_app, refuse_unsafe, serve_http, url_of
 
     http = settings.toolcrib.http
@@ -131,7 +131,7 @@ async def _serve_http(settings: Settings, listing: Listing, outside: Outside, st
     if notice := host_notice(http):
         print(f"toolcrib: {notice}", file=sys.stderr)
     with bind(http) as listener:
-        async with open_server(settings, listing, outside) as wire:
+        async with open_server(settings, hosts, outside) as wire:
             print(f"toolcrib: serving {url_of(listener, http)}", file=sys.stderr, flush=True)
             await serve_http(http_app(wire, http, settings.toolcrib.limits), listener, stop)
 

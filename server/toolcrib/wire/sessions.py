@@ -12,6 +12,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import KeptActivations, NoActivations, RunActivations
+from toolcrib.access.hosts import Hosts
 from toolcrib.access.sessions import Session, local_caller
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
@@ -53,8 +54,8 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
 
-    def __init__(self, settings: Settings, kept: KeptActivations, listing: Listing) -> None:
-        self._settings, self._kept, self._listing = settings, kept, listing
+    def __init__(self, settings: Settings, kept: KeptActivations, hosts: Hosts, listing: Listing) -> None:
+        self._settings, self._kept, self._hosts, self._listing = settings, kept, hosts, listing
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
@@ -71,13 +72,17 @@ class Sessions:
             client = _client_of(context)
             key = caller, session_id, client
             label = self._sessionless.get(key, lambda: self._label(caller, client))
-            return Session(label, caller, kept or NoActivations(), growing=False)
+            activations = kept or NoActivations()
+            structured = self._hosts.of(client).structured
+            return Session(label, caller, activations, growing=False, client=client, structured=structured)
         known = self._of_connection(context.session)
         connected = known.get((caller, session_id))
         if connected is None:
-            activations = kept or RunActivations()
-            label = self._label(caller, _client_of(context))
-            session = Session(label, caller, activations, growing=self._listing != "stable")
+            client = _client_of(context)
+            label, activations = self._label(caller, client), kept or RunActivations()
+            growing = self._listing != "stable"
+            structured = self._hosts.of(client).structured
+            session = Session(label, caller, activations, growing=growing, client=client, structured=structured)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
                 del known[next(iter(known))]

@@ -53,12 +53,8 @@ class Builtins:
         answer = await tool.run(session, _checked(tool.arguments, arguments), call)
         if not isinstance(answer, Answer):
             return answer
-        # Hosts show a model one or the other.
-        return {
-            "content": [{"type": "text", "text": answer.text}],
-            "structuredContent": answer.structured,
-            "isError": False,
-        }
+        result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}
+        return {**result, "structuredContent": answer.structured} if session.structured else result
 
 
 def _checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:

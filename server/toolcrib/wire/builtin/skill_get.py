@@ -29,7 +29,7 @@ class GetArguments(Arguments):
     force: Annotated[bool, Strict()] = False
 
 
-_OUTPUT = object_of(
+_ANSWER = object_of(
     {
         "skills": list_of(
             object_of(
@@ -91,7 +91,6 @@ _DEFINITION: JsonObject = {
         },
         ["names"],
     ),
-    "outputSchema": _OUTPUT,
     **READ_ONLY,
 }
 
@@ -100,6 +99,7 @@ class GetSkills(SkillTool[GetArguments]):
     """Gives skills by their names, within a budget."""
 
     name: ClassVar[str] = "skill_get"
+    answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = GetArguments
     definition = _DEFINITION
 

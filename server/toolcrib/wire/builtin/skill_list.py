@@ -28,7 +28,7 @@ class ListArguments(Arguments):
     page_size: Annotated[int, Strict(), Field(ge=1, le=_PAGE_MAX)] = _PAGE
 
 
-_OUTPUT = object_of(
+_ANSWER = object_of(
     {
         "skills": list_of(
             object_of(
@@ -71,7 +71,6 @@ _DEFINITION: JsonObject = {
             },
         },
     },
-    "outputSchema": _OUTPUT,
     **READ_ONLY,
 }
 
@@ -80,6 +79,7 @@ class ListSkills(SkillTool[ListArguments]):
     """Lists skills page by page."""
 
     name: ClassVar[str] = "skill_list"
+    answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = ListArguments
     definition = _DEFINITION
 

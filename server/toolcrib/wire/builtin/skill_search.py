@@ -50,10 +50,40 @@ class SearchArguments(Arguments):
     task_type: TaskType | None = None
 
 
+_ANSWER = object_of(
+    {
+        "skills": list_of(
+            object_of(
+                {
+                    "name": TEXT,
+                    "trigger": TEXT,
+                    "score": SCORE,
+                    "id": TEXT,
+                    "title": TEXT,
+                    "task_type": TASK_TYPE,
+                    "scope": SCOPE,
+                    "source": TEXT,
+                    "reason": {"type": "string", "enum": ["exact_path", "exact_name", "prefix", "text"]},
+                },
+                ["name", "trigger", "score"],
+            )
+        ),
+        "query": TEXT,
+        "search_type": SEARCH_TYPE,
+        "count": COUNT,
+        "truncated": FLAG,
+        "confidence": CONFIDENCE,
+        "note": TEXT,
+    },
+    ["skills", "query", "search_type"],
+)
+
+
 class SearchSkills(BuiltinTool[SearchArguments]):
     """Finds skills. ``section`` says how many hits there may be, and are by default."""
 
     name: ClassVar[str] = "skill_search"
+    answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = SearchArguments
 
     def __init__(self, skill_use_cases: SkillUseCases, section: SkillsSearchSection) -> None:
@@ -120,35 +150,5 @@ def _definition(limit: int, limit_max: int) -> JsonObject:
             },
             ["query"],
         ),
-        "outputSchema": _OUTPUT,
         **READ_ONLY,
     }
-
-
-_OUTPUT = object_of(
-    {
-        "skills": list_of(
-            object_of(
-                {
-                    "name": TEXT,
-                    "trigger": TEXT,
-                    "score": SCORE,
-                    "id": TEXT,
-                    "title": TEXT,
-                    "task_type": TASK_TYPE,
-                    "scope": SCOPE,
-                    "source": TEXT,
-                    "reason": {"type": "string", "enum": ["exact_path", "exact_name", "prefix", "text"]},
-                },
-                ["name", "trigger", "score"],
-            )
-        ),
-        "query": TEXT,
-        "search_type": SEARCH_TYPE,
-        "count": COUNT,
-        "truncated": FLAG,
-        "confidence": CONFIDENCE,
-        "note": TEXT,
-    },
-    ["skills", "query", "search_type"],
-)

@@ -63,9 +63,14 @@ class Answer(NamedTuple):
 
 
 class BuiltinTool(ABC, Generic[_ArgumentsT]):
-    """One of our own tools. ``definition`` is what ``tools/list`` shows of it beside its name, by this config."""
+    """One of our own tools. ``definition`` is what ``tools/list`` shows of it beside its name, by this config.
+
+    ``answer_schema`` is what the structured form of its answers is valid by; None where a downstream answers. It is
+    published with the docs and not listed: a client that knows one rejects an answer that is text alone.
+    """
 
     name: ClassVar[str]
+    answer_schema: ClassVar[JsonObject | None] = None
     arguments: type[_ArgumentsT]
     definition: JsonObject
 

@@ -52,10 +52,43 @@ class SearchArguments(Arguments):
     server: Annotated[str, Strict()] | None = None
 
 
+_ANSWER = object_of(
+    {
+        "tools": list_of(
+            object_of(
+                {
+                    "name": TEXT,
+                    "description": TEXT,
+                    "score": SCORE,
+                    "match_type": {"type": "string", "enum": ["exact", "regex", "fts"]},
+                    "loading_mode": {"type": "string", "enum": ["always", "deferred", "skill"]},
+                    "server": TEXT,
+                    "side_effects": {"type": "string", "enum": ["pure", "read", "write", "external", "stateful"]},
+                    "activated": FLAG,
+                    "signature": TEXT,
+                    "input_schema": {"type": "object"},
+                    "examples": list_of({"type": "object"}),
+                    "status": {"type": "string", "enum": ["starting", "failed"]},
+                },
+                ["name", "description", "score", "match_type", "loading_mode"],
+            )
+        ),
+        "query": TEXT,
+        "search_type": SEARCH_TYPE,
+        "total_deferred": COUNT,
+        "confidence": CONFIDENCE,
+        "usage": TEXT,
+        "note": TEXT,
+    },
+    ["tools", "query", "search_type"],
+)
+
+
 class SearchTools(BuiltinTool[SearchArguments]):
     """Finds downstream tools. ``max_results`` bounds an answer, whatever ``limit`` asks for."""
 
     name: ClassVar[str] = "tool_search"
+    answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = SearchArguments
 
     def __init__(self, tool_use_cases: ToolUseCases, max_results: int) -> None:
@@ -151,38 +184,5 @@ def _definition(limit_max: int) -> JsonObject:
             },
             "required": ["query"],
         },
-        "outputSchema": _OUTPUT,
         **READ_ONLY,
     }
-
-
-_OUTPUT = object_of(
-    {
-        "tools": list_of(
-            object_of(
-                {
-                    "name": TEXT,
-                    "description": TEXT,
-                    "score": SCORE,
-                    "match_type": {"type": "string", "enum": ["exact", "regex", "fts"]},
-                    "loading_mode": {"type": "string", "enum": ["always", "deferred", "skill"]},
-                    "server": TEXT,
-                    "side_effects": {"type": "string", "enum": ["pure", "read", "write", "external", "stateful"]},
-                    "activated": FLAG,
-                    "signature": TEXT,
-                    "input_schema": {"type": "object"},
-                    "examples": list_of({"type": "object"}),
-                    "status": {"type": "string", "enum": ["starting", "failed"]},
-                },
-                ["name", "description", "score", "match_type", "loading_mode"],
-            )
-        ),
-        "query": TEXT,
-        "search_type": SEARCH_TYPE,
-        "total_deferred": COUNT,
-        "confidence": CONFIDENCE,
-        "usage": TEXT,
-        "note": TEXT,
-    },
-    ["tools", "query", "search_type"],
-)
