@@ -34,7 +34,7 @@ from toolcrib.streams.sdk import CallOptions, serve_dual_era_loop, serve_loop
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
-from toolcrib.wire.builtin.tool_call import CallTool
+from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
 from toolcrib.wire.builtin.tool_search import SearchTools
 from toolcrib.wire.server import Wire
 
@@ -59,7 +59,7 @@ __all__ = [
 ERAS = ("legacy", MODERN)
 """Modes of a client, one for each protocol era."""
 
-BUILTINS = [SearchTools.name, CallTool.name]
+BUILTINS = [SearchTools.name, CallTool.name, CallReadOnly.name]
 """What the default config lists of our own tools, where there are no skills."""
 
 SKILL_TOOLS = [SearchSkills.name, GetSkills.name, ListSkills.name]

@@ -26,7 +26,7 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     assert ended.returncode == 0, ended.stderr
     for number in range(1, 7):
         assert f"\n{number}. " in ended.stdout
-    own = "tool_search, tool_call, skill_search, skill_get, skill_list"
+    own = "tool_search, tool_call, tool_call_read, skill_search, skill_get, skill_list"
     assert f"tools/list -> {own}\n" in ended.stdout
     assert f"tools/list -> {own}, git__git_log\n" in ended.stdout
     assert "The first commit of the demo" in ended.stdout

@@ -4,7 +4,7 @@ import pytest
 
 from fakes.menu import tool
 from toolcrib.model import Caller
-from worlds import ERAS, MemoryServer, until, world
+from worlds import BUILTINS, ERAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ async def test_nobody_is_told_of_a_change_that_they_may_not_see(tmp_path, era):
 async def test_a_listening_client_hears_when_tools_are_few_enough_to_be_passed_through_and_when_not(tmp_path):
     config = {"gate": {"pass_through_below": 3}}
     async with world(tmp_path, {"db": TOOLS}, config, listing="auto") as w, w.client("2026-07-28") as client:
-        assert len(await client.names()) == 4
+        assert await client.names() == [*BUILTINS, "db__read", "db__write"]
         async with client.listen(tools_list_changed=True) as changes:
             for listed in (tool("read"),), (tool("a"), tool("b"), tool("c")):
                 before = await client.names()

@@ -29,9 +29,10 @@ async def test_the_built_in_tools_come_first_then_the_others_by_public_name(tmp_
             assert await client.names() == [*BUILTINS, "ark__board", "zoo__Feed", "zoo__feed"]
 
 
-async def test_split_call_tools_add_one_for_reading_only(tmp_path):
-    async with world(tmp_path, {"zoo": [tool("feed")]}, {"gate": {"call_tools": "split"}}) as w, w.client() as client:
-        assert await client.names() == [*BUILTINS, "tool_call_read"]
+async def test_the_tool_that_calls_for_reading_only_can_be_left_out(tmp_path):
+    async with world(tmp_path, {"zoo": [tool("feed")]}, {"gate": {"call_tools": "single"}}) as w, w.client() as client:
+        assert await client.names() == ["tool_search", "tool_call"]
+        assert "tool_call_read" not in json.dumps(await client.tools()) + (client.instructions or "")
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -47,8 +48,8 @@ async def test_the_list_is_never_cut_into_pages(tmp_path, era):
 async def test_the_search_tool_can_be_left_out_of_the_list(tmp_path):
     async with world(tmp_path, {"zoo": [tool("feed")]}, {"tool_search": {"include_search_tool": False}}) as w:
         async with w.client() as client:
-            assert await client.names() == ["tool_call"]
-            assert "tool_search" not in (client.instructions or "")
+            assert await client.names() == ["tool_call", "tool_call_read"]
+            assert "tool_search" not in json.dumps(await client.tools()) + (client.instructions or "")
             assert (await client.tool_call("zoo__feed"))["content"][0]["text"] == "ran feed {}"
 
 

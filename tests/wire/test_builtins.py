@@ -12,7 +12,7 @@ from worlds import ERAS, OWN_TOOLS, world
 pytestmark = pytest.mark.anyio
 
 README = Path(__file__).parents[2] / "README.md"
-EVERYTHING = {**skills(), "gate": {"call_tools": "split"}}
+EVERYTHING = skills()
 
 
 def test_the_names_and_their_order_are_the_contracts():

@@ -30,8 +30,7 @@ def shelf(tmp_path):
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_no_built_in_lists_a_schema_of_its_answers(shelf, era):
-    config = {**skills(), "gate": {"call_tools": "split"}}
-    async with world(shelf, DB, config, listing="auto") as w, w.client(era) as client:
+    async with world(shelf, DB, skills(), listing="auto") as w, w.client(era) as client:
         assert [entry["name"] for entry in await client.tools() if "outputSchema" in entry] == []
 
 

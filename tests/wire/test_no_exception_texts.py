@@ -102,7 +102,6 @@ async def running(tmp_path, era: str) -> AsyncGenerator[tuple[World, Client]]:
     """Run a world with everything in it that a request can meet."""
     config = {
         "limits": {"backoff_max_s": 0.001},
-        "gate": {"call_tools": "split"},
         "tool_search": {"activation_scope": "session", "always_loaded_patterns": ["db.put"]},
         "context": {"session_id": "s"},
         "policy": {"visibility": [{"when": {"tenant_id": "t"}, "deny": ["x"]}]},

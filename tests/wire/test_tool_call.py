@@ -207,7 +207,7 @@ MIXED = [
     tool("put", annotations={"readOnlyHint": False}),
     tool("any"),
 ]
-SPLIT = {"gate": {"call_tools": "split"}, "servers": {"db": {"side_effects": {"any": "read"}}}}
+SPLIT = {"servers": {"db": {"side_effects": {"any": "read"}}}}
 
 
 async def test_tool_call_read_runs_what_its_server_declares_read_only_and_nothing_else(tmp_path):
@@ -259,8 +259,8 @@ async def test_tool_call_read_does_not_run_what_is_read_only_no_longer(tmp_path)
         assert server.calls() == []
 
 
-async def test_there_is_no_tool_call_read_unless_it_is_configured(tmp_path):
-    async with world(tmp_path, {"db": MIXED}) as w, w.client() as client:
+async def test_there_is_no_tool_call_read_where_the_config_has_one_tool_for_all_calls(tmp_path):
+    async with world(tmp_path, {"db": MIXED}, {"gate": {"call_tools": "single"}}) as w, w.client() as client:
         with pytest.raises(MCPError, match="Unknown tool: tool_call_read"):
             await client.call("tool_call_read", {"name": "db.get"})
 

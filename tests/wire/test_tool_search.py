@@ -76,14 +76,14 @@ def test_the_schema_of_its_answer_requires_what_is_always_there():
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_the_built_in_tools_say_what_they_do_to_the_world_and_are_never_deferred(tmp_path, era):
-    async with world(tmp_path, BOTH, {"gate": {"call_tools": "split"}}, listing="auto") as w, w.client(era) as client:
+    async with world(tmp_path, BOTH, listing="auto") as w, w.client(era) as client:
         search, call, call_read = await client.tools()
         instructions = client.instructions or ""
     assert search["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
     assert call["annotations"] == {"destructiveHint": True, "openWorldHint": True}
     assert call_read["annotations"]["readOnlyHint"] is True
     assert all(entry["_meta"] == {"anthropic/alwaysLoad": True} for entry in (search, call, call_read))
-    assert [entry["description"].count("- args:") for entry in (search, call, call_read)] == [3, 1, 1]
+    assert [entry["description"].count("- args:") for entry in (search, call, call_read)] == [3, 1, 0]
     assert "<tool_discovery>" in instructions
     assert len(instructions.encode()) < 1000
 
@@ -524,13 +524,15 @@ async def test_text_and_structured_content_say_the_same(tmp_path):
         nothing = await client.call("tool_search", {"query": "teleport"})
     text, answer = result["content"][0]["text"], result["structuredContent"]
     lines = text.splitlines()
-    assert lines[0] == '4 tools for "list the issues or read a file" (fts, confidence high, 4 deferred in all)'
+    assert lines[0] == "4 tools, confidence high: the first is right."
     for hit, line in zip(answer["tools"], lines[1:], strict=False):
         assert hit["signature"] in line
         assert hit["description"] in line
-        assert f"{hit['score']:.2f} {hit['match_type']}, {hit['loading_mode']}" in line
+        assert ("always listed" in line) is (hit["loading_mode"] == "always")
+        assert f"{hit['score']:.2f}" not in line
         assert hit.get("side_effects", "") in line
         assert ("activated" in line) is hit.get("activated", False)
+    assert answer["query"] not in text
     assert answer["usage"] in text
     assert nothing["structuredContent"]["note"] in nothing["content"][0]["text"]
 
@@ -541,6 +543,43 @@ async def test_the_usage_says_how_to_call_now_and_what_happens_then(tmp_path, li
         usage = (await client.search("create issue"))["usage"]
     assert "tool_call" in usage
     assert ("listed" in usage) is grows
+
+
+async def test_the_usage_promises_no_list_to_a_host_that_looks_at_its_own_only_once(tmp_path):
+    async with world(tmp_path, BOTH, {"results": {"structured": "always"}}, listing="dynamic") as w:
+        promised = {}
+        for host in ("codex-mcp-client", "claude-code", "opencode", "somebody"):
+            async with w.client(name=host) as client:
+                promised[host] = "listed" in (await client.search("create issue"))["usage"]
+    assert promised == {"codex-mcp-client": False, "claude-code": True, "opencode": True, "somebody": True}
+
+
+@pytest.mark.parametrize(
+    ("call_tools", "query", "doors"),
+    [
+        ("split", "list the issues", "toolcrib's tool_call_read"),
+        ("split", "delete", "toolcrib's tool_call"),
+        ("split", "issue", "toolcrib's tool_call_read if it is marked read, else with toolcrib's tool_call"),
+        ("single", "issue", "toolcrib's tool_call"),
+    ],
+)
+async def test_the_usage_names_the_tool_that_calls_what_was_found(tmp_path, call_tools, query, doors):
+    named = {"list the issues": "github__list_issues", "delete": "github__delete_repo"}
+    async with world(tmp_path, BOTH, {"gate": {"call_tools": call_tools}}, listing="stable") as w, w.client() as client:
+        answer = await client.search(named.get(query, query), search_type="exact" if query in named else "fts")
+        text = (await client.call("tool_search", {"query": query}))["content"][0]["text"]
+    assert answer["usage"] == f"Call one now by its name with {doors}."
+    assert "[read]" in text or query == "delete"
+
+
+async def test_nothing_is_to_be_called_where_all_that_was_found_is_of_a_failed_server(tmp_path):
+    server = MemoryServer(GITHUB)
+    async with world(tmp_path, {"github": server}) as w, w.client() as client:
+        server.start_error = OSError("gone")
+        await client.call("github__create_issue")
+        answer = await client.search("issue")
+    assert answer["tools"]
+    assert "usage" not in answer
 
 
 async def test_five_hits_take_at_most_about_five_hundred_tokens(tmp_path):

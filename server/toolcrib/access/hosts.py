@@ -59,12 +59,21 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How a client is served, and why. ``structured``: our answers have structured content besides their text."""
+    """How a client is served, and why.
+
+    ``structured``: our answers have structured content besides their text. ``follows`` is false where it is known that
+    the client does not take up a grown list.
+    """
 
     listing: Listing
     listing_reason: str
     structured: bool
     structured_reason: str
+    follows: bool
+
+
+UNASKED = Served("stable", "no client asks", structured=True, structured_reason="no client asks", follows=False)
+"""How whoever asks without a client is served, as the command line does."""
 
 
 class Hosts:
@@ -97,7 +106,10 @@ class Hosts:
             ("", HostSection()),
         )
         by_name = f"results.hosts[{json.dumps(glob)}] says so"
-        return Served(*self._listing(said.listing, by_name, host), *self._structured(said.structured, by_name, host))
+        listing, listing_reason = self._listing(said.listing, by_name, host)
+        structured, structured_reason = self._structured(said.structured, by_name, host)
+        follows = host is None or host.grown_list != "never"
+        return Served(listing, listing_reason, structured, structured_reason, follows)
 
     def _listing(self, said: Listing | None, by_name: str, host: Host | None) -> tuple[Listing, str]:
         if not self._grows:

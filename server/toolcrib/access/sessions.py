@@ -6,6 +6,7 @@ Knows callers and what belongs to one session; never knows the transport or era 
 from dataclasses import dataclass, field
 
 from toolcrib.access.activations import Activations
+from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
@@ -20,8 +21,8 @@ _SENT_MAX = 1000
 class Session:
     """Who is asking, and through which activation scope.
 
-    ``label`` names it in events, ``client`` is the name that its client gives itself. ``growing`` says whether its list
-    shows what it activated: the dynamic gate. ``structured``: our answers to it have structured content besides text.
+    ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
+    ``client`` is the name that its client gives itself, ``served`` how such a client is served.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
     the largest budget in tokens, and the largest share that it had of one.
     """
@@ -31,7 +32,7 @@ class Session:
     activations: Activations
     growing: bool
     client: str = ""
-    structured: bool = True
+    served: Served = UNASKED
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=lambda: Recent(_SENT_MAX))
 

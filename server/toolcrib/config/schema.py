@@ -106,8 +106,8 @@ class GateSection(Section):
 
     listing: Listing | None = None
     """Whether activated tools appear in the list; null: by the client's host where it is known, else by transport."""
-    call_tools: Literal["single", "split"] = "single"
-    """`split` adds `tool_call_read`, which calls only tools that say they change nothing."""
+    call_tools: Literal["single", "split"] = "split"
+    """`split`: `tool_call_read` too, which calls only tools that say they change nothing; hosts run it unasked."""
     pass_through_below: Annotated[int, Strict(), Field(ge=0)] = 0
     """List everything to a caller who may use fewer tools than this; 0: never."""
 

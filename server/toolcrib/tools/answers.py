@@ -11,6 +11,7 @@ from typing import Any
 from toolcrib.base.json_values import compact
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, split_summary, truncate
+from toolcrib.downstream.states import State
 from toolcrib.model import Example, JsonObject, SearchType, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.definitions.examples import shortest
@@ -79,9 +80,22 @@ def search_json(answer: SearchAnswer) -> JsonObject:
     }
 
 
-def usage(*, growing: bool) -> str:
-    """Return how to call what was found; a list that is ``growing`` shows what was called."""
-    return "Call one now with tool_call" + ("; a used tool is listed too." if growing else ".")
+def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None:
+    """Return how to call what was found; None where nothing was that can be called now.
+
+    Names that some hosts have too are said to be toolcrib's. ``split``: what only reads has a tool of its own.
+    ``listed``: what was called is in the client's list from then on.
+    """
+    reading = [hit.tool.read_only for hit in hits if hit.status != State.FAILED.value]
+    if not reading:
+        return None
+    if not split or not any(reading):
+        door = "toolcrib's tool_call"
+    elif all(reading):
+        door = "toolcrib's tool_call_read"
+    else:
+        door = "toolcrib's tool_call_read if it is marked read, else with toolcrib's tool_call"
+    return f"Call one now by its name with {door}{'; a used tool is listed too' if listed else ''}."
 
 
 class Briefs:

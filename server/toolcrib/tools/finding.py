@@ -68,7 +68,7 @@ class ToolFinder:
             effective=request.search_type,
             total_deferred=wording.permitted.deferred_count,
             confidence=found.confidence,
-            usage=usage(growing=session.growing) if hits else None,
+            usage=usage(hits, split=self._gate.splits_calls, listed=session.growing and session.served.follows),
             note=found.note,
             evidence=found.strength,
         )

@@ -23,6 +23,7 @@ class Gate:
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._permissions: dict[Caller, Permissions] = {}  # callers are those of the config and its tokens
+        self.splits_calls = settings.toolcrib.gate.call_tools == "split"
         self.scope = settings.toolcrib.tool_search.activation_scope
 
     def permissions(self, session: Session) -> Permissions:

@@ -73,16 +73,16 @@ class Sessions:
             key = caller, session_id, client
             label = self._sessionless.get(key, lambda: self._label(caller, client))
             activations = kept or NoActivations()
-            structured = self._hosts.of(client).structured
-            return Session(label, caller, activations, growing=False, client=client, structured=structured)
+            served = self._hosts.of(client)
+            return Session(label, caller, activations, growing=False, client=client, served=served)
         known = self._of_connection(context.session)
         connected = known.get((caller, session_id))
         if connected is None:
             client = _client_of(context)
             label, activations = self._label(caller, client), kept or RunActivations()
             growing = self._listing != "stable"
-            structured = self._hosts.of(client).structured
-            session = Session(label, caller, activations, growing=growing, client=client, structured=structured)
+            served = self._hosts.of(client)
+            session = Session(label, caller, activations, growing=growing, client=client, served=served)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
                 del known[next(iter(known))]

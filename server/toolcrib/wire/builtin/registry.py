@@ -54,7 +54,7 @@ class Builtins:
         if not isinstance(answer, Answer):
             return answer
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}
-        return {**result, "structuredContent": answer.structured} if session.structured else result
+        return {**result, "structuredContent": answer.structured} if session.served.structured else result
 
 
 def _checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:

@@ -62,9 +62,7 @@ _ANSWER = object_of(
 _DEFINITION: JsonObject = {
     "title": "Read skills",
     "description": (
-        "Load skills by name within a token budget; what was sent before is not sent again.\n"
-        "Examples:\n"
-        '- args: {"names":["pdf-forms"],"max_tokens":3000}'
+        'Load skills by name, within a token budget.\nExamples:\n- args: {"names":["pdf-forms"],"max_tokens":3000}'
     ),
     "inputSchema": object_of(
         {
@@ -72,21 +70,21 @@ _DEFINITION: JsonObject = {
                 **TEXTS,
                 "minItems": 1,
                 "maxItems": _NAMES_MAX,
-                "description": "Names, source/name, ids or skill:// URIs",
+                "description": "Names, ids or URIs",
             },
             "format": {
                 "type": "string",
                 "enum": ["raw", "injection"],
                 "default": "injection",
-                "description": "raw: whole text, all fields",
+                "description": "raw: all fields",
             },
             "max_tokens": {
-                **described("integer", "Budget for all"),
+                **described("integer", "Budget"),
                 "minimum": _TOKENS_MIN,
                 "maximum": _TOKENS_MAX,
                 "default": _TOKENS,
             },
-            "file": described("string", "A file of the one skill instead"),
+            "file": described("string", "One file of it instead"),
             "force": {**described("boolean", "Send again"), "default": False},
         },
         ["names"],

@@ -54,14 +54,14 @@ _ANSWER = object_of(
 
 _DEFINITION: JsonObject = {
     "title": "List skills",
-    "description": 'List skills page by page.\nExamples:\n- args: {"origin":"dir","page_size":20}',
+    "description": 'List skills page by page.\nExamples:\n- args: {"page_size":20}',
     "inputSchema": {
         "type": "object",
         "properties": {
-            "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
-            "origin": {**described("string", "Only of this origin"), **ORIGIN},
-            "scope": {**described("string", "Only of this scope"), **SCOPE},
-            "source": described("string", "Only of this source"),
+            "task_type": {**described("string", "Kind"), **TASK_TYPE},
+            "origin": {**described("string", "Origin"), **ORIGIN},
+            "scope": {**described("string", "Scope"), **SCOPE},
+            "source": described("string", "Source"),
             "cursor": described("string", "From next_cursor"),
             "page_size": {
                 **described("integer", "Skills a page"),

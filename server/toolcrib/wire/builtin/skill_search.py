@@ -126,15 +126,15 @@ def _definition(limit: int, limit_max: int) -> JsonObject:
     return {
         "title": "Find skills",
         "description": (
-            "Search skills: tested instructions for tasks. If nothing fits, try other words.\n"
+            "Search skills: tested instructions for tasks.\n"
             "Examples:\n"
-            '- args: {"query":"fill a pdf form"}\n'
+            '- args: {"query":"fill a form"}\n'
             '- args: {"query":"git.*","search_type":"regex"}\n'
-            '- args: {"query":"log into a site","task_type":"browser"}'
+            '- args: {"query":"log in","task_type":"browser"}'
         ),
         "inputSchema": object_of(
             {
-                "query": described("string", "What to do, in a few words; or a regex or name"),
+                "query": described("string", "What to do; or a regex or name"),
                 "search_type": {
                     **SEARCH_TYPE,
                     "default": "fts",

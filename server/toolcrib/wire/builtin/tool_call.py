@@ -13,8 +13,6 @@ from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.schemas import described
 from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, CallMaker
 
-_EXAMPLE = 'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
-
 
 class CallArguments(Arguments):
     """The arguments of ``tool_call`` and ``tool_call_read``; ``arguments`` is forgiven its shape later on."""
@@ -29,12 +27,14 @@ class CallTool(BuiltinTool[CallArguments]):
     name: ClassVar[str] = "tool_call"
     arguments = CallArguments
 
-    def __init__(self, tool_use_cases: ToolUseCases) -> None:
+    def __init__(self, tool_use_cases: ToolUseCases, *, searchable: bool) -> None:
         self._tool_use_cases = tool_use_cases
+        which = "tool that toolcrib's tool_search finds" if searchable else "tool of toolcrib's servers"
         self.definition = {
             "title": "Call a tool",
             "description": (
-                f"Call a tool by name, listed or not; find names and signatures with tool_search.\n{_EXAMPLE}"
+                f"Call any {which}.\n"
+                'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
             ),
             "inputSchema": _input_schema(),
             "annotations": {"destructiveHint": True, "openWorldHint": True},
@@ -44,7 +44,8 @@ class CallTool(BuiltinTool[CallArguments]):
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
         """Return the tool unless all tools are listed."""
-        return cls(parts.tool_use_cases) if parts.settings.toolcrib.tool_search.enabled else None
+        section = parts.settings.toolcrib.tool_search
+        return cls(parts.tool_use_cases, searchable=section.include_search_tool) if section.enabled else None
 
     async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
         """Call the tool that the arguments name."""
@@ -61,7 +62,7 @@ class CallReadOnly(BuiltinTool[CallArguments]):
         self._tool_use_cases = tool_use_cases
         self.definition = {
             "title": "Call a read-only tool",
-            "description": f"Call a tool that its server declares read-only; refuses others.\n{_EXAMPLE}",
+            "description": "Call a tool that its server declares read-only; others take tool_call.",
             "inputSchema": _input_schema(),
             "annotations": {"readOnlyHint": True, "openWorldHint": True},
             **ALWAYS_LOAD,
@@ -82,8 +83,8 @@ def _input_schema() -> JsonObject:
     return {
         "type": "object",
         "properties": {
-            "name": described("string", "Name from tool_search"),
-            "arguments": {**described("object", "The tool's arguments"), "default": {}},
+            "name": described("string", "Its name"),
+            "arguments": {**described("object", "Its arguments"), "default": {}},
         },
         "required": ["name"],
     }

@@ -3,7 +3,6 @@
 Knows the words that a model reads; never knows how tools are found.
 """
 
-import json
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
@@ -11,7 +10,7 @@ from pydantic import Field, Strict
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
 from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject
+from toolcrib.model import JsonObject, LoadingMode
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
 from toolcrib.tools.search import SearchRequest
@@ -91,17 +90,17 @@ class SearchTools(BuiltinTool[SearchArguments]):
     answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = SearchArguments
 
-    def __init__(self, tool_use_cases: ToolUseCases, max_results: int) -> None:
+    def __init__(self, tool_use_cases: ToolUseCases, max_results: int, *, split: bool) -> None:
         self._tool_use_cases, self._max_results = tool_use_cases, max_results
         self._limit_max = max(_LIMIT_MAX, max_results)
-        self.definition = _definition(self._limit_max)
+        self.definition = _definition(self._limit_max, "tool_call_read or tool_call" if split else "tool_call")
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
         """Return the tool unless all tools are listed, or the config leaves it out."""
-        section = parts.settings.toolcrib.tool_search
+        section, split = parts.settings.toolcrib.tool_search, parts.settings.toolcrib.gate.call_tools == "split"
         offered = section.enabled and section.include_search_tool
-        return cls(parts.tool_use_cases, section.max_search_results) if offered else None
+        return cls(parts.tool_use_cases, section.max_search_results, split=split) if offered else None
 
     async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
         """Search, and tell what was found.
@@ -123,45 +122,52 @@ class SearchTools(BuiltinTool[SearchArguments]):
         return Answer(answer_text(answer), search_json(answer))
 
 
+_CONFIDENCE = {
+    "high": "the first is right",
+    "low": "likely among these, look before you call",
+    "none": "none of these is likely",
+}
+
+
 def answer_text(answer: SearchAnswer) -> str:
-    """Return the answer as lines: what was found, how to call it, and why there is not more."""
-    head = (
-        f"{len(answer.hits)} tools for {json.dumps(answer.query, ensure_ascii=False)} "
-        f"({answer.effective.value}, confidence {answer.confidence}, {answer.total_deferred} deferred in all)"
-    )
+    """Return the answer as lines: what was found, how to call it, why there is not more. A model needs nothing else."""
+    count = "1 tool" if len(answer.hits) == 1 else f"{len(answer.hits)} tools"
+    confidence = f", confidence {answer.confidence}: {_CONFIDENCE[answer.confidence]}." if answer.hits else "."
+    head = count + confidence
     return "\n".join([head, *map(_found_text, answer.hits), *filter(None, (answer.usage, answer.note))])
 
 
 def _found_text(hit: FoundTool) -> str:
     effects = hit.tool.side_effects
-    facts = [f"{hit.score:.2f} {hit.match_type}", hit.tool.loading_mode.value]
-    facts += [fact for fact in (effects.value if effects else None, hit.status) if fact]
-    if hit.activated:
-        facts.append("activated")
-    line = f"- {hit.shown.signature or hit.tool.public_name} [{', '.join(facts)}] {hit.shown.description}"
+    listed = "always listed" if hit.tool.loading_mode is LoadingMode.ALWAYS else None
+    marks = (effects.value if effects else None, listed, "activated" if hit.activated else None, hit.status)
+    marked = ", ".join(filter(None, marks))
+    parts = (hit.shown.signature or hit.tool.public_name, f"[{marked}]" if marked else "", hit.shown.description)
+    line = f"- {' '.join(filter(None, parts))}"
     if hit.shown.input_schema is not None:
         line += f"\n  schema: {compact(hit.shown.input_schema)}"
     return f"{line}\n{render(hit.shown.examples, include_descriptions=True)}" if hit.shown.examples else line
 
 
-def _definition(limit_max: int) -> JsonObject:
+def _definition(limit_max: int, doors: str) -> JsonObject:
     return {
         "title": "Find tools",
         "description": (
-            "Search the tools of all MCP servers, most of which are not listed. "
-            "One capability per query; for a task several short queries, each on its own line. "
-            "Returns names, signatures and how to call them.\n"
+            "Find tools of toolcrib's MCP servers. "
+            f"Most are not listed: call a hit with toolcrib's {doors}. "
+            "One capability a query; several queries, one a line. "
+            "Order and confidence decide, not scores.\n"
             "Examples:\n"
-            '- args: {"query":"create github issue"}\n'
-            '- args: {"query":"(list|search)_.*file","search_type":"regex"}\n'
-            '- args: {"query":"github__create_issue","search_type":"exact","detail":"schema"}'
+            '- args: {"query":"create issue"}\n'
+            '- args: {"query":"list_.*file","search_type":"regex"}\n'
+            '- args: {"query":"github__create_issue","search_type":"exact"}'
         ),
         "inputSchema": {
             "type": "object",
             "properties": {
-                "query": described("string", "What the tool should do, in a few words; or a regex or name"),
+                "query": described("string", "What the tool should do; or a regex or name"),
                 "search_type": {
-                    **described("string", "fts: words; regex: RE2 over names and texts; exact: a name"),
+                    **described("string", "fts: words; regex: RE2; exact: a name"),
                     "enum": ["fts", "regex", "exact"],
                     "default": "fts",
                 },
@@ -176,7 +182,7 @@ def _definition(limit_max: int) -> JsonObject:
                     "default": False,
                 },
                 "detail": {
-                    **described("string", "schema: whole input schemas"),
+                    **described("string", "schema: input schemas"),
                     "enum": ["signature", "schema"],
                     "default": "signature",
                 },
