@@ -186,7 +186,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         parts = WireParts(
             tool_use_cases=tool_use_cases,
             builtins=builtins,
-            instructions=Instructions(settings, builtins, skill_use_cases),
+            instructions=Instructions(settings, tool_use_cases, builtins, skill_use_cases),
             sessions=sessions,
             listing=listing,
             methods=methods_offered(sessions, status, skill_use_cases),

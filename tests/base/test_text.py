@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from toolcrib.base.text import (
     QUERY_MAX,
     STOP_WORDS,
+    enumerated,
     estimate_tokens,
     glob_matcher,
+    glob_may_begin,
     joined,
     one_line,
     query_terms,
@@ -218,3 +220,30 @@ def test_any_text_can_be_a_glob_and_several_match_as_each_alone(patterns: list[s
 
 def test_a_glob_that_would_hang_a_careless_matcher_answers_at_once():
     assert not glob_matcher(["*a" * 30 + "b"])("a" * 200)
+
+
+NAMES = st.text("ab_.", max_size=6)
+GLOBS = st.text("ab_.*?[]!-", max_size=6)
+
+
+@given(GLOBS, NAMES, st.integers(0, 6))
+def test_a_glob_that_matches_a_name_may_begin_as_that_name_does(glob, name, end):
+    if glob_matcher([glob])(name):
+        assert glob_may_begin(glob, name[:end])
+
+
+@pytest.mark.parametrize(
+    ("glob", "may"),
+    [("db.*", True), ("*", True), ("*drop", True), ("d?.x", True), ("db", False), ("dc.*", False), ("", False)],
+)
+def test_a_glob_may_match_a_name_with_this_beginning_or_cannot(glob, may):
+    assert glob_may_begin(glob, "db.") is may
+
+
+def test_names_are_enumerated_as_far_as_there_is_room():
+    assert enumerated(["a", "b", "c"], 7) == "a, b, c"
+    assert enumerated(["a", "b", "cc"], 7) == "3 in all"
+    assert enumerated(["a", "b", "c", "d"], 13) == "a, b, c, d"
+    assert enumerated(["aaaa", "bbbb", "cccc", "dddd"], 21) == "aaaa, bbbb and 2 more"
+    assert enumerated(["a" * 50], 10) == "1 in all"
+    assert enumerated([], 10) == ""

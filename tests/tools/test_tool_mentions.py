@@ -270,7 +270,7 @@ def test_where_nothing_is_deferred_and_nothing_denied_there_is_nothing_to_say():
 def test_the_hint_names_the_tools_and_how_to_reach_them():
     assert hint(()) == ""
     assert hint(["a__b", "c__d"]) == (
-        "If a tool named here is not listed, call it with tool_call or find it with tool_search: a__b, c__d"
+        "If a tool named here is not listed, call it with toolcrib's tool_call, find it with tool_search: a__b, c__d"
     )
 
 

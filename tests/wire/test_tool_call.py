@@ -216,9 +216,7 @@ async def test_tool_call_read_runs_what_its_server_declares_read_only_and_nothin
         assert result["content"][0]["text"] == "ran get {}"
         for name in ("put", "any"):
             said = await refused(client, f"db__{name}", {}, "tool_call_read")
-            assert said == (
-                f"db__{name} is not declared read-only by its server, so tool_call_read does not run it. Use tool_call."
-            )
+            assert said == (f"db__{name} is not declared read-only by its server: call it with toolcrib's tool_call.")
         assert (await refused(client, "db__del", {}, "tool_call_read")).startswith("Unknown tool: db__del")
         assert [call["name"] for call in w["db"].calls()] == ["get"]
 

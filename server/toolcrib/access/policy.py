@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.base.names import SEPARATOR, bare_name, public_name, qualified_spellings
-from toolcrib.base.text import glob_matcher
+from toolcrib.base.names import SEPARATOR, bare_name, beginnings, qualified_spellings
+from toolcrib.base.text import glob_matcher, glob_may_begin
 from toolcrib.config.schema import PolicySection
 from toolcrib.model import Caller
 
@@ -19,8 +19,8 @@ _WILDCARDS = re.compile(r"[*?\[]")
 _ANYTHING = "*?_./:"
 """Characters of a glob that by themselves leave every name open."""
 
-_ANY_TOOL = "tool"
-"""A name that no policy is about, unless it is about every tool of a server."""
+_ANY_TOOL = "\ue000" * 8
+"""A name that no policy is about, unless it is about every tool of a server: no glob holds such characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Permissions:
         self.key = key
         self.unrestricted = "*" in allow and not deny
         self.sees_all = only or self.unrestricted
+        self._allow = tuple(allow)
         self._allowed = glob_matcher(allow)
         self._denied = glob_matcher(deny)
         ends = [end for end in map(_bare_end, deny) if end]
@@ -67,8 +68,13 @@ class Permissions:
         return any(map(self._allowed, spellings))
 
     def permits_some_of(self, server: str) -> bool:
-        """Return whether the policy leaves this kind of caller a tool of the server, whatever it may be called."""
-        return self.permits(server, _ANY_TOOL, public_name(server, _ANY_TOOL))
+        """Return whether the policy may leave this kind of caller a tool of the server, whatever it may be called."""
+        if self.unrestricted:
+            return True
+        starts = beginnings(server)
+        if any(map(self._denied, (_ANY_TOOL, *(f"{start}{_ANY_TOOL}" for start in starts)))):
+            return False
+        return any(glob_may_begin(glob, start) for glob in self._allow for start in starts)
 
     def refuses(self, server: str, tool: str, public: str) -> bool:
         """Return whether this kind of caller may not use the tool: every glob is tried, whatever the answer is.

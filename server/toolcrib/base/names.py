@@ -54,7 +54,12 @@ def name_digest(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def beginnings(server: str) -> tuple[str, ...]:
+    """Return how the name of a tool of ``server`` begins, in every qualified spelling."""
+    cleaned = _BAD.sub("-", server)
+    return tuple(f"{key}{mark}" for key in dict.fromkeys((server, cleaned)) for mark in _SEPARATORS)
+
+
 def may_belong_to(name: str, server: str) -> bool:
     """Return whether ``name``, in any qualified spelling, could be a tool of ``server``."""
-    cleaned = _BAD.sub("-", server)
-    return any(name.startswith((f"{server}{mark}", f"{cleaned}{mark}")) for mark in _SEPARATORS)
+    return name.startswith(beginnings(server))

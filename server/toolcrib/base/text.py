@@ -6,7 +6,7 @@ Knows characters and words only; never knows tools, SQL connections or config.
 import fnmatch
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 QUERY_MAX = 512
@@ -116,6 +116,16 @@ def truncate(text: str, limit: int) -> str:
     return (head[:space] if space > limit * 2 // 3 else head).rstrip(" ,.;:") + "…"
 
 
+def enumerated(names: Sequence[str], room: int) -> str:
+    """Return as many of ``names`` as fit into ``room`` characters, and how many more there are: ``a, b and 3 more``."""
+    for shown in range(len(names), 0, -1):
+        rest = len(names) - shown
+        text = ", ".join(names[:shown]) + (f" and {rest} more" if rest else "")
+        if len(text) <= room:
+            return text
+    return f"{len(names)} in all" if names else ""
+
+
 def split_summary(text: str) -> tuple[str, str]:
     """Return the first sentence or paragraph of ``text``, and the rest."""
     stripped = text.strip()
@@ -136,3 +146,8 @@ def glob_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
         return lambda _name: False
     match = re.compile("|".join(alternatives)).match
     return lambda name: match(name) is not None
+
+
+def glob_may_begin(pattern: str, start: str) -> bool:
+    """Return whether this case-sensitive glob can match a name that begins with ``start``."""
+    return any(fnmatch.fnmatchcase(start, pattern[:end]) for end in range(len(pattern) + 1))

@@ -60,6 +60,11 @@ class Gate:
             return len(permitted) < self._pass_through_below
         return session.pass_through
 
+    def servers(self, session: Session) -> list[str]:
+        """Return the keys of the servers of which the policy may leave the session's caller something."""
+        permissions = self.permissions(session)
+        return [key for key in self._servers if permissions.permits_some_of(key)]
+
     @property
     def lists_everything(self) -> bool:
         """Whether every permitted tool is listed from the start: a plain proxy."""

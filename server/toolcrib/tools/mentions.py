@@ -250,7 +250,7 @@ def hint(names: Iterable[str]) -> str:
     named = ", ".join(names)
     if not named:
         return ""
-    return f"If a tool named here is not listed, call it with tool_call or find it with tool_search: {named}"
+    return f"If a tool named here is not listed, call it with toolcrib's tool_call, find it with tool_search: {named}"
 
 
 def _joined(readings: Iterable[_Reading]) -> _Reading:

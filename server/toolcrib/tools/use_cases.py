@@ -216,8 +216,7 @@ class ToolUseCases:
             tool = await self._resolve(session, call.name, forgiving=True)
             if read_only and not tool.read_only:
                 return failure(
-                    f"{tool.public_name} is not declared read-only by its server, so tool_call_read does not run it. "
-                    "Use tool_call."
+                    f"{tool.public_name} is not declared read-only by its server: call it with toolcrib's tool_call."
                 )
             arguments = await self._fitting(session, tool, call.arguments)
             return await self._execute(session, tool, call, arguments, source="tool_call")

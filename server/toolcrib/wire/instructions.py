@@ -4,14 +4,18 @@ Knows the words, and how much room hosts leave for them; never knows how anythin
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import StoreError
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
+from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
 from toolcrib.wire.builtin.tool_search import SearchTools
 
 _log = logging.getLogger(__name__)
@@ -19,11 +23,16 @@ _log = logging.getLogger(__name__)
 _BYTES_MAX = 2048
 """Hosts cut longer instructions."""
 
+_FIRST_LINE_MAX = 240
+_NAMES_ROOM = 135
+_PURPOSE_MAX = 40
+"""Characters of the first line, of the servers in it, and of what one is for: some hosts show that line alone."""
+
 TOOL_GUIDANCE = """\
 <tool_discovery>
-Many more tools are available than are listed. When a task needs one you do not see, search before you give up:
-1. tool_search with one capability per query, e.g. "create issue"; for a task of several steps search several times.
-2. Call what you found at once with tool_call, by its name, with arguments that fit its signature. \
+When a task needs a tool that you do not see, search before you give up:
+1. toolcrib's tool_search with one capability per query, e.g. "create issue"; for several steps search several times.
+2. Call what you found at once with toolcrib's {doors}, by its name, with arguments that fit its signature. \
 Ask with detail "schema" if the signature is not enough.
 If nothing fits, say so; do not guess names.
 </tool_discovery>"""
@@ -38,27 +47,52 @@ Skills are tested instructions for kinds of tasks. Before a task that one may fi
 """How to find skills (R126)."""
 
 
+_SKILLS_ONLY = "toolcrib has skills for kinds of tasks: find them with toolcrib's skill_search."
+
+
 class Instructions:
     """The instructions of one configuration, made for each caller."""
 
-    def __init__(self, settings: Settings, builtins: Builtins, skill_use_cases: SkillUseCases | None) -> None:
-        searches = SearchTools.name in builtins and bool(settings.servers)
-        self._guidance = [TOOL_GUIDANCE] if searches else []
-        self._overviews = None
-        if skill_use_cases:
-            self._guidance.append(SKILL_GUIDANCE)
-            self._overviews = Overviews(skill_use_cases)
+    def __init__(
+        self,
+        settings: Settings,
+        tool_use_cases: ToolUseCases,
+        builtins: Builtins,
+        skill_use_cases: SkillUseCases | None,
+    ) -> None:
+        self._servers = settings.servers
+        self._gate, self._indexer = tool_use_cases.gate, tool_use_cases.indexer
+        self._searches = SearchTools.name in builtins
+        reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
+        self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins else CallTool.name)
+        self._overviews = Overviews(skill_use_cases) if skill_use_cases else None
 
-    async def told_to(self, asking: Callable[[], Awaitable[Session]]) -> str:
-        """Return what a caller is told, the directory of skills included as far as there is room (R122).
-
-        ``asking`` gives the caller's session, and is called only where the text depends on who it is.
-        """
-        parts = list(self._guidance)
+    async def told_to(self, session: Session) -> str:
+        """Return what a caller is told, the directory of skills included as far as there is room (R122)."""
+        servers = self._gate.servers(session) if self._searches else []
+        parts = [self._first_line(session, servers), self._guidance] if servers else []
         if self._overviews:
+            parts += [SKILL_GUIDANCE] if parts else [_SKILLS_ONLY, SKILL_GUIDANCE]
             room = _BYTES_MAX - sum(len(part.encode()) + 1 for part in parts)
-            parts.append(await _directory(self._overviews, await asking(), room))
+            parts.append(await _directory(self._overviews, session, room))
         return "\n".join(filter(None, parts))
+
+    def _first_line(self, session: Session, servers: Sequence[str]) -> str:
+        """Return what some hosts show alone: which servers there are, and how to get at their tools."""
+        catalog = self._indexer.current()
+        described = [self._with_purpose(key, session, catalog) for key in servers]
+        named = enumerated(described if len(", ".join(described)) <= _NAMES_ROOM else servers, _NAMES_ROOM)
+        count = len(self._gate.permitted(session, catalog).tools)
+        known = f" ({count:,} tools)" if count else ""
+        line = f"toolcrib has the tools of these MCP servers{known}: {named}. Find them with toolcrib's tool_search."
+        return one_line(line)[:_FIRST_LINE_MAX]
+
+    def _with_purpose(self, server: str, session: Session, catalog: Catalog) -> str:
+        """Return a server with what the config says it is for, unless that names a tool the caller may not use."""
+        purpose = one_line(self._servers[server].options.description)
+        if not purpose or self._gate.without_denied_names(session, purpose, catalog) != purpose:
+            return server
+        return f"{server} ({truncate(purpose, _PURPOSE_MAX)})"
 
 
 async def _directory(overviews: Overviews, session: Session, max_bytes: int) -> str:

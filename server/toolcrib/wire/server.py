@@ -98,13 +98,13 @@ class Wire:
         for kind in ("resources", "prompts"):
             if kind in result["capabilities"]:
                 result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
-        told = await self._instructions.told_to(partial(self._sessions.of, context))
+        told = await self._instructions.told_to(await self._sessions.of(context))
         return {**result, "instructions": told} if told else result
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)
         downstream_tools = await self._tool_use_cases.list_tools(session)
-        return _list_result([*self._builtins.definitions, *downstream_tools], self._server_info(context))
+        return _list_result([*self._builtins.shown_to(session), *downstream_tools], self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}

@@ -36,10 +36,13 @@ class Builtins:
     def __init__(self, parts: BuiltinParts) -> None:
         offered = (tool.offered_by(parts) for tool in BUILTINS)
         self._tools = {tool.name: tool for tool in offered if tool is not None}
-        self.definitions = [{"name": name, **tool.definition} for name, tool in self._tools.items()]
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools
+
+    def shown_to(self, session: Session) -> list[JsonObject]:
+        """Return the definitions of these tools as the session's caller is shown them, in order."""
+        return [{"name": name, **tool.shown_to(session)} for name, tool in self._tools.items()]
 
     async def run(self, session: Session, name: str, arguments: JsonObject, call: CallMaker) -> JsonObject:
         """Answer a call of one of these tools with a result of ``tools/call``.

@@ -74,6 +74,10 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
     arguments: type[_ArgumentsT]
     definition: JsonObject
 
+    def shown_to(self, session: Session) -> JsonObject:  # noqa: ARG002 - most are the same for everybody
+        """Return the definition as the session's caller is shown it; it depends on the config alone."""
+        return self.definition
+
     @classmethod
     @abstractmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:

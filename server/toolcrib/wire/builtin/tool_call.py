@@ -62,7 +62,7 @@ class CallReadOnly(BuiltinTool[CallArguments]):
         self._tool_use_cases = tool_use_cases
         self.definition = {
             "title": "Call a read-only tool",
-            "description": "Call a tool that its server declares read-only; others take tool_call.",
+            "description": "Call a tool that its server declares read-only; refuses others.",
             "inputSchema": _input_schema(),
             "annotations": {"readOnlyHint": True, "openWorldHint": True},
             **ALWAYS_LOAD,

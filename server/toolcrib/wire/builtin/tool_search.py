@@ -9,6 +9,7 @@ from pydantic import Field, Strict
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
+from toolcrib.base.text import enumerated
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, LoadingMode
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
@@ -38,6 +39,8 @@ from toolcrib.wire.builtin.tool import (
 )
 
 _LIMIT_MAX = 20
+_NAMES_ROOM = 100
+"""Characters of the names of servers: some hosts cut a description at 150, and what is longer costs every prompt."""
 
 
 class SearchArguments(Arguments):
@@ -102,6 +105,12 @@ class SearchTools(BuiltinTool[SearchArguments]):
         offered = section.enabled and section.include_search_tool
         return cls(parts.tool_use_cases, section.max_search_results, split=split) if offered else None
 
+    def shown_to(self, session: Session) -> JsonObject:
+        """Return the definition, whose first sentence names the servers that the session's caller may use."""
+        servers = enumerated(self._tool_use_cases.gate.servers(session), _NAMES_ROOM)
+        start = f"Find tools of toolcrib's MCP servers{f': {servers}' if servers else ''}. "
+        return {**self.definition, "description": start + self.definition["description"]}
+
     async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
         """Search, and tell what was found.
 
@@ -153,8 +162,7 @@ def _definition(limit_max: int, doors: str) -> JsonObject:
     return {
         "title": "Find tools",
         "description": (
-            "Find tools of toolcrib's MCP servers. "
-            f"Most are not listed: call a hit with toolcrib's {doors}. "
+            f"Call a hit with toolcrib's {doors}, listed or not. "
             "One capability a query; several queries, one a line. "
             "Order and confidence decide, not scores.\n"
             "Examples:\n"
