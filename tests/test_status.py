@@ -56,7 +56,8 @@ async def test_it_tells_version_session_listing_counts_and_what_was_used(tmp_pat
         [called] = w.happened("tool_call")
     assert status["version"]
     assert status["session"] == called["session"]
-    assert status["listing"] == "dynamic"
+    assert (status["client"], status["listing"], status["structured"]) == ("mcp", "dynamic", True)
+    assert status["listing_reason"] == status["structured_reason"] == "nothing is known of this client"
     assert status["tools"] == {"allowed": 2, "deferred": 1, "activated": ["zoo__feed"]}
     assert status["semantic"]["state"] == "off"
     assert status["rebuilt"] == {}

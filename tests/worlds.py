@@ -30,7 +30,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
-from toolcrib.streams.sdk import CallOptions, serve_dual_era_loop, serve_loop
+from toolcrib.streams.sdk import CallOptions, serve_by_era
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
@@ -251,9 +251,7 @@ class World:
             auth_context_var.set(AuthenticatedUser(token))
         server = self.wire.server
         async with server.lifespan(server) as slot:
-            serve = serve_loop if self.wire._refuses_modern else serve_dual_era_loop
-            options = server.create_initialization_options()
-            await serve(server, *end, lifespan_state=slot, init_options=options)
+            await serve_by_era(server, *end, slot, self.wire.serves_modern)
 
 
 class _Transport:

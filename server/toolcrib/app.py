@@ -161,19 +161,17 @@ async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[Sk
 @asynccontextmanager
 async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Wire]:
     """Open tools and skills with their protocol side."""
-    listing = hosts.of("").listing
     async with AsyncExitStack() as stack:
         known = stack.enter_context(open_catalog(settings, outside, outside.mirror))
         tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside))
         kept = KeptActivations(known.state.sessions, outside.wall_clock)
-        sessions = Sessions(settings, kept, hosts, listing)
+        sessions = Sessions(settings, kept, hosts)
         skill_use_cases = None
         if settings.toolcrib.skills.enabled:
             skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside))
         builtins = Builtins(BuiltinParts(settings, tool_use_cases, skill_use_cases))
         status = StatusParts(
             settings=settings,
-            listing=listing,
             gate=known.gate,
             catalog=known.indexer.current,
             rows=known.index.server_rows,
@@ -188,7 +186,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             builtins=builtins,
             instructions=Instructions(settings, tool_use_cases, builtins, skill_use_cases),
             sessions=sessions,
-            listing=listing,
+            hosts=hosts,
             methods=methods_offered(sessions, status, skill_use_cases),
         )
         yield await stack.enter_async_context(open_wire(parts))
@@ -211,7 +209,6 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
                 skill_use_cases = stack.enter_context(_open_known_skills(settings, known, outside, patience_s=0))
         yield StatusParts(
             settings=settings,
-            listing=Hosts(settings, "stdio").of("").listing,
             gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
             catalog=known.indexer.current if known else partial(Catalog, ()),
             rows=known.index.server_rows if known else dict,

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
+from toolcrib.access.hosts import Served
 from toolcrib.access.policy import Permissions
 from toolcrib.access.sessions import Session
 from toolcrib.base.names import public_name
@@ -78,13 +79,15 @@ class ServerStatus:
 class Status:
     """All of it, for one session.
 
-    ``listing`` is the gate's mode. ``allowed`` and ``deferred`` count tools that the caller may use, ``activated`` are
-    those of them that the session has used. ``skills`` is None where they are switched off. ``rebuilt`` tells of index
-    files that could not be used as they were, by name, why.
+    ``client`` is the name that the session's client gives itself, ``served`` how such a client is served. ``allowed``
+    and ``deferred`` count tools that the caller may use, ``activated`` are those of them that the session has used.
+    ``skills`` is None where they are switched off. ``rebuilt`` tells of index files that could not be used as they
+    were, by name, why.
     """
 
     session: str
-    listing: str
+    client: str
+    served: Served
     allowed: int
     deferred: int
     activated: tuple[str, ...]
@@ -100,7 +103,8 @@ class Status:
         return {
             "version": self.version,
             "session": self.session,
-            "listing": self.listing,
+            "client": self.client,
+            **self.served.as_json,
             "tools": {"allowed": self.allowed, "deferred": self.deferred, "activated": list(self.activated)},
             "servers": [server.as_json for server in self.servers],
             "skills": self.skills and self.skills.as_json,
@@ -118,7 +122,6 @@ class StatusParts:
     """
 
     settings: Settings
-    listing: str
     gate: Gate
     catalog: Callable[[], Catalog]
     rows: Callable[[], Mapping[str, ServerRow]]
@@ -139,7 +142,8 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     semantic = await anyio.to_thread.run_sync(state_of, parts.model)
     return Status(
         session=session.label,
-        listing=parts.listing,
+        client=session.client,
+        served=session.served,
         allowed=len(permitted.tools),
         deferred=permitted.deferred_count,
         activated=tuple(sorted(usable.intersection(session.activations.names))),

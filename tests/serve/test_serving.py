@@ -81,7 +81,7 @@ import os, subprocess, sys
 import toolcrib.wire.stdio as stdio
 from toolcrib.cli.serve import main
 
-real = stdio.serve_loop
+real = stdio.serve_by_era
 
 async def noisy(*arguments, **options):
     print("noise from print")
@@ -93,7 +93,7 @@ async def noisy(*arguments, **options):
     finally:
         print("noise at the end")
 
-stdio.serve_loop = noisy
+stdio.serve_by_era = noisy
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -7,7 +7,7 @@ import pytest
 from shelving import put, repo, skills
 
 from fakes.menu import tool
-from worlds import world
+from worlds import BUILTINS, world
 
 pytestmark = pytest.mark.anyio
 
@@ -50,9 +50,9 @@ async def test_of_one_session_id_only_so_many_activations_are_kept(tmp_path):
     async with world(tmp_path, {"db": TOOLS}, bounded) as w, w.client() as client:
         await client.call("db__read")
         await client.call("db__write")
-        assert (await client.names())[2:] == ["db__read", "db__write"]
+        assert (await client.names())[len(BUILTINS) :] == ["db__read", "db__write"]
     async with world(tmp_path, {"db": TOOLS}, bounded) as w, w.client() as client:
-        assert (await client.names())[2:] == ["db__write"]
+        assert (await client.names())[len(BUILTINS) :] == ["db__write"]
 
 
 async def test_damage_to_the_decisions_is_told_and_everything_is_served(tmp_path):
@@ -66,10 +66,10 @@ async def test_damage_to_the_decisions_is_told_and_everything_is_served(tmp_path
         assert event["file"] == "state.db"
         assert aside.name in event["reason"]
         await client.call("db__write")
-        assert (await client.names())[2:] == ["db__write"]
+        assert (await client.names())[len(BUILTINS) :] == ["db__write"]
     async with world(tmp_path, {"db": TOOLS}, SESSION) as w, w.client() as client:
         assert w.happened("state_replaced") == []
-        assert (await client.names())[2:] == ["db__write"]
+        assert (await client.names())[len(BUILTINS) :] == ["db__write"]
 
 
 async def test_where_decisions_cannot_be_written_they_hold_until_the_end_and_that_is_told_once(tmp_path):
@@ -79,6 +79,6 @@ async def test_where_decisions_cannot_be_written_they_hold_until_the_end_and_tha
         for expected in (["db__read"], ["db__read", "db__write"]):
             async with w.client() as client:
                 await client.call(expected[-1])
-                assert (await client.names())[2:] == expected
+                assert (await client.names())[len(BUILTINS) :] == expected
         [event] = w.happened("state_replaced")
         assert "in memory" in event["reason"]

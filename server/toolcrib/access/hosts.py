@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 from toolcrib.base.recent import Recent
 from toolcrib.config.schema import HostSection, Listing
 from toolcrib.config.settings import Settings
+from toolcrib.model import JsonObject
 
 _PACKAGE, _FILE = "toolcrib.access", "hosts.json"
 _CLIENTS_MAX = 1000
@@ -71,6 +72,16 @@ class Served:
     structured_reason: str
     follows: bool
 
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "listing": self.listing,
+            "listing_reason": self.listing_reason,
+            "structured": self.structured,
+            "structured_reason": self.structured_reason,
+        }
+
 
 UNASKED = Served("stable", "no client asks", structured=True, structured_reason="no client asks", follows=False)
 """How whoever asks without a client is served, as the command line does."""
@@ -95,16 +106,31 @@ class Hosts:
         return self._served.get(client, lambda: self._decided(client))
 
     @property
+    def all_sessionful(self) -> bool:
+        """Whether nobody is served without a session: every client gets a list that grows."""
+        return all(served.listing == "dynamic" for served in (self.of(""), *self.known.values()))
+
+    @property
+    def known(self) -> dict[str, Served]:
+        """How the clients are served that the table and the config know, by globs of their names."""
+        by_config = {glob: self._as(glob, said, self._host_of(glob)) for glob, said in self._results.hosts.items()}
+        return {host.clients: self.of(host.clients) for host in self._table} | by_config
+
+    @property
     def table(self) -> tuple[Host, ...]:
-        """The hosts of which something is known."""
+        """The hosts that the table knows."""
         return self._table
 
     def _decided(self, client: str) -> Served:
-        host = next((host for host in self._table if fnmatchcase(client, host.clients)), None)
-        glob, said = next(
-            ((glob, said) for glob, said in self._results.hosts.items() if fnmatchcase(client, glob)),
-            ("", HostSection()),
-        )
+        by_name = ((glob, said) for glob, said in self._results.hosts.items() if fnmatchcase(client, glob))
+        glob, said = next(by_name, ("", HostSection()))
+        return self._as(glob, said, self._host_of(client))
+
+    def _host_of(self, client: str) -> Host | None:
+        return next((host for host in self._table if fnmatchcase(client, host.clients)), None)
+
+    def _as(self, glob: str, said: HostSection, host: Host | None) -> Served:
+        """Return how a client is served of which ``said`` is written under ``glob``, and ``host`` known."""
         by_name = f"results.hosts[{json.dumps(glob)}] says so"
         listing, listing_reason = self._listing(said.listing, by_name, host)
         structured, structured_reason = self._structured(said.structured, by_name, host)

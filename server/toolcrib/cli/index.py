@@ -15,8 +15,9 @@ from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, 
 from toolcrib.errors import ModelUnavailable, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from toolcrib.access.hosts import Served
     from toolcrib.access.sessions import Session
     from toolcrib.config.settings import Settings
     from toolcrib.search.encoding import SemanticState
@@ -34,6 +35,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     settings = load_settings(config)
     found = status_now(settings)
     over = {transport: Hosts(settings, transport).of("").listing for transport in ("stdio", "http")}
+    hosts = Hosts(settings, "stdio").known
     if as_json:
         about = {
             "config": settings.source,
@@ -44,14 +46,17 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "state_set_aside": [file.name for file in set_aside(settings.state_file)],
             "skipped": [problem_json(problem) for problem in settings.skipped],
         }
-        print_json({**about, **found.as_json, "listing": over})
+        known = [{"clients": clients, **served.as_json} for clients, served in hosts.items()]
+        print_json({**about, **found.as_json, "listing": over, "hosts": known})
         return
     print_text(f"config   {settings.source}")
     print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not made yet)'}")
     print_text(f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not made yet)'}")
     for file in set_aside(settings.state_file):
         print_text(f"         damaged, and set aside with what was decided before: {file.name}")
-    print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP")
+    print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP, for clients of which nothing is known")
+    for line in _host_lines(hosts):
+        print_text(line)
     for line in _status_lines(found, skills_enabled=settings.toolcrib.skills.enabled):
         print_text(line)
     warn(settings.skipped, "skipped")
@@ -157,6 +162,16 @@ def _semantic_state(settings: "Settings") -> "SemanticState":
 
 def _semantic_text(state: "SemanticState") -> str:
     return state.state + (f": {state.reason}" if state.reason else "")
+
+
+def _host_lines(hosts: "Mapping[str, Served]") -> "Iterator[str]":
+    """Yield which list and which answers the known clients get; those who get the same share a line."""
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for clients, served in hosts.items():
+        groups.setdefault((served.listing, served.structured), []).append(clients)
+    for (listing, structured), clients in groups.items():
+        answers = "structured answers" if structured else "text alone"
+        yield f"         {listing}, {answers}: {', '.join(clients)}"
 
 
 def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":

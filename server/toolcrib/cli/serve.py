@@ -109,7 +109,7 @@ async def _serve_stdio(settings: Settings, hosts: Hosts, outside: Outside, stop:
         tasks.start_soon(end)
         if sys.stdin.isatty():
             print(_waiting_text(settings), file=sys.stderr, flush=True)
-        await serve_stdio(wire.server, hosts.of("").listing, settings.toolcrib.limits)
+        await serve_stdio(wire.server, settings.toolcrib.limits, wire.serves_modern)
         tasks.cancel_scope.cancel()
 
 

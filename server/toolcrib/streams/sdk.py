@@ -6,7 +6,7 @@ Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the tra
 
 from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, cast
 
 import anyio
 import mcp_types as types
@@ -14,17 +14,23 @@ from mcp import MCPError, ServerSession
 from mcp.client._transport import TransportStreams
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.server import InitializationOptions, NotificationOptions, Server, ServerRequestContext
-from mcp.server.connection import Connection
+from mcp.server import InitializationOptions, NotificationOptions, Server, ServerRequestContext, runner
+from mcp.server.connection import Connection, NotifyOnlyOutbound
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
-from mcp.server.runner import serve_dual_era_loop, serve_loop
+from mcp.server.runner import (
+    ServerRunner,
+    aclose_shielded,
+    serve_one,
+)
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.dispatcher import CallOptions
+from mcp.shared.dispatcher import CallOptions, DispatchContext, Dispatcher
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
+    InboundLadderRejection,
+    classify_inbound_request,
     encode_header_value,
     find_invalid_x_mcp_header,
     mcp_param_headers,
@@ -32,6 +38,10 @@ from mcp.shared.inbound import (
 )
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
+from mcp.shared.transport_context import TransportContext
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+
+from toolcrib.model import JsonObject
 
 __all__ = [
     "MCP_METHOD_HEADER",
@@ -53,11 +63,11 @@ __all__ = [
     "WriteStream",
     "connection_of",
     "encode_header_value",
+    "envelope_of",
     "find_invalid_x_mcp_header",
     "listen",
     "mcp_param_headers",
-    "serve_dual_era_loop",
-    "serve_loop",
+    "serve_by_era",
     "x_mcp_header_map",
 ]
 
@@ -133,6 +143,116 @@ class Subscriptions:
     def close(self) -> None:
         """End them in order: each client is told that this was meant."""
         self._handler.close()
+
+
+# -- one connection, two eras ---------------------------------------------------------------------
+
+Params = Mapping[str, Any]
+
+_PROBE = "server/discover"
+
+_one_way: Callable[[DispatchContext[TransportContext]], DispatchContext[TransportContext]] = attrgetter(
+    "_NoServerRequestsDispatchContext"
+)(runner)
+"""Returns the context of a request by which nothing can be asked back: 2026-07-28 has no requests of servers."""
+
+
+def envelope_of(params: Params | None) -> JsonObject:
+    """Return the envelope of a request of 2026-07-28, which names its revision; empty in any other request."""
+    meta = (params or {}).get("_meta")
+    return cast("JsonObject", meta) if isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta else {}
+
+
+class EraRouter:
+    """Gives each request of one connection to the era that it is of, which the first of them settles for all.
+
+    A probe settles nothing: a client that gives up waiting for ``server/discover`` may still shake hands. Neither does
+    a request of 2026-07-28 that is refused; ``serves_modern`` says, by its params, which one is not. The SDK's own
+    loop would hold both against the client. Needs of a dispatcher only what the SDK's protocol for one has.
+    """
+
+    def __init__(
+        self, server: Server[Any], dispatcher: Dispatcher[Any], state: Any, serves_modern: Callable[[Params], bool]
+    ) -> None:
+        self._server, self._state, self._serves_modern = server, state, serves_modern
+        self._outbound = NotifyOnlyOutbound(dispatcher)
+        self._connection = Connection.for_loop(dispatcher)
+        options = server.create_initialization_options()
+        self._handshake = ServerRunner(server, self._connection, state, init_options=options)
+        self._era: Literal["handshake", "modern"] | None = None
+
+    async def on_request(
+        self, context: DispatchContext[TransportContext], method: str, params: Params | None
+    ) -> dict[str, Any]:
+        """Answer one request.
+
+        Raises:
+            MCPError: it is of the other era than the connection, or what its answer is.
+
+        """
+        given = params or {}
+        is_modern = method != "initialize" and bool(envelope_of(given))
+        if self._era is None and (method != _PROBE or not is_modern) and (not is_modern or self._serves_modern(given)):
+            self._era = "modern" if is_modern else "handshake"
+        if self._era == "modern" and method == "initialize":
+            raise MCPError(
+                code=types.UNSUPPORTED_PROTOCOL_VERSION,
+                message="This connection serves the 2026-07-28 protocol, which has no handshake.",
+                data={"supported": list(MODERN_PROTOCOL_VERSIONS), "requested": given.get("protocolVersion", "")},
+            )
+        if self._era == "handshake" and is_modern and self._serves_modern(given):
+            raise MCPError(
+                code=types.INVALID_REQUEST,
+                message="This connection has shaken hands: a request with the 2026-07-28 envelope is not for it.",
+            )
+        if self._era == "handshake":
+            return await self._handshake.on_request(context, method, params)
+        return await self._sessionless(context, method, params)
+
+    async def _sessionless(
+        self, context: DispatchContext[TransportContext], method: str, params: Params | None
+    ) -> dict[str, Any]:
+        route = classify_inbound_request({"method": method, "params": params})
+        if isinstance(route, InboundLadderRejection):
+            raise MCPError(code=route.code, message=route.message, data=route.data)
+        connection = Connection.from_envelope(
+            route.protocol_version, route.client_info, route.client_capabilities, outbound=self._outbound
+        )
+        one_way = _one_way(context)
+        return await serve_one(self._server, one_way, method, params, connection=connection, lifespan_state=self._state)
+
+    async def on_notify(self, context: DispatchContext[TransportContext], method: str, params: Params | None) -> None:
+        """Take one notification; before anything is settled it is of the handshake era."""
+        if self._era != "modern":
+            await self._handshake.on_notify(context, method, params)
+            return
+        connection = Connection.from_envelope(LATEST_MODERN_VERSION, None, None, outbound=self._outbound)
+        one = ServerRunner(self._server, connection, self._state)
+        try:
+            await one.on_notify(_one_way(context), method, params)
+        finally:
+            await aclose_shielded(connection)
+
+    async def aclose(self) -> None:
+        """Undo what belongs to the connection."""
+        await aclose_shielded(self._connection)
+
+
+async def serve_by_era(
+    server: Server[Any],
+    read: ReadStream[SessionMessage | Exception],
+    write: WriteStream[SessionMessage],
+    state: Any,
+    serves_modern: Callable[[Params], bool],
+) -> None:
+    """Serve one connection until it ends, in the era that its client opens it with (see :class:`EraRouter`)."""
+    # Inline: what a client sends right behind `initialize` meets a connection that has shaken hands.
+    dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=frozenset({"initialize"}))
+    router = EraRouter(server, dispatcher, state, serves_modern)
+    try:
+        await dispatcher.run(router.on_request, router.on_notify)
+    finally:
+        await router.aclose()
 
 
 # -- as a client ---------------------------------------------------------------------------------

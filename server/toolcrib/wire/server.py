@@ -6,7 +6,7 @@ Results of tools pass beside the SDK's own shaping, which would refuse what a do
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,18 +20,18 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
+from toolcrib.access.hosts import Hosts
 from toolcrib.base.json_values import as_list, as_object, compact
-from toolcrib.config.schema import Listing
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownResource, UnknownSkill, UnknownTool
 from toolcrib.model import JsonObject
-from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer
+from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import Methods
-from toolcrib.wire.sessions import Sessions, is_modern
+from toolcrib.wire.sessions import Sessions, client_name, is_modern
 
 _log = logging.getLogger(__name__)
 _PASSED_ON = ("inputResponses", "requestState")
@@ -51,7 +51,7 @@ class WireParts:
     builtins: Builtins
     instructions: Instructions
     sessions: Sessions
-    listing: Listing
+    hosts: Hosts
     methods: Sequence[Methods]
 
 
@@ -61,7 +61,7 @@ class Wire:
     def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self._instructions = parts.instructions
-        self._refuses_modern = parts.listing == "dynamic"
+        self._hosts = parts.hosts
         self.changes = ListChanges(parts.tool_use_cases.gate, parts.sessions, tasks)
         self.server = ProtocolServer(
             IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
@@ -75,8 +75,7 @@ class Wire:
             return await call_next(ctx)  # a notification asks for nothing
         try:
             self._tool_use_cases.indexer.look()
-            if self._refuses_modern:
-                _require_session(ctx)
+            self._require_session(ctx)
             if ctx.method == "tools/list" and _is_open(ctx):
                 return await self._list_tools(ctx)
             if ctx.method == "tools/call" and _is_open(ctx):
@@ -98,7 +97,10 @@ class Wire:
         for kind in ("resources", "prompts"):
             if kind in result["capabilities"]:
                 result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
-        told = await self._instructions.told_to(await self._sessions.of(context))
+        try:
+            told = await self._instructions.told_to(await self._sessions.of(context))
+        except MCPError:  # a token that stands for nobody, which the first request for something is told
+            return result
         return {**result, "instructions": told} if told else result
 
     async def _list_tools(self, context: Context) -> JsonObject:
@@ -130,8 +132,33 @@ class Wire:
         It does so before :meth:`_answer`. Only what the caller's own list shows is compared: any other answer
         would tell which tools there are.
         """
-        return (
-            None if self._refuses_modern else self._tool_use_cases.listed_schema(self._sessions.keeping_nothing(), name)
+        if self._hosts.all_sessionful:
+            return None
+        return self._tool_use_cases.listed_schema(self._sessions.keeping_nothing(), name)
+
+    def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
+        """Return whether a request of the sessionless era with these params is served: by the client that it names."""
+        client = client_name(as_object(envelope_of(params).get(types.CLIENT_INFO_META_KEY)))
+        return self._hosts.of(client).listing != "dynamic"
+
+    def _require_session(self, context: Context) -> None:
+        """Refuse a request of the sessionless era where the list grows; clients that negotiate fall back by themselves.
+
+        Raises:
+            MCPError: it names the revisions that are served.
+
+        """
+        envelope = envelope_of(context.params)
+        if not envelope or self.serves_modern(context.params):
+            return
+        raise MCPError(
+            code=types.UNSUPPORTED_PROTOCOL_VERSION,
+            message="This server lists tools as they are used, which takes a session: connect with 'initialize'. "
+            "To serve this protocol revision, start toolcrib with --listing stable or auto.",
+            data={
+                "supported": list(HANDSHAKE_PROTOCOL_VERSIONS),
+                "requested": envelope[types.PROTOCOL_VERSION_META_KEY],
+            },
         )
 
     def _server_info(self, context: Context) -> JsonObject | None:
@@ -236,19 +263,6 @@ def _sessionful_definition(tool: JsonObject) -> JsonObject:
 def _is_open(context: Context) -> bool:
     """Return whether the handshake is over, where there is one; before it the SDK gives the answer."""
     return is_modern(context) or context.session.client_params is not None
-
-
-def _require_session(context: Context) -> None:
-    """Refuse a request of the sessionless era; clients that negotiate fall back by themselves."""
-    meta = as_object((context.params or {}).get("_meta"))
-    if types.PROTOCOL_VERSION_META_KEY not in meta:
-        return
-    raise MCPError(
-        code=types.UNSUPPORTED_PROTOCOL_VERSION,
-        message="This server lists tools as they are used, which takes a session: connect with 'initialize'. "
-        "To serve this protocol revision, start toolcrib with --listing stable or auto.",
-        data={"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": meta[types.PROTOCOL_VERSION_META_KEY]},
-    )
 
 
 def _internal(error: Exception, method: str) -> MCPError:

@@ -17,9 +17,8 @@ from toolcrib.access.sessions import Session, local_caller
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
-from toolcrib.config.schema import Listing
 from toolcrib.config.settings import Settings
-from toolcrib.model import Caller
+from toolcrib.model import Caller, JsonObject
 from toolcrib.streams.sdk import Connection, Context, connection_of
 
 SESSION_HEADER = "x-toolcrib-session"
@@ -54,8 +53,8 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
 
-    def __init__(self, settings: Settings, kept: KeptActivations, hosts: Hosts, listing: Listing) -> None:
-        self._settings, self._kept, self._hosts, self._listing = settings, kept, hosts, listing
+    def __init__(self, settings: Settings, kept: KeptActivations, hosts: Hosts) -> None:
+        self._settings, self._kept, self._hosts = settings, kept, hosts
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
@@ -80,8 +79,8 @@ class Sessions:
         if connected is None:
             client = _client_of(context)
             label, activations = self._label(caller, client), kept or RunActivations()
-            growing = self._listing != "stable"
             served = self._hosts.of(client)
+            growing = served.listing != "stable"
             session = Session(label, caller, activations, growing=growing, client=client, served=served)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
@@ -134,5 +133,11 @@ def _client_of(context: Context) -> str:
     """Return the name that the client gives itself; empty where it gives none, as the sessionless era allows."""
     known = context.session.client_params
     # While `initialize` is being answered the connection does not have its parameters yet.
-    name = known.client_info.name if known else as_object((context.params or {}).get("clientInfo")).get("name")
+    info = {"name": known.client_info.name} if known else as_object((context.params or {}).get("clientInfo"))
+    return client_name(info)
+
+
+def client_name(info: JsonObject) -> str:
+    """Return the name in what a client says of itself (``clientInfo``); empty where there is none."""
+    name = info.get("name")
     return truncate(one_line(name), _CLIENT_MAX) if isinstance(name, str) else ""

@@ -7,28 +7,28 @@ The SDK's stdio server makes three worker-thread hops a message; where the descr
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from toolcrib.config.schema import LimitsSection, Listing
+from toolcrib.config.schema import LimitsSection
 from toolcrib.streams.pipes import PipeBounds, message_pipe, supports
-from toolcrib.streams.sdk import ReadStream, SessionMessage, WriteStream, serve_dual_era_loop, serve_loop
+from toolcrib.streams.sdk import ReadStream, SessionMessage, WriteStream, serve_by_era
 
 _log = logging.getLogger(__name__)
 
 MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
 
-async def serve_stdio(server: Server[Any], listing: Listing, limits: LimitsSection) -> None:
-    """Serve one client until it closes our stdin."""
+async def serve_stdio(
+    server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool]
+) -> None:
+    """Serve one client until it closes our stdin; ``serves_modern`` says what it may ask without a session."""
     async with _streams(limits) as (read, write), server.lifespan(server) as state:
-        options = server.create_initialization_options()
-        serve = serve_loop if listing == "dynamic" else serve_dual_era_loop
-        await serve(server, read, write, lifespan_state=state, init_options=options)
+        await serve_by_era(server, read, write, state, serves_modern)
 
 
 @asynccontextmanager
