@@ -1,6 +1,7 @@
 """What each host is expected to do with toolcrib, as seen of the versions in .ci/hosts.txt, and what toolcrib does.
 
-``TODAY`` is toolcrib's side of it: whoever changes a default changes it here, and the rest of the table holds.
+``TODAY`` is toolcrib's side of it at its defaults: whoever changes a default changes it here, and the rest of the table
+holds. ``EVERYTHING`` is a toolcrib that spares a host nothing: what hosts do then is what toolcrib's own table has.
 """
 
 from collections.abc import Mapping
@@ -13,19 +14,20 @@ Way = Literal["read", "call", "own name"]
 
 @dataclass(frozen=True, slots=True)
 class Toolcrib:
-    """What toolcrib does at its defaults that a host makes something of."""
+    """What toolcrib does that a host makes something of."""
 
     config: Mapping[str, Any]
-    """What has to be set for ``tool_call_read`` to exist."""
+    """The section of the config with which it does that."""
     structured: bool
     """Whether the hosts of this table are sent structured content besides the text."""
     grows: bool
     """Whether a used tool is listed also where that changes the head of the model's prompt."""
-    names_servers: bool
-    """Whether the names of servers stand in the first line and in the description of ``tool_search``."""
 
 
-TODAY = Toolcrib(config={"gate": {"call_tools": "split"}}, structured=True, grows=True, names_servers=False)
+TODAY = Toolcrib(config={}, structured=False, grows=False)
+EVERYTHING = Toolcrib(
+    config={"results": {"structured": "always"}, "gate": {"listing": "dynamic"}}, structured=True, grows=True
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +53,17 @@ class Expected:
     judged: bool = False
     own_search: bool = False
 
-    @property
-    def forms(self) -> frozenset[Form]:
-        """The forms in which the model is to see an answer."""
-        return self.shows if TODAY.structured else frozenset({"text"})
+    def forms(self, toolcrib: Toolcrib) -> frozenset[Form]:
+        """Return the forms in which the model is to see an answer."""
+        return self.shows if toolcrib.structured else frozenset({"text"})
 
-    @property
-    def head_changes(self) -> bool:
-        """Whether the use of a tool is to change the head of the prompt."""
-        return self.follows == "head" and TODAY.grows
+    def head_changes(self, toolcrib: Toolcrib) -> bool:
+        """Return whether the use of a tool is to change the head of the prompt."""
+        return self.follows == "head" and toolcrib.grows
 
-    @property
-    def own_name(self) -> bool:
-        """Whether a used tool is to be callable by its own name."""
-        return self.follows == "later" or self.head_changes
+    def own_name(self, toolcrib: Toolcrib) -> bool:
+        """Return whether a used tool is to be callable by its own name."""
+        return self.follows == "later" or self.head_changes(toolcrib)
 
 
 TEXT: frozenset[Form] = frozenset({"text"})

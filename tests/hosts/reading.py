@@ -62,6 +62,19 @@ def reached(run: Run, sent: Sent) -> Literal["tools", "names", "server", "nothin
     return "server" if "toolcrib" in run.prompt else "nothing"
 
 
+def client_of(run: Run) -> str:
+    """Return the name that the host gave itself, as toolcrib's events have it."""
+    lines = (run.folder / "cache" / "events.jsonl").read_text(encoding="utf-8").splitlines()
+    labels = [label for line in lines if (label := json.loads(line)["session"])]
+    return labels[0].partition(" (")[2].removesuffix(")")
+
+
+def was_found(run: Run, sent: Sent) -> bool:
+    """Return whether the host's own search brought ``tool_search`` up, by its name there or by what it is for."""
+    answer = run.answers["own search"]
+    return "toolcrib__tool_search" in answer or sent.purpose in answer
+
+
 def told(run: Run, sent: Sent) -> Literal["whole", "first line", "none", "some"]:
     """Return how much of the instructions the model was shown when it was first asked."""
     first, *others = filter(None, sent.instructions.splitlines())
