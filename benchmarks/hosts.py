@@ -42,6 +42,7 @@ class Row:
     around: int
     unasked: str
     approved: str
+    listing: str
     head: str
     own_name: str
     seconds: float
@@ -58,6 +59,7 @@ HEADINGS = {
     "around": "around it",
     "unasked": "runs unasked",
     "approved": "with the line",
+    "listing": "list",
     "head": "head of the prompt",
     "own_name": "used tool by its own name",
     "seconds": "s",
@@ -65,7 +67,7 @@ HEADINGS = {
 """Of the table, by field."""
 
 
-def row(name: str, version: str, runs: Sequence["Run"], sent: "Sent") -> Row:
+def row(name: str, version: str, runs: Sequence["Run"], sent: "Sent", listing: str) -> Row:
     """Return what was seen of a host: at its defaults first, last with the most approvals."""
     from hosts.reading import forms, reached, structured_of, text_of, told
 
@@ -83,6 +85,7 @@ def row(name: str, version: str, runs: Sequence["Run"], sent: "Sent") -> Row:
         around=max(0, len(shown) - sum(sizes[form] for form in found.elements())),
         unasked=_ways(runs[0]),
         approved=_ways(runs[-1]) if len(runs) > 1 else "",
+        listing=listing,
         head="changes" if len(set(seen.heads)) > 1 else "stays",
         own_name="yes" if "own name" in seen.ran else "no",
         seconds=round(sum(run.seconds for run in runs), 1),
@@ -95,20 +98,23 @@ def _ways(run: "Run") -> str:
     return ", ".join(name for step, name in names.items() if step in run.ran) or "nothing"
 
 
-def measure(names: Sequence[str], options: Sequence[str], folder: Path) -> Iterator[Row | str]:
-    """Yield a row for each host, or why there is none; ``options`` are toolcrib's own."""
+def measure(names: Sequence[str], listing: str | None, folder: Path) -> Iterator[Row | str]:
+    """Yield a row for each host, or why there is none; ``listing`` is toolcrib's own option."""
     from e2e.npm import HOW_TO_INSTALL, find
     from hosts.expected import EXPECTED, TODAY
     from hosts.launching import HOSTS
-    from hosts.reading import ask
+    from hosts.reading import ask, client_of
     from hosts.running import crib, hosts_folder, installed, run
+    from toolcrib.access.hosts import Hosts
+    from toolcrib.config.loading import load
 
     npm, programs = find(os.environ), hosts_folder(os.environ)
     if npm is None:
         yield HOW_TO_INSTALL
         return
-    config = dict(TODAY.config)
-    sent = anyio.run(ask, crib(folder / "nobody", config, *options).command)
+    config, options = dict(TODAY.config), ["--listing", listing] if listing else []
+    nobody = crib(folder / "nobody", config, *options)
+    hosts = Hosts(load(nobody.folder / "toolcrib.json", {"HOME": str(nobody.folder)}, nobody.folder), "stdio")
     for name in names:
         package = installed(programs, HOSTS[name].package)
         if package is None:
@@ -123,7 +129,9 @@ def measure(names: Sequence[str], options: Sequence[str], folder: Path) -> Itera
         if not runs[-1].model.asked:
             yield f"{name}: never asked its model anything; it said: {runs[-1].said[-300:]}"
             continue
-        yield row(name, package.rpartition("@")[2], runs, sent)
+        client = client_of(runs[-1])
+        sent = anyio.run(ask, nobody.command, client)
+        yield row(name, package.rpartition("@")[2], runs, sent, listing or hosts.of(client).listing)
 
 
 def show(found: Sequence[Row | str], *, as_json: bool) -> None:
@@ -155,9 +163,8 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     given = parser().parse_args()
-    listing = ["--listing", given.listing] if given.listing else []
     with tempfile.TemporaryDirectory() as folder:
-        show(list(measure(given.hosts, listing, Path(folder))), as_json=given.json)
+        show(list(measure(given.hosts, given.listing, Path(folder))), as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,22 @@ counts (README.md), else estimates. Counts do not vary: one round is enough.
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import catalog
 from measuring import Finding, Target, median, options, percentile, say, show
 from raw_client import RawClient
+from retrieval_data import load
 from tokens import compact, counter
 
 _READ = ("name", "description", "inputSchema")
 _HITS = 5
-_SURFACE_MOST = {2: 500, 5: 950}
+_SURFACE_MOST = {3: 500, 6: 950}
 """How many tokens so many tools of toolcrib's own may take."""
+REQUESTS = catalog.ROOT.parent / "shared" / "retrieval-dev"
+"""Sets of requests that people made, in the form of retrieval.py."""
 
 Count = Callable[[str], int]
 
@@ -45,7 +49,13 @@ def forms(results: list[dict[str, Any]], count: Count) -> Mapping[str, list[int]
     }
 
 
-def findings(client: RawClient, lists: Mapping[str, catalog.Tools], number: int) -> tuple[list[Finding], str]:
+def asked(folder: Path, lists: Mapping[str, catalog.Tools], number: int) -> list[str]:
+    """Return the requests of every set in a folder, else as many queries as are wanted, made for the catalog."""
+    sets = [load(file) for file in sorted(folder.glob("*.json"))] if folder.is_dir() else []
+    return [query.text for one in sets for query in one.queries] or catalog.queries(lists, number)
+
+
+def findings(client: RawClient, lists: Mapping[str, catalog.Tools], given: Namespace) -> tuple[list[Finding], str]:
     count, unit = counter()
     instructions = client.open()["instructions"]
     guidance = instructions.partition("<skill_directory>")[0]
@@ -59,18 +69,32 @@ def findings(client: RawClient, lists: Mapping[str, catalog.Tools], number: int)
         Finding("instructions", unit, count(guidance), target=Target(250)),
         Finding("… with the directory of skills", unit, count(instructions)),
     ]
-    queries = catalog.queries(lists, number)
+    queries = asked(given.requests, lists, given.queries)
     results = list(answers(client, queries, "signature"))
     if results:
-        for form, sizes in forms(results, count).items():
-            target = Target(500) if form == "structured" else None
-            found += [
-                Finding(f"{_HITS} hits, {form}, p50", unit, median(sizes)),
-                Finding(f"{_HITS} hits, {form}, p95", unit, percentile(sizes, 0.95), target=target),
-            ]
-        whole_schemas = forms(list(answers(client, queries, "schema")), count)["structured"]
-        found.append(Finding(f"{_HITS} hits with whole schemas, structured, p50", unit, median(whole_schemas)))
-    return found, f"{len(every):,} tools of {len(lists)} servers; {len(results)} of {number} queries had {_HITS} hits"
+        found += list(of_answers(results, count, unit))
+        whole = forms(list(answers(client, queries[: given.queries], "schema")), count)["text"]
+        found.append(Finding(f"{_HITS} hits with whole schemas, text, p50", unit, median(whole)))
+    asked_for = f"{len(results):,} of {len(queries):,} requests had {_HITS} hits"
+    return found, f"{len(every):,} tools of {len(lists)} servers; {asked_for}"
+
+
+def of_answers(results: list[dict[str, Any]], count: Count, unit: str) -> Iterator[Finding]:
+    """Yield what answers take as text, beside their structured form, which some hosts would show instead or besides.
+
+    The structured form repeats the query, however long that is; its own target is about the rest.
+    """
+    sizes = forms(results, count)
+    text, structured = sizes["text"], sizes["structured"]
+    queries = [count(compact(result["structuredContent"]["query"])) for result in results]
+    rest = [whole - query for whole, query in zip(structured, queries, strict=True)]
+    for what, figure, most in (
+        ("p50", median, None),
+        ("p95", partial(percentile, share=0.95), Target(320)),
+        ("most", max, Target(360)),
+    ):
+        yield Finding(f"{_HITS} hits, text, {what}", unit, figure(text), figure(structured), "structured", most)
+    yield Finding(f"{_HITS} hits, structured but for the query, p95", unit, percentile(rest, 0.95), target=Target(500))
 
 
 def measure(given: Namespace, folder: Path) -> None:
@@ -80,7 +104,7 @@ def measure(given: Namespace, folder: Path) -> None:
         return
     say("listing every server once ...")
     with RawClient(catalog.toolcrib_command(catalog.write_config(folder, lists))) as client:
-        found, note = findings(client, lists, given.queries)
+        found, note = findings(client, lists, given)
     show(found, note, as_json=given.json)
 
 
@@ -88,6 +112,13 @@ def main() -> None:
     parser = options(__doc__, repeat=1)
     catalog.add_option(parser)
     parser.add_argument("--queries", type=int, default=200, metavar="N", help="searches (default: 200)")
+    parser.add_argument(
+        "--requests",
+        type=Path,
+        default=REQUESTS,
+        metavar="DIR",
+        help="sets of requests to search for instead, *.json (default: ../shared/retrieval-dev, if it is there)",
+    )
     with tempfile.TemporaryDirectory() as folder:
         measure(parser.parse_args(), Path(folder))
 

@@ -17,6 +17,7 @@ import httpx2
 from anyio.streams.text import TextReceiveStream
 from mcp import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
 
 from worlds import Client
 
@@ -34,11 +35,13 @@ def write_config(folder: Path, servers: JsonObject, /, **toolcrib: Any) -> Path:
 
 
 @asynccontextmanager
-async def connected(command: list[str], mode: str = "auto", **process: Any) -> AsyncGenerator[Client]:
-    """Start a server as a process and connect to it; ``process`` may hold env and cwd."""
+async def connected(
+    command: list[str], mode: str = "auto", name: str = "mcp", **process: Any
+) -> AsyncGenerator[Client]:
+    """Start a server as a process and connect to it, under a name; ``process`` may hold env and cwd."""
     server = StdioServerParameters(command=command[0], args=command[1:], **process)
     with anyio.fail_after(120):
-        async with Client(server, [], mode=mode) as client:
+        async with Client(server, [], mode=mode, client_info=Implementation(name=name, version="1")) as client:
             yield client
 
 

@@ -4,6 +4,7 @@ Knows answers of toolcrib's and requests to a model; never knows what is expecte
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from hosts.dialects import JsonObject, strings_but_results
 from hosts.running import STEPS, Run
 
 _DECODER = json.JSONDecoder()
+_COUNT = re.compile(r" \(\d+ tools\)")
+"""Of the first line: known once every server has been listed, which a host may not wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ def structured_of(answer: JsonObject) -> str:
     return "" if structured is None else json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
 
 
-async def ask(command: list[str]) -> Sent:
-    """Ask a toolcrib what every host asks it."""
-    async with connected(command, mode="legacy") as client:
+async def ask(command: list[str], name: str = "mcp") -> Sent:
+    """Ask a toolcrib what every host asks it, as a client of this name."""
+    async with connected(command, mode="legacy", name=name) as client:
         search = await client.call(*STEPS["search"])
         skill = await client.call(*STEPS["skill"])
         [purpose] = [tool["description"] for tool in await client.tools() if tool["name"] == "tool_search"]
@@ -77,11 +80,12 @@ def was_found(run: Run, sent: Sent) -> bool:
 
 def told(run: Run, sent: Sent) -> Literal["whole", "first line", "none", "some"]:
     """Return how much of the instructions the model was shown when it was first asked."""
-    first, *others = filter(None, sent.instructions.splitlines())
-    shown = [line for line in others if line in run.prompt]
+    first, *others = filter(None, _COUNT.sub("", sent.instructions).splitlines())
+    prompt = _COUNT.sub("", run.prompt)
+    shown = [line for line in others if line in prompt]
     if shown:
-        return "whole" if shown == others and first in run.prompt else "some"
-    return "first line" if first in run.prompt else "none"
+        return "whole" if shown == others and first in prompt else "some"
+    return "first line" if first in prompt else "none"
 
 
 def forms(shown: str, sent: Sent) -> Counter[str]:

@@ -5,7 +5,7 @@ from shelving import skills
 
 from fakes.menu import tool
 from toolcrib.model import Caller
-from worlds import ERAS, world
+from worlds import ERAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +29,15 @@ async def test_both_name_the_servers_in_plain_words(tmp_path, era):
         "Find them with toolcrib's tool_search."
     )
     assert sentence == "Find tools of toolcrib's MCP servers: git, github, slack"
+
+
+async def test_tools_are_counted_once_all_servers_have_been_listed(tmp_path):
+    slow = MemoryServer([tool("send")], hangs_at="tools/list")
+    async with world(tmp_path, {**SERVERS, "slow": slow}, wait=False) as w:
+        await until(lambda: len(w.wire._tool_use_cases.fleet.listing_first) == 1)
+        line, _ = await told(w)
+    assert ": git, github, slack, slow." in line
+    assert "tools)" not in line
 
 
 async def test_the_definition_is_the_same_for_every_host_and_whatever_the_servers_have(tmp_path):

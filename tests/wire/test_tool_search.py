@@ -559,7 +559,7 @@ async def test_the_usage_promises_no_list_to_a_host_that_looks_at_its_own_only_o
     [
         ("split", "list the issues", "toolcrib's tool_call_read"),
         ("split", "delete", "toolcrib's tool_call"),
-        ("split", "issue", "toolcrib's tool_call_read if it is marked read, else with toolcrib's tool_call"),
+        ("split", "issue", "toolcrib's tool_call_read if marked read, else tool_call"),
         ("single", "issue", "toolcrib's tool_call"),
     ],
 )
@@ -568,7 +568,7 @@ async def test_the_usage_names_the_tool_that_calls_what_was_found(tmp_path, call
     async with world(tmp_path, BOTH, {"gate": {"call_tools": call_tools}}, listing="stable") as w, w.client() as client:
         answer = await client.search(named.get(query, query), search_type="exact" if query in named else "fts")
         text = (await client.call("tool_search", {"query": query}))["content"][0]["text"]
-    assert answer["usage"] == f"Call one now by its name with {doors}."
+    assert answer["usage"] == f"Call one now by name with {doors}."
     assert "[read]" in text or query == "delete"
 
 

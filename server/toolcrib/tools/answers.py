@@ -94,8 +94,8 @@ def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None
     elif all(reading):
         door = "toolcrib's tool_call_read"
     else:
-        door = "toolcrib's tool_call_read if it is marked read, else with toolcrib's tool_call"
-    return f"Call one now by its name with {door}{'; a used tool is listed too' if listed else ''}."
+        door = "toolcrib's tool_call_read if marked read, else tool_call"
+    return f"Call one now by name with {door}{'; a used tool is listed too' if listed else ''}."
 
 
 class Briefs:

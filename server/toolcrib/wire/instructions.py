@@ -31,9 +31,9 @@ _PURPOSE_MAX = 40
 TOOL_GUIDANCE = """\
 <tool_discovery>
 When a task needs a tool that you do not see, search before you give up:
-1. toolcrib's tool_search with one capability per query, e.g. "create issue"; for several steps search several times.
-2. Call what you found at once with toolcrib's {doors}, by its name, with arguments that fit its signature. \
-Ask with detail "schema" if the signature is not enough.
+1. toolcrib's tool_search with one capability per query, e.g. "create issue".
+2. Call what you found at once with toolcrib's {doors}: its name, and arguments that fit its signature \
+(detail "schema" shows more).
 If nothing fits, say so; do not guess names.
 </tool_discovery>"""
 """How to find tools (R27, R126)."""
@@ -61,7 +61,7 @@ class Instructions:
         skill_use_cases: SkillUseCases | None,
     ) -> None:
         self._servers = settings.servers
-        self._gate, self._indexer = tool_use_cases.gate, tool_use_cases.indexer
+        self._gate, self._indexer, self._fleet = tool_use_cases.gate, tool_use_cases.indexer, tool_use_cases.fleet
         self._searches = SearchTools.name in builtins
         reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
         self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins else CallTool.name)
@@ -83,7 +83,7 @@ class Instructions:
         described = [self._with_purpose(key, session, catalog) for key in servers]
         named = enumerated(described if len(", ".join(described)) <= _NAMES_ROOM else servers, _NAMES_ROOM)
         count = len(self._gate.permitted(session, catalog).tools)
-        known = f" ({count:,} tools)" if count else ""
+        known = f" ({count:,} tools)" if count and not self._fleet.listing_first else ""
         line = f"toolcrib has the tools of these MCP servers{known}: {named}. Find them with toolcrib's tool_search."
         return one_line(line)[:_FIRST_LINE_MAX]
 
