@@ -75,11 +75,13 @@ TEST_S = 50
 
 # -- clients -------------------------------------------------------------------------------------
 
-SCHEMAS = {
-    path.stem: jsonschema.Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+SCHEMAS: Mapping[str, JsonObject] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
     for path in sorted((Path(__file__).parents[1] / "docs" / "schemas").glob("*.json"))
 }
 """What the structured answers of our own tools are valid by, as it is published."""
+
+_VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 
 
 class Client(mcp.Client):
@@ -159,7 +161,7 @@ class Client(mcp.Client):
     async def _answered(self, name: str, arguments: JsonObject) -> JsonObject:
         result = await self.call(name, arguments)
         assert not result.get("isError"), result
-        SCHEMAS[name].validate(result["structuredContent"])
+        _VALIDATORS[name].validate(result["structuredContent"])
         return result
 
     async def found(self, query: str, **arguments: Any) -> list[str]:

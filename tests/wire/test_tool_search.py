@@ -64,7 +64,7 @@ async def test_its_input_schema_is_the_required_one(tmp_path):
 
 
 def test_the_schema_of_its_answer_requires_what_is_always_there():
-    schema = SCHEMAS["tool_search"].schema
+    schema = SCHEMAS["tool_search"]
     item = schema["properties"]["tools"]["items"]
     assert schema["required"] == ["tools", "query", "search_type"]
     assert item["required"] == ["name", "description", "score", "match_type", "loading_mode"]
@@ -555,21 +555,21 @@ async def test_the_usage_promises_no_list_to_a_host_that_looks_at_its_own_only_o
 
 
 @pytest.mark.parametrize(
-    ("call_tools", "query", "doors"),
+    ("call_tools", "pattern", "doors"),
     [
-        ("split", "list the issues", "toolcrib's tool_call_read"),
+        ("split", "list_issues", "toolcrib's tool_call_read"),
         ("split", "delete", "toolcrib's tool_call"),
         ("split", "issue", "toolcrib's tool_call_read if marked read, else tool_call"),
         ("single", "issue", "toolcrib's tool_call"),
     ],
 )
-async def test_the_usage_names_the_tool_that_calls_what_was_found(tmp_path, call_tools, query, doors):
-    named = {"list the issues": "github__list_issues", "delete": "github__delete_repo"}
+async def test_the_usage_names_the_tool_that_calls_what_was_found(tmp_path, call_tools, pattern, doors):
     async with world(tmp_path, BOTH, {"gate": {"call_tools": call_tools}}, listing="stable") as w, w.client() as client:
-        answer = await client.search(named.get(query, query), search_type="exact" if query in named else "fts")
-        text = (await client.call("tool_search", {"query": query}))["content"][0]["text"]
-    assert answer["usage"] == f"Call one now by name with {doors}."
-    assert "[read]" in text or query == "delete"
+        result = await client.call("tool_search", {"query": pattern, "search_type": "regex"})
+    [block] = result["content"]
+    assert result["structuredContent"]["usage"] == f"Call one now by name with {doors}."
+    assert block["text"].endswith(f"Call one now by name with {doors}.")
+    assert ("[read]" in block["text"]) == (pattern != "delete")
 
 
 async def test_nothing_is_to_be_called_where_all_that_was_found_is_of_a_failed_server(tmp_path):
