@@ -192,6 +192,22 @@ async def test_the_text_is_the_same_in_both_forms_and_says_where_it_is_from(shel
     ]
 
 
+async def test_the_items_have_titles_of_steps_which_the_text_has_whole(tmp_path):
+    body = (
+        "## Steps\n\n1. **Open it.** With care.\n"
+        "2. Fill in the fields that are marked: first the name, then the address.\n"
+        "3. Look at it once more. Then send it.\n4. " + "word " * 40 + "\n"
+    )
+    put(repo(tmp_path), "forms", "Fills in forms.", body)
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        answer = await client.skill("get", names=["forms"])
+    *titles, last = answer["skills"][0]["steps"]
+    assert titles == ["Open it.", "Fill in the fields that are marked", "Look at it once more."]
+    assert len(last) <= 60
+    assert "…" not in last
+    assert "first the name, then the address" in answer["formatted_context"]
+
+
 async def test_raw_gives_every_field_and_the_text_as_it_was_written(tmp_path):
     body = "# Long\n\nA word <b>in</b> bold.\n\n## Prerequisites\n\n- a pen\n\n## Steps\n\n1. Write.\n2. Send.\n"
     fields = {"task_type": "domain", "license": "MIT", "cluster": {"a": [1]}, "allowed-tools": "Read Write"}

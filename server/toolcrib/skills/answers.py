@@ -3,12 +3,13 @@
 Knows what of a skill an answer holds, and within how many tokens; never knows how a skill was found or read.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from toolcrib.base.json_values import compact
-from toolcrib.base.text import one_line, truncate
+from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.model import JsonObject, TaskType
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 
@@ -19,6 +20,9 @@ _ITEM_TOKENS = 60
 """What the item of one skill may take besides the text that is to be read (an estimate, four characters a token)."""
 _STEP_MAX = 60
 _STEPS_MAX = 12
+_BOLD = re.compile(r"\*\*(.+?)[.:]?\*\*")
+_CLAUSE_END = re.compile(r"(?<=\w)(?:[:;,] |,? [\u2013\u2014(])")
+"""Where the first clause of a long step ends."""
 
 
 def search_json(answer: SearchAnswer) -> JsonObject:
@@ -138,11 +142,20 @@ def _short_item(given: LoadedSkill, room: int) -> JsonObject:
     trigger = truncate(one_line(given.text.trigger), max(min(_TRIGGER_MAX, left), 0))
     item["trigger"] = trigger
     for step in given.text.steps[:_STEPS_MAX]:
-        title = truncate(one_line(step), _STEP_MAX)
+        title = _title(one_line(step))
         if len(compact({**item, "steps": [*item["steps"], title]})) > room:
             break
         item["steps"].append(title)
     return item
+
+
+def _title(step: str) -> str:
+    """Return what a step is about: its bold beginning, its first sentence or clause, else as many words as fit."""
+    bold = _BOLD.match(step)
+    title = bold[1] if bold else split_summary(step)[0]
+    if len(title) > _STEP_MAX:
+        title = _CLAUSE_END.split(title, maxsplit=1)[0]
+    return truncate(title, _STEP_MAX).rstrip("…")
 
 
 def _raw_item(given: LoadedSkill) -> JsonObject:

@@ -76,7 +76,7 @@ _DEFINITION: JsonObject = {
                 "type": "string",
                 "enum": ["raw", "injection"],
                 "default": "injection",
-                "description": "raw: all fields",
+                "description": "raw: whole text",
             },
             "max_tokens": {
                 **described("integer", "Budget"),
