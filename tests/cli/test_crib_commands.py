@@ -72,6 +72,19 @@ def test_status_says_how_much_is_indexed_and_what_was_refused_and_why(run: Run, 
     assert len(fake.starts()) == 1
 
 
+def test_status_says_which_list_and_which_answers_known_clients_get_and_why(run: Run):
+    section = {"results": {"hosts": {"mine-*": {"listing": "auto"}}}}
+    code, out, _err = run("status", toolcrib=section)
+    assert code == 0
+    assert "listing  dynamic over stdio, dynamic over HTTP, for clients of which nothing is known" in out
+    assert "dynamic, text alone: claude-code\n" in out
+    assert "stable, text alone: codex-mcp-client, gemini-cli-mcp-client*, " in out
+    assert "auto, structured answers: mine-*\n" in out
+    hosts = {host["clients"]: host for host in json.loads(run("status", "--json", toolcrib=section)[1])["hosts"]}
+    assert hosts["mine-*"]["listing_reason"] == 'results.hosts["mine-*"] says so'
+    assert "shows its model the text of a result" in hosts["opencode"]["structured_reason"]
+
+
 def test_status_does_not_count_what_was_listed_under_another_config(run: Run, fake: FakeServer):
     run("index", "refresh")
     assert "zoo: not listed yet" in run("status", toolcrib={"servers": {"zoo": {"inherit_env": ["ZOO_*"]}}})[1]

@@ -39,6 +39,7 @@ _PIECE = re.compile(
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SENTENCE_END = re.compile(r"(?<=[.!?。!?])\s+|\n\s*\n|\r?\n(?=\s*[-*#])")
 _SPACE = re.compile(r"\s+")
+_WILDCARD = re.compile(r"[*?\[]")
 _KEPT_CONTROLS = "\n\t"
 _ASCII_MARKS = {code: None for code in range(128) if not chr(code).isalnum()}
 
@@ -150,4 +151,9 @@ def glob_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 def glob_may_begin(pattern: str, start: str) -> bool:
     """Return whether this case-sensitive glob can match a name that begins with ``start``."""
+    literal = _WILDCARD.split(pattern, maxsplit=1)[0]
+    if literal == pattern or not start.startswith(literal):
+        return literal.startswith(start)
+    if pattern[len(literal)] == "*":
+        return True
     return any(fnmatch.fnmatchcase(start, pattern[:end]) for end in range(len(pattern) + 1))

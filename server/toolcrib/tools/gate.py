@@ -23,6 +23,7 @@ class Gate:
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._permissions: dict[Caller, Permissions] = {}  # callers are those of the config and its tokens
+        self._servers_of: dict[tuple[int, ...], tuple[str, ...]] = {}
         self.splits_calls = settings.toolcrib.gate.call_tools == "split"
         self.scope = settings.toolcrib.tool_search.activation_scope
 
@@ -60,10 +61,13 @@ class Gate:
             return len(permitted) < self._pass_through_below
         return session.pass_through
 
-    def servers(self, session: Session) -> list[str]:
+    def servers(self, session: Session) -> tuple[str, ...]:
         """Return the keys of the servers of which the policy may leave the session's caller something."""
         permissions = self.permissions(session)
-        return [key for key in self._servers if permissions.permits_some_of(key)]
+        found = self._servers_of.get(permissions.key)
+        if found is None:
+            found = self._servers_of[permissions.key] = tuple(filter(permissions.permits_some_of, self._servers))
+        return found
 
     @property
     def lists_everything(self) -> bool:

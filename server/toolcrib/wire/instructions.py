@@ -69,7 +69,7 @@ class Instructions:
 
     async def told_to(self, session: Session) -> str:
         """Return what a caller is told, the directory of skills included as far as there is room (R122)."""
-        servers = self._gate.servers(session) if self._searches else []
+        servers = self._gate.servers(session) if self._searches else ()
         parts = [self._first_line(session, servers), self._guidance] if servers else []
         if self._overviews:
             parts += [SKILL_GUIDANCE] if parts else [_SKILLS_ONLY, SKILL_GUIDANCE]
