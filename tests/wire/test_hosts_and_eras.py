@@ -86,9 +86,20 @@ async def test_a_dynamic_list_that_is_written_by_hand_grows_in_every_host(tmp_pa
 
 
 async def test_the_config_says_which_list_a_client_gets_by_its_name(tmp_path):
-    by_name = {"mine-*": {"listing": "stable"}, "opencode": {"listing": "dynamic"}, "claude-code": {"listing": "auto"}}
+    long = "a-client-with-a-name-that-no-label-shows-whole"
+    by_name = {
+        "mine-*": {"listing": "stable"},
+        long: {"listing": "stable"},
+        "opencode": {"listing": "dynamic"},
+        "claude-code": {"listing": "auto"},
+    }
     async with world(tmp_path, SERVERS, {"results": {"hosts": by_name}}) as w:
-        for host, era, grows in (("mine-1", MODERN, 0), ("opencode", "auto", 1), ("claude-code", "legacy", 1)):
+        for host, era, grows in (
+            ("mine-1", MODERN, 0),
+            (long, MODERN, 0),
+            ("opencode", "auto", 1),
+            ("claude-code", "legacy", 1),
+        ):
             async with w.client(era, name=host) as client:
                 await client.call("db__get")
                 assert len(await client.names()) == len(BUILTINS) + grows

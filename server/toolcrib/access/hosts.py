@@ -90,7 +90,8 @@ UNASKED = Served("stable", "no client asks", structured=True, structured_reason=
 class Hosts:
     """Decides how clients are served: by the config, else by the table, else by the transport (``stdio``, ``http``).
 
-    What the config says of a client by its name goes before what it says of all.
+    What the config says of a client by its name goes before what it says of all. ``all_sessionful``: nobody is served
+    without a session, because every client gets a list that grows.
     """
 
     def __init__(self, settings: Settings, transport: str) -> None:
@@ -100,15 +101,12 @@ class Hosts:
         self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
         self._table = tuple(_table())
         self._served = Recent[str, Served](_CLIENTS_MAX)
+        every = (self.of(""), *self.known.values())
+        self.all_sessionful = all(served.listing == "dynamic" for served in every)
 
     def of(self, client: str) -> Served:
         """Return how a client is served that gives itself this name; an absent name is empty."""
         return self._served.get(client, lambda: self._decided(client))
-
-    @property
-    def all_sessionful(self) -> bool:
-        """Whether nobody is served without a session: every client gets a list that grows."""
-        return all(served.listing == "dynamic" for served in (self.of(""), *self.known.values()))
 
     @property
     def known(self) -> dict[str, Served]:

@@ -30,7 +30,8 @@ _PER_CONNECTION = 64
 _LABELS_MAX = 1000
 """Sessionless callers whose label is remembered, so that all of their events carry the same one."""
 
-_CLIENT_MAX = 40
+_CLIENT_MAX, _CLIENT_SHOWN = 200, 40
+"""Characters of a client's name: those by which it is known, and those that a label shows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,7 +108,7 @@ class Sessions:
     def _label(self, caller: Caller, client: str) -> str:
         """Return a name for a new session in events: whose it is, its number, and the client's name if it has one."""
         self._count += 1
-        return f"{caller.principal}-{self._count}" + (f" ({client})" if client else "")
+        return f"{caller.principal}-{self._count}" + (f" ({truncate(client, _CLIENT_SHOWN)})" if client else "")
 
     def _session_id(self, context: Context) -> str | None:
         """Return the id under which activations outlive the connection, if that is configured and there is one."""
@@ -140,4 +141,4 @@ def _client_of(context: Context) -> str:
 def client_name(info: JsonObject) -> str:
     """Return the name in what a client says of itself (``clientInfo``); empty where there is none."""
     name = info.get("name")
-    return truncate(one_line(name), _CLIENT_MAX) if isinstance(name, str) else ""
+    return one_line(name[:_CLIENT_MAX]) if isinstance(name, str) else ""
