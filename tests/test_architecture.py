@@ -159,8 +159,9 @@ LAYERS = {
         registry
     """,
     "cli": """
-        demo options output serve
-        completion config in_process
+        demo options output serve waiting
+        config in_process
+        completion
         index lint skills tools
         app
     """,

@@ -328,6 +328,28 @@ def test_a_result_that_is_no_text_is_named_and_cannot_steer_the_terminal(run: Ru
     assert out == "[image: image/png, 3 bytes]\n[resource_link: see --json]\na[2Jb\n"
 
 
+@pytest.mark.parametrize("command", [["tools", "show"], ["call"]], ids=" ".join)
+def test_a_shell_completes_the_names_of_tools_in_the_index(
+    run: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: FakeServer
+):
+    def offered(word: str) -> list[str]:
+        words = ["toolcrib", *command, word]
+        monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "crib.json"))
+        monkeypatch.setenv("_TOOLCRIB_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(words))
+        monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+        try:
+            return run(toolcrib=None)[1].split()
+        finally:
+            monkeypatch.delenv("_TOOLCRIB_COMPLETE")
+
+    assert offered("zoo__e") == []
+    run("index", "refresh")
+    assert offered("zoo__e") == ["zoo__echo"]
+    assert offered("fa") == ["fail"]
+    assert len(fake.starts()) == 1
+
+
 # -- exit codes ----------------------------------------------------------------------------------
 
 

@@ -1,12 +1,19 @@
-"""What a shell offers for a word that is not complete yet: the names of servers.
+"""What a shell offers for a word that is not complete yet: the names of servers and tools.
 
 Knows where names come from; never knows a shell. Whatever is wrong, nothing is offered and nothing is printed.
 """
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import typer
 
+from toolcrib.cli.in_process import Indexed, with_index
 from toolcrib.cli.options import load_settings
 from toolcrib.errors import ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib.access.sessions import Session
 
 
 def server_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -16,3 +23,17 @@ def server_names(context: typer.Context, incomplete: str) -> list[str]:
     except ToolcribError:
         return []
     return [key for key in servers if key.startswith(incomplete)]
+
+
+def tool_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the tools in the index of that config that begin so, with their server or without."""
+    try:
+        return with_index(context.params.get("config"), partial(_tools_beginning, incomplete))
+    except ToolcribError:
+        return []
+
+
+async def _tools_beginning(incomplete: str, indexed: Indexed, session: "Session") -> list[str]:
+    tools = indexed.gate.permitted(session, indexed.catalog).tools
+    found = [tool.public_name for tool in tools if tool.public_name.startswith(incomplete)]
+    return found or sorted({tool.name for tool in tools if tool.name.startswith(incomplete)})

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.cli.options import load_settings
+from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import BadRequest, ToolcribError
 
 if TYPE_CHECKING:
@@ -39,9 +40,14 @@ class Indexed:
 
 
 def with_tools(
-    config: Path | None, use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]", server: str | None = None
+    config: Path | None,
+    use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]",
+    line: WaitingLine,
+    server: str | None = None,
 ) -> _Answer:
     """Return what ``use`` does with the use cases of tools and a session of the person at this machine.
+
+    What is waited for meanwhile is told on ``line``.
 
     Only servers that were never listed are started by themselves; the others when they are called.
 
@@ -52,7 +58,8 @@ def with_tools(
     import anyio
 
     settings = _with_servers(config, server)
-    answer = anyio.run(_use, _quiet(settings), use)
+    with line.below_the_log():
+        answer = anyio.run(_use, _quiet(settings), use, line)
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
@@ -108,15 +115,22 @@ async def _status(settings: "Settings") -> "Status":
 
 
 async def _use(
-    settings: "Settings", use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]"
+    settings: "Settings", use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]", line: WaitingLine
 ) -> _Answer | ToolcribError:
+    import anyio
+
     from toolcrib.app import Outside, open_tools
 
-    async with open_tools(settings, Outside()) as tool_use_cases:
+    answer: _Answer | ToolcribError = ToolcribError("It was given up.")
+    async with open_tools(settings, Outside()) as tool_use_cases, anyio.create_task_group() as tasks:
+        tasks.start_soon(line.follow, tool_use_cases.fleet)
         try:
-            return await use(tool_use_cases, _session(settings))
+            answer = await use(tool_use_cases, _session(settings))
         except ToolcribError as error:  # outside of the servers' tasks it would come wrapped in groups
-            return error
+            answer = error
+        tasks.cancel_scope.cancel()
+    line.clear()
+    return answer
 
 
 async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Awaitable[_Answer]]") -> _Answer:

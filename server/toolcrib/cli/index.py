@@ -12,6 +12,7 @@ import typer
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
+from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import ModelUnavailable, StoreError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
         return failed(await tool_use_cases.list_servers())
 
-    failures = with_tools(config, list_anew)
+    failures = with_tools(config, list_anew, WaitingLine(quiet=as_json))
     servers = status_now(load_settings(config)).servers
     if as_json:
         print_json([{**server.as_json, "failed": failures.get(server.key)} for server in servers])

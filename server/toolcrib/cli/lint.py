@@ -14,6 +14,7 @@ from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.waiting import WaitingLine
 from toolcrib.model import JsonObject
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 
@@ -44,7 +45,7 @@ def lint(
         unlisted = [key for key in tool_use_cases.indexer.unlisted() if server in (None, key)]
         return await run_sync(find_faults, catalog, search, server), unlisted
 
-    report, unlisted = with_tools(config, look, server)
+    report, unlisted = with_tools(config, look, WaitingLine(quiet=as_json), server)
     if as_json:
         print_json({**_report_json(report), "unlisted": unlisted})
     else:

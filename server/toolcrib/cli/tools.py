@@ -5,15 +5,17 @@ Knows how tools and results are shown in a terminal; never knows how they are fo
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.cli.completion import server_names
+from toolcrib.cli.completion import server_names, tool_names
 from toolcrib.cli.in_process import with_index, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import BadRequest, UnknownTool
 from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
 
@@ -29,6 +31,7 @@ _DESCRIPTION = 100
 _NAMED_MAX = 10
 _NEAR_MAX = 3
 
+ToolArgument = Annotated[str, typer.Argument(help="The tool's name, as search shows it.", autocompletion=tool_names)]
 ServerOption = Annotated[
     str | None, typer.Option("--server", help="Only this server's tools.", autocompletion=server_names)
 ]
@@ -74,7 +77,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def call(
-    name: Annotated[str, typer.Argument(help="The tool's name, as search shows it.")],
+    name: ToolArgument,
     arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, as a JSON object.")] = "{}",
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -87,11 +90,14 @@ def call(
     except ValueError as error:
         raise typer.BadParameter(f"is not JSON: {error}", param_hint="JSON") from None
 
+    line = WaitingLine(f"calling {name}", quiet=as_json)
+
     async def run(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
-        wanted = ToolCall(name, given, meta={}, extra={}, on_progress=_show_progress, announce=_tell_nobody)
+        on_progress = partial(_show_progress, line)
+        wanted = ToolCall(name, given, meta={}, extra={}, on_progress=on_progress, announce=_tell_nobody)
         return await tool_use_cases.call_any(session, wanted)
 
-    result = with_tools(config, run)
+    result = with_tools(config, run, line)
     if as_json:
         print_json(result)
     else:
@@ -118,7 +124,7 @@ def list_tools(
 
     shown = [
         (tool, definition)
-        for tool, definition in with_tools(config, look, server)
+        for tool, definition in with_tools(config, look, WaitingLine(quiet=as_json), server)
         if server in (None, tool.server) and mode in (None, tool.loading_mode)
     ]
     if as_json:
@@ -132,7 +138,7 @@ def list_tools(
 
 @commands.command()
 def show(
-    name: Annotated[str, typer.Argument(help="The tool's name, as search shows it.")],
+    name: ToolArgument,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -148,7 +154,7 @@ def show(
         near = await tool_use_cases.finder.near_names(session, name, catalog, _NEAR_MAX)
         raise BadRequest(f"{UnknownTool(name)}" + (f". Similar names: {', '.join(near)}" if near else ""))
 
-    definition = with_tools(config, look)
+    definition = with_tools(config, look, WaitingLine(quiet=as_json))
     if as_json:
         print_json(definition)
         return
@@ -166,8 +172,9 @@ async def _tell_nobody() -> None:
     """Leave the list as it is: nobody looks at it."""
 
 
-async def _show_progress(progress: float, total: float | None, message: str | None) -> None:
+async def _show_progress(line: WaitingLine, progress: float, total: float | None, message: str | None) -> None:
     share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+    line.clear()
     print_text(f"... {share}{f' {one_line(message)}' if message else ''}", error=True)
 
 

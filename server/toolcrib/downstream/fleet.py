@@ -30,6 +30,7 @@ class Fleet:
     def __init__(self, servers: Mapping[str, Downstream], parallel_starts: int, tasks: TaskGroup) -> None:
         self._servers, self._tasks = servers, tasks
         self._first_listing: dict[str, anyio.Event] = {}
+        self._listing: set[str] = set()
         self._starts = StartQueue(parallel_starts)
 
     def __getitem__(self, key: str) -> Downstream:
@@ -62,6 +63,11 @@ class Fleet:
     def listing_first(self) -> list[str]:
         """Servers whose very first listing is under way."""
         return [key for key, listed in self._first_listing.items() if not listed.is_set()]
+
+    @property
+    def listing(self) -> set[str]:
+        """Servers that are being listed, or wait for their turn."""
+        return {*self._listing, *self.listing_first}
 
     def prefer(self, keys: Collection[str]) -> None:
         """Let these servers be started before others that wait for their turn."""
@@ -110,13 +116,17 @@ class Fleet:
         """Start a server so that it is listed; a lazy one goes to sleep again by itself."""
         server = self._servers[key]
         wanted = server.settings.options.start == "eager"
+        self._listing.add(key)
         # A failure's state and reason are kept and told by the server itself.
-        with suppress(StartFailed):
-            async with self._starts.turn(key):
-                with anyio.move_on_after(_SLOT_S) as slot:
+        try:
+            with suppress(StartFailed):
+                async with self._starts.turn(key):
+                    with anyio.move_on_after(_SLOT_S) as slot:
+                        await server.connection(wanted=wanted)
+                if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
                     await server.connection(wanted=wanted)
-            if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
-                await server.connection(wanted=wanted)
+        finally:
+            self._listing.discard(key)
 
     async def _keep_up(self, key: str) -> None:
         server = self._servers[key]

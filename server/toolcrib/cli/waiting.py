@@ -1,0 +1,129 @@
+"""What a person is told while a command waits for servers: which, how many, for how long.
+
+Knows how a line is shown and taken away again; never knows why servers are waited for. Writes to stderr alone.
+"""
+
+import logging
+import math
+import shutil
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from toolcrib.base.text import one_line, sanitize
+
+if TYPE_CHECKING:
+    from toolcrib.downstream.fleet import Fleet
+    from toolcrib.downstream.states import Status
+
+_FIRST_S = 1.0
+"""A wait that is shorter than this is not worth a word."""
+
+_TICK_S = 0.2
+_LINE_S = 10.0
+"""How often a line is written where nobody sees one change."""
+
+_NAMED_MAX = 3
+
+
+class WaitingLine:
+    """One line that changes at a terminal; elsewhere a new line now and then, or nothing where it is ``quiet``.
+
+    ``what`` is what is done once no server is waited for, such as "calling git__log".
+    """
+
+    def __init__(self, what: str = "", *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._what, self._stream = what, sys.stderr if stream is None else stream
+        self._changes = self._stream.isatty()
+        self._is_silent = quiet and not self._changes
+        self._shown = ""
+
+    async def follow(self, fleet: "Fleet") -> None:
+        """Tell what is waited for, until cancelled."""
+        import anyio
+
+        began, every = anyio.current_time(), set[str]()
+        pause_s = _FIRST_S if self._changes else _LINE_S
+        while not self._is_silent:
+            await anyio.sleep(pause_s)
+            now = anyio.current_time()
+            under_way = fleet.listing
+            every |= under_way
+            text = (
+                listing_text(fleet.statuses(), under_way, len(every), now)
+                or starting_text(fleet.statuses(), now)
+                or (self._what and f"{self._what}, {_seconds(now - began)} so far")
+            )
+            self._show(text)
+            pause_s = _TICK_S if self._changes else _LINE_S
+
+    @contextmanager
+    def below_the_log(self) -> Generator[None]:
+        """Take the line away for what is logged meanwhile; where it is silent, so is the log."""
+        handler = logging.NullHandler() if self._is_silent else _Above(self, self._stream)
+        logger = logging.getLogger("toolcrib")
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+
+    def clear(self) -> None:
+        """Take the line away, before something else is printed."""
+        if self._shown:
+            self._stream.write(f"\r{' ' * len(self._shown)}\r")
+            self._stream.flush()
+            self._shown = ""
+
+    def _show(self, text: str) -> None:
+        text = one_line(sanitize(text))
+        if not self._changes:
+            if text:
+                print(text, file=self._stream, flush=True)
+            return
+        text = text[: shutil.get_terminal_size().columns - 1]
+        if text != self._shown:
+            self.clear()
+            self._stream.write(text)
+            self._stream.flush()
+            self._shown = text
+
+
+class _Above(logging.StreamHandler[TextIO]):
+    """Writes what is logged where the line stood."""
+
+    def __init__(self, line: WaitingLine, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        self._line.clear()
+        super().emit(record)
+
+
+def listing_text(statuses: "Mapping[str, Status]", under_way: set[str], total: int, now: float) -> str:
+    """Return which of so many servers are being listed, those that take the longest first; empty where none is."""
+    if not under_way:
+        return ""
+    named = _longest({key: statuses[key] for key in under_way}, now) or "waiting for a turn"
+    return f"listing {total - len(under_way) + 1} of {total}: {named}"
+
+
+def starting_text(statuses: "Mapping[str, Status]", now: float) -> str:
+    """Return which servers are being started, and for how long; empty where none is."""
+    named = _longest(statuses, now)
+    return f"starting {named}" if named else ""
+
+
+def _longest(statuses: "Mapping[str, Status]", now: float) -> str:
+    """Return the servers that are starting and for how long, the longest first."""
+    starting = sorted((status.since, key) for key, status in statuses.items() if status.state.value == "starting")
+    named = [f"{key}, {_seconds(now - since)} so far" for since, key in starting[:_NAMED_MAX]]
+    more = [f"and {len(starting) - _NAMED_MAX} more"] if len(starting) > _NAMED_MAX else []
+    return "; ".join([*named, *more])
+
+
+def _seconds(seconds: float) -> str:
+    return f"{math.floor(seconds)} s"
