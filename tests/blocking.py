@@ -11,7 +11,7 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -72,34 +72,40 @@ def notice(what: str) -> None:
     """Note a call that may block, if it is made on the thread of a running loop, and by the product."""
     if not _watching or asyncio._get_running_loop() is None:
         return
-    ours = _functions_of_ours(sys._getframe(1))
-    if ours and not ALLOWED.keys() & set(ours):
+    if ours := _functions_of_ours(sys._getframe(1)):
         _watching[-1].append(f"{' '.join(what.split())[:100]} in {' < '.join(ours)}")
 
 
 def _functions_of_ours(frame: FrameType | None) -> list[str]:
-    """Return the product's functions that a call comes from, the nearest first; none where a test made it itself.
+    """Return the product's functions that a call comes from, the nearest first; none where one of them may block.
 
     A test may call a function that blocks. A coroutine of ours may not, whoever waits for it.
     """
     found: list[str] = []
     is_async = False
-    for each in _callers(frame):
-        code, module = each.f_code, each.f_globals.get("__name__", "?")
-        if not found and module.partition(".")[0] in TRACEBACKS:
-            return []
-        if code.co_filename.startswith(OURS):
-            found.append(f"{module}:{code.co_qualname}")
+    while frame is not None:
+        code = frame.f_code
+        whose = _whose(code.co_filename)
+        if whose == "ours":
+            name = f"{frame.f_globals.get('__name__', '?')}:{code.co_qualname}"
+            if name in ALLOWED:
+                return []
+            found.append(name)
             is_async = is_async or bool(code.co_flags & _ASYNC)
-        elif code.co_filename.startswith(TESTS) and code.co_filename != __file__:
+        elif whose == "a test's":
             return found if is_async else []
+        elif not found and frame.f_globals.get("__name__", "").partition(".")[0] in TRACEBACKS:
+            return []
+        frame = frame.f_back
     return found
 
 
-def _callers(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+@functools.cache
+def _whose(file: str) -> str:
+    """Return who has written a file: ``ours``, ``a test's``, or an empty text for everybody else."""
+    if file.startswith(OURS):
+        return "ours"
+    return "a test's" if file.startswith(TESTS) and file != __file__ else ""
 
 
 # -- how calls are seen --------------------------------------------------------------------------
