@@ -128,7 +128,9 @@ def test_a_server_that_cannot_be_listed_is_told_and_fails(run: Run, servers: dic
     servers["desk"].change(exit_at="list")
     code, out, err = run()
     assert code == 1
-    assert err == "desk: could not be listed, so its tools were not looked at\n"
+    why, consequence = err.splitlines()
+    assert why.startswith("server desk: it closed the connection; it exited with status 3")
+    assert consequence == "desk: could not be listed, so its tools were not looked at"
     assert "3 tools of 1 server" in out
     assert json.loads(run("--json", "--server", "desk")[1])["unlisted"] == ["desk"]
 
