@@ -114,7 +114,7 @@ import logging, sys
 import toolcrib.wire.stdio as stdio
 from toolcrib.cli.serve import main
 
-real = stdio.serve_loop
+real = stdio.serve_by_era
 
 async def telling(*arguments, **options):
     try:
@@ -123,7 +123,7 @@ async def telling(*arguments, **options):
         logging.getLogger("some.library").exception("It used %s", "canary-secret")
     return await real(*arguments, **options)
 
-stdio.serve_loop = telling
+stdio.serve_by_era = telling
 sys.exit(main(sys.argv[1:]))
 """
 
