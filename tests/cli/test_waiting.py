@@ -1,6 +1,7 @@
 """What a person is told while a command waits: which servers, how many, how long; on stderr, and out of the way."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -42,12 +43,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 def test_a_person_at_a_terminal_sees_which_server_is_waited_for_until_it_is_over(run: Run, tmp_path: Path):
     fake = FakeServer(tmp_path, hang_at="list")
     code, out, err = run("index", "refresh", fake=fake, terminal=True)
-    line = "listing 1 of 1: zoo, 1 s so far"
     assert code == 1
     assert "so far" not in out
-    assert line in err
-    _before, _line, after = err.rpartition(line)
-    assert after.startswith(f"\r{' ' * len(line)}\r"), "it is taken away before anything else is printed"
+    *_, line = re.finditer(r"listing 1 of 1: zoo, \d+ s so far", err)
+    after = err[line.end() :]
+    assert after.startswith(f"\r{' ' * len(line[0])}\r"), "it is taken away before anything else is printed"
     assert "server zoo: it did not answer within" in after
 
 
@@ -57,7 +57,7 @@ def test_elsewhere_there_is_a_line_now_and_then_and_for_a_program_none(
     monkeypatch.setattr(waiting, "_LINE_S", HANGING_S / 3)
     fake = FakeServer(tmp_path, hang_at="list")
     err = run("index", "refresh", fake=fake, terminal=False)[2]
-    assert "listing 1 of 1: zoo, 0 s so far\n" in err
+    assert re.search(r"^listing 1 of 1: zoo, \d+ s so far$", err, re.MULTILINE)
     assert "\r" not in err
     code, out, err = run("index", "refresh", "--json", fake=fake, terminal=False)
     assert (code, err) == (1, "")
@@ -74,7 +74,7 @@ def test_a_long_call_is_told_and_out_of_the_way_of_its_result(run: Run, tmp_path
     run("index", "refresh", fake=fake, terminal=False)
     code, out, err = run("call", "zoo.sleep", '{"seconds": 0}', fake=fake, terminal=True)
     assert (code, "so far" in out) == (0, False)
-    assert "calling zoo.sleep, 1 s so far" in err
+    assert re.search(r"calling zoo\.sleep, \d+ s so far", err)
     assert err.endswith("\r")
 
 

@@ -129,7 +129,6 @@ async def _use(
         except ToolcribError as error:  # outside of the servers' tasks it would come wrapped in groups
             answer = error
         tasks.cancel_scope.cancel()
-    line.clear()
     return answer
 
 

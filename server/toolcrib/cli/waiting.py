@@ -60,13 +60,14 @@ class WaitingLine:
 
     @contextmanager
     def below_the_log(self) -> Generator[None]:
-        """Take the line away for what is logged meanwhile; where it is silent, so is the log."""
+        """Take the line away for what is logged meanwhile, and in the end; where it is silent, so is the log."""
         handler = logging.NullHandler() if self._is_silent else _Above(self, self._stream)
         logger = logging.getLogger("toolcrib")
         logger.addHandler(handler)
         try:
             yield
         finally:
+            self.clear()
             logger.removeHandler(handler)
 
     def clear(self) -> None:
