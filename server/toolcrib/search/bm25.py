@@ -53,12 +53,9 @@ class FieldedBm25:
                 numbers.append(number)
                 values.append(frequency)
             counted[number] = []  # let go of now: to free all of them at once would hold up other threads
-        self._postings: dict[str, tuple[list[int], array[float]]] = {}
-        # Emptied while it is read, so that both forms are never in memory as a whole.
-        while frequencies:
-            term, (numbers, values) = frequencies.popitem()
-            self._postings[term] = numbers, _gains(values, self.size)
-        self._rarities = {term: _rarity(len(numbers), self.size) for term, (numbers, _) in self._postings.items()}
+        self._postings = dict(frequencies)
+        # A query asks for few of all words, and a process that searches once for no others at all.
+        self._gains: dict[str, array[float]] = {}
         self.rarity_max = _rarity(0, self.size)
         self.rarity_of_one = _rarity(1, self.size)
 
@@ -72,7 +69,7 @@ class FieldedBm25:
 
     def rarity(self, term: str) -> float:
         """Return what a stem tells about a document that has it; most where none does."""
-        return self._rarities.get(term, self.rarity_max)
+        return _rarity(len(self.having(term)), self.size)
 
     def having(self, term: str) -> Sequence[int]:
         """Return the documents with this stem, in order."""
@@ -82,9 +79,17 @@ class FieldedBm25:
         """Return the score of each document that has any of these stems, above 0, higher is better."""
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
-            for number, gain in zip(*self._postings.get(term, ((), ())), strict=True):
+            for number, gain in zip(self.having(term), self._gained(term), strict=True):
                 scores[number] += weight * gain
         return scores
+
+    def _gained(self, term: str) -> Sequence[float]:
+        """Return what a term adds to the score of each document that has it, worked out once."""
+        gains = self._gains.get(term)
+        if gains is None and term in self._postings:
+            # Two threads may both work it out: the same, from what does not change.
+            gains = self._gains[term] = _gains(self._postings[term][1], self.size)
+        return gains or ()
 
 
 def _counted(text: Text, stem: Callable[[str], str]) -> Mapping[str, int]:
