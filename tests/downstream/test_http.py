@@ -441,8 +441,37 @@ async def test_a_refused_login_says_what_to_check(status: int, *, sse: bool):
         return Answer(status, b"<html>no</html>", {"content-type": "text/html"})
 
     async with scripted(script) as server, fleet_of(http_settings(server.url, sse=sse)) as it:
-        with pytest.raises(StartFailed, match=rf"HTTP {status} .*: check the headers in its entry of the config"):
+        with pytest.raises(StartFailed, match=rf"HTTP {status} \w+\. Check the headers in its entry of the config\."):
             await it.call("web", "echo")
+
+
+OAUTH = {"www-authenticate": 'Bearer resource_metadata="https://host/.well-known/oauth-protected-resource"'}
+
+
+@pytest.mark.parametrize("sse", [False, True])
+async def test_a_challenge_names_oauth_and_says_what_can_be_done(*, sse: bool):
+    async def script(request: Request) -> Answer | None:
+        return Answer(401, b"", OAUTH)
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url, sse=sse)) as it:
+        with pytest.raises(StartFailed) as caught:
+            await it.call("web", "echo")
+        failure = it.fleet["web"].status.failure
+    assert failure is not None
+    assert failure.reason.endswith("HTTP 401 Unauthorized (it wants a login by OAuth)")
+    assert failure.remedy.startswith("toolcrib does not log in by itself yet: get a token")
+    assert '"Authorization": "Bearer ${TOKEN}"' in failure.remedy
+    assert str(failure) in str(caught.value)
+
+
+async def test_a_challenge_in_a_call_says_what_can_be_done():
+    async def script(request: Request) -> Answer | None:
+        return Answer(401, b"", OAUTH) if request.method == "tools/call" else await healthy(request)
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
+        with pytest.raises(DownstreamError, match=r"by OAuth\)\. toolcrib does not log in by itself yet") as caught:
+            await it.call("web", "echo")
+    assert caught.value.code == -32603
 
 
 @pytest.mark.parametrize("status", [404, 500, 503])

@@ -156,6 +156,7 @@ async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, p
         words = "; its last words on stderr: 'loading the model'" if fake.starts() else ""  # it may not have got so far
         assert said == (
             f"The server 'fake' could not be started: it did not answer within 0.5 s (its connect_timeout_s){words}. "
+            "Run its command in a terminal to see what it waits for; if it is only slow, raise that limit. "
             "A call in 1 s tries again; other servers are not affected."
         )
         assert it.fleet[fake.name].status.state is State.FAILED
@@ -171,6 +172,7 @@ async def test_a_server_that_exits_is_told_with_its_status_and_its_last_words(tm
         assert await refusal(it) == (
             "The server 'fake' could not be started: it closed the connection; it exited with status 3; its last words "
             f"on stderr: 'API key missing / the fake server exits at {point}'. "
+            "Run its command in a terminal to see more; check args, env and cwd in its entry of the config. "
             "A call in 1 s tries again; other servers are not affected."
         )
         assert it.reason().startswith("it closed the connection; it exited with status 3")
@@ -204,16 +206,22 @@ def no_folder(tmp_path: Path) -> StdioTarget:
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        (missing, "no such program or folder: '{}/no-such-program' (check its entry in the config)"),
-        (not_executable, "'{}/data' may not be run (is it executable?)"),
-        (no_folder, "no such program or folder: '{}/no-such-folder' (check its entry in the config)"),
+        (
+            missing,
+            "no such program or folder: '{}/no-such-program'. Install it, or correct command and cwd in its entry",
+        ),
+        (not_executable, "'{}/data' may not be run. Make it executable, or correct the command in its entry"),
+        (
+            no_folder,
+            "no such program or folder: '{}/no-such-folder'. Install it, or correct command and cwd in its entry",
+        ),
     ],
 )
 async def test_what_cannot_be_started_is_named_with_what_to_check(tmp_path: Path, target: Any, reason: str):
     settings = ServerSettings("gone", target(tmp_path), ServerSection(), "fingerprint")
     async with fleet_of(settings) as it:
         said = await refusal(it, "gone")
-        assert said.startswith(f"The server 'gone' could not be started: {reason.format(tmp_path)}. ")
+        assert said.startswith(f"The server 'gone' could not be started: {reason.format(tmp_path)} of the config. ")
         assert it.states_of("gone") == ["starting", "failed"]
 
 

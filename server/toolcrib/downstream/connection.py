@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
 from toolcrib.base.json_values import as_object
-from toolcrib.downstream.failures import is_closed, is_end, is_undelivered
+from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
 from toolcrib.model import JsonObject
@@ -169,6 +169,8 @@ class Connection:
                 raise Undelivered(error.message) from None
             if is_closed(error):
                 raise ConnectionLost("", error.message) from None
+            if advice := advice_on(error):
+                raise DownstreamError(types.INTERNAL_ERROR, f"{error.message}. {advice}") from None
             raise DownstreamError(error.code, error.message, error.error.data) from None
         except anyio.get_cancelled_exc_class():
             # In a task of the connection, so that a server that reads nothing cannot hold up the caller.

@@ -11,7 +11,9 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from toolcrib.downstream.http import BROKEN, UNDELIVERED, status_text
+from toolcrib.config.settings import HttpTarget, ServerSettings
+from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, code_of, status_text
+from toolcrib.downstream.states import Failure
 from toolcrib.errors import ToolcribError, innermost
 
 _log = logging.getLogger(__name__)
@@ -19,6 +21,12 @@ _log = logging.getLogger(__name__)
 _ENDED_TEXT = "Connection closed"
 _CLOSED_TEXTS = (_ENDED_TEXT, "SSE stream ")
 """How the SDK begins its own errors of code CONNECTION_CLOSED; servers use that code for whatever they like."""
+
+_REFUSED_REMEDIES = {
+    REFUSED: "Check the headers in its entry of the config.",
+    WANTS_LOGIN: "toolcrib does not log in by itself yet: get a token from whoever runs the server, and put it into "
+    'headers in its entry of the config, as "Authorization": "Bearer ${TOKEN}".',
+}
 
 
 def is_undelivered(error: MCPError) -> bool:
@@ -41,9 +49,9 @@ def reason_of(failure: BaseException) -> str:
     """Return a failure as part of a sentence; of a group, the first one in it."""
     match innermost(failure):
         case FileNotFoundError() | NotADirectoryError() as error:
-            return f"no such program or folder: {str(error.filename)!r} (check its entry in the config)"
+            return f"no such program or folder: {str(error.filename)!r}"
         case PermissionError() as error:
-            return f"{str(error.filename)!r} may not be run (is it executable?)"
+            return f"{str(error.filename)!r} may not be run"
         case anyio.BrokenResourceError() | anyio.ClosedResourceError():
             return "the connection was closed"
         case MCPError() | httpx2.HTTPStatusError() | ValidationError() as error:
@@ -53,6 +61,43 @@ def reason_of(failure: BaseException) -> str:
         case error:
             _log.error("a server's task failed", exc_info=error)
             return f"internal error ({type(error).__name__}); the log of toolcrib has the details"
+
+
+def failure_of(failure: BaseException, server: ServerSettings, known: str = "") -> Failure:
+    """Return what is told of a server that failed so; ``known`` is what its transport knows about it."""
+    reason = "; ".join(filter(None, (reason_of(failure), known)))
+    return Failure(reason, _remedy(innermost(failure), server))
+
+
+def silence_of(server: ServerSettings, reason: str, known: str = "") -> Failure:
+    """Return what is told of a server that gave no answer in time."""
+    if isinstance(server.target, HttpTarget):
+        remedy = "Check the url in its entry of the config, and that it is running"
+    else:
+        remedy = "Run its command in a terminal to see what it waits for"
+    text = "; ".join(filter(None, (reason, known)))
+    return Failure(text, f"{remedy}; if it is only slow, raise that limit.", is_silent=True)
+
+
+def advice_on(error: MCPError) -> str:
+    """Return what to do about an answer to a request; empty where nothing is known."""
+    return _REFUSED_REMEDIES.get(error.code, "")
+
+
+def _remedy(failure: BaseException, server: ServerSettings) -> str:
+    match failure:
+        case FileNotFoundError() | NotADirectoryError():
+            return "Install it, or correct command and cwd in its entry of the config."
+        case PermissionError():
+            return "Make it executable, or correct the command in its entry of the config."
+        case MCPError(code=code) if code in _REFUSED_REMEDIES:
+            return _REFUSED_REMEDIES[code]
+        case httpx2.HTTPStatusError(response=response) if (code := code_of(response)) in _REFUSED_REMEDIES:
+            return _REFUSED_REMEDIES[code]
+        case _ if isinstance(server.target, HttpTarget):
+            return "Check the url in its entry of the config, and that an MCP server is running there."
+        case _:
+            return "Run its command in a terminal to see more; check args, env and cwd in its entry of the config."
 
 
 def _reason_of_answer(error: MCPError | httpx2.HTTPStatusError | ValidationError) -> str:

@@ -24,6 +24,12 @@ UNDELIVERED = -39_404
 BROKEN = -39_405
 """Likewise: the connection broke before the answer came."""
 
+REFUSED = -39_403
+"""Likewise: the address answered 401 or 403."""
+
+WANTS_LOGIN = -39_401
+"""Likewise: with a challenge for a bearer token, which MCP servers give who log in by OAuth."""
+
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _SESSION_WORDS = (b"session", b"not initialized")
@@ -69,9 +75,7 @@ class HttpClient(httpx2.AsyncClient):
             return self._answer(request, UNDELIVERED, "it does not know our session any more")
         if self._deliver is None and _is_own_error(body):
             return response
-        missing = response.status_code == HTTPStatus.NOT_FOUND
-        code = types.METHOD_NOT_FOUND if missing else types.INTERNAL_ERROR
-        return self._answer(request, code, status_text(response))
+        return self._answer(request, code_of(response), status_text(response))
 
     def _answer(self, request: httpx2.Request, code: int, text: str) -> httpx2.Response:
         """Return the response that makes the SDK's transport answer the request with an error."""
@@ -143,9 +147,20 @@ def _has_lost_session(status: int, body: bytes) -> bool:
     return status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.BAD_REQUEST and is_told)
 
 
+def code_of(response: httpx2.Response) -> int:
+    """Return the JSON-RPC error code for a status (2025-11-25 basic/authorization: a challenge names its scheme)."""
+    match response.status_code:
+        case HTTPStatus.NOT_FOUND:
+            return types.METHOD_NOT_FOUND
+        case HTTPStatus.UNAUTHORIZED if response.headers.get("www-authenticate", "").lower().startswith("bearer"):
+            return WANTS_LOGIN
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+            return REFUSED
+        case _:
+            return types.INTERNAL_ERROR
+
+
 def status_text(response: httpx2.Response) -> str:
-    """Return a status for people, with what to do about it where that is known."""
+    """Return a status for people."""
     text = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
-    if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return f"{text}: check the headers in its entry of the config"
-    return text
+    return f"{text} (it wants a login by OAuth)" if code_of(response) == WANTS_LOGIN else text

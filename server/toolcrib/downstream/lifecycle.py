@@ -6,7 +6,7 @@ One task owns a connection from its first byte to its last; everybody else only 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.abc
@@ -23,11 +23,11 @@ from toolcrib.downstream.connection import (
     Undelivered,
     connect,
 )
-from toolcrib.downstream.failures import reason_of
+from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.progress import Relay
-from toolcrib.downstream.states import State, Status
-from toolcrib.downstream.transport import Connector, Streams
+from toolcrib.downstream.states import Failure, State, Status
+from toolcrib.downstream.transport import Connector
 from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed
 from toolcrib.model import JsonObject
 
@@ -214,7 +214,7 @@ class Downstream:
                     if self._start is start:
                         await self._live(start, ("legacy",))
             except* Exception as failures:  # barrier: a server's task; one bad server never takes others down
-                self._fail(start, reason_of(failures))
+                self._fail(start, failure_of(failures, self.settings))
             finally:
                 self._end(start)
 
@@ -243,13 +243,13 @@ class Downstream:
                 except* DiedOnProbe:
                     raise
                 except* Exception as failures:  # barrier: a server's task; told with what the streams know
-                    self._fail(start, await _explained(reason_of(failures), streams))
+                    self._fail(start, failure_of(failures, self.settings, await streams.explain()))
                 finally:
                     if bounded.cancel_called:
                         with anyio.CancelScope(shield=True):
-                            self._fail(start, await _explained(silent, streams))
+                            self._fail(start, silence_of(self.settings, silent, await streams.explain()))
         if bounded.cancelled_caught:
-            self._fail(start, silent)
+            self._fail(start, silence_of(self.settings, silent))
 
     @property
     def _may_download(self) -> bool:
@@ -328,32 +328,25 @@ class Downstream:
             start.error = self._start_failed()
             start.done.set()
 
-    def _fail(self, start: _Start, reason: str) -> None:
-        """Note why a start or a connection failed; the first reason counts."""
+    def _fail(self, start: _Start, failure: Failure) -> None:
+        """Note why a start or a connection failed; the first failure counts."""
         if self._start is not start:
             return
         self._failures += 1
         longest = min(_BACKOFF_FIRST_S * 2.0 ** min(self._failures - 1, 16), self._around.limits.backoff_max_s)
         self._next_start = anyio.current_time() + longest * (0.5 + self._around.jitter() / 2)
-        self._set(State.FAILED, self._clean(reason))
+        told = replace(failure, reason=self._clean(failure.reason))
+        self._set(State.FAILED, told.reason, told)
         self._end(start)
 
     def _start_failed(self) -> StartFailed:
-        key, reason = self.settings.key, self.status.reason or "it was stopped"
+        key, failure = self.settings.key, self.status.failure or Failure(self.status.reason or "it was stopped")
         pause_s = math.ceil(max(1.0, self._next_start - anyio.current_time()))
-        return StartFailed(
-            key,
-            f"The server {key!r} could not be started: {reason}. "
-            f"A call in {pause_s} s tries again; other servers are not affected.",
-        )
+        again = f"A call in {pause_s} s tries again; other servers are not affected."
+        return StartFailed(key, f"The server {key!r} could not be started: {failure} {again}")
 
-    def _set(self, state: State, reason: str = "") -> None:
-        status = Status(state, reason, anyio.current_time())
+    def _set(self, state: State, reason: str = "", failure: Failure | None = None) -> None:
+        status = Status(state, reason, anyio.current_time(), failure)
         if status != self.status:
             self.status = status
             self._around.state_changed(self.settings.key, status)
-
-
-async def _explained(reason: str, streams: Streams) -> str:
-    known = await streams.explain()
-    return f"{reason}; {known}" if known else reason

@@ -1,6 +1,6 @@
 """What a downstream is doing, and why.
 
-Knows the states there are; never knows how a server comes into one.
+Knows the states there are, and how a failure is told; never knows how a server comes into one.
 """
 
 from dataclasses import dataclass, field
@@ -17,9 +17,29 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a server cannot be used, as part of a sentence, and what to do about it, in sentences; no secret in either.
+
+    ``is_silent``: it gave no answer in time.
+    """
+
+    reason: str
+    remedy: str = ""
+    is_silent: bool = False
+
+    def __str__(self) -> str:
+        """Both, for people and models."""
+        return f"{self.reason}. {self.remedy}".strip()
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """A server's state, and why, for people; ``reason`` holds no secret. ``since`` is on anyio's clock."""
+    """A server's state, and why, for people; ``reason`` holds no secret. ``since`` is on anyio's clock.
+
+    ``failure`` is why it has failed, where it has.
+    """
 
     state: State
     reason: str = ""
     since: float = field(default=0.0, compare=False)
+    failure: Failure | None = None
