@@ -94,7 +94,7 @@ LAYERS = {
         definitions mentions
         wording
         answers search
-        arguments config_names finding gate indexing lint
+        arguments config_names failures finding gate indexing lint
         use_cases
     """,
     "tools.arguments": """
@@ -109,7 +109,7 @@ LAYERS = {
     """,
     "tools.index": """
         catalog tables
-        rows
+        failures rows
         tool_index
     """,
     "skills": """

@@ -44,6 +44,7 @@ from toolcrib.status import StatusParts
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
+from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
@@ -85,9 +86,8 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
     eras: dict[str, Era] = {
         key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
     }
-    surroundings = Surroundings(
-        section.limits, outside.connector, known.indexer.listed, _state_reporter(known.events), outside.jitter
-    )
+    tells = _state_reporter(known.events, known.failures)
+    surroundings = Surroundings(section.limits, outside.connector, known.indexer.listed, tells, outside.jitter)
     async with open_fleet(settings.servers, eras, surroundings) as fleet, anyio.create_task_group() as tasks:
         parts = ToolUseCaseParts(
             settings=settings,
@@ -99,10 +99,14 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
             events=known.events,
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )
-        fleet.begin(known.indexer.unlisted(), known.indexer.stale())
+        fleet.begin(known.indexer.unlisted(), known.indexer.stale(), known.failures.silent())
         tasks.start_soon(known.indexer.follow, fleet.list_again)
-        yield ToolUseCases(parts)
-        tasks.cancel_scope.cancel()
+        tasks.start_soon(known.failures.keep)
+        try:
+            yield ToolUseCases(parts)
+        finally:
+            tasks.cancel_scope.cancel()
+            known.failures.flush()
 
 
 @asynccontextmanager
@@ -175,6 +179,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             gate=known.gate,
             catalog=known.indexer.current,
             rows=known.index.server_rows,
+            failures=known.failures.read,
             stores=known.stores,
             fleet=tool_use_cases.fleet,
             skill_use_cases=skill_use_cases,
@@ -212,6 +217,7 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
             gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
             catalog=known.indexer.current if known else partial(Catalog, ()),
             rows=known.index.server_rows if known else dict,
+            failures=known.failures.read if known else dict,
             stores=known.stores if known else {},
             fleet=None,
             skill_use_cases=skill_use_cases,
@@ -225,8 +231,9 @@ def _to_nobody(_line: str) -> None:
     """Take an event that nobody is told of."""
 
 
-def _state_reporter(events: EventLog) -> Callable[[str, Status], None]:
+def _state_reporter(events: EventLog, failures: ServerFailures) -> Callable[[str, Status], None]:
     def report(server: str, status: Status) -> None:
+        failures.note(server, status)
         events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
         if status.state.value == "failed":
             _log.warning("server %s: %s", server, status.reason)

@@ -27,8 +27,10 @@ from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.finding import ToolFinder
 from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.failures import KeptFailures
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
@@ -57,6 +59,7 @@ class Known:
 
     index: ToolIndex
     indexer: Indexer
+    failures: ServerFailures
     gate: Gate
     state: State
     wordings: Wordings
@@ -72,6 +75,7 @@ def open_catalog(settings: Settings, clocks: Clocks, mirror: Callable[[str], Non
     """Open all that is known of tools, with the event log, ready for servers to be listed anew."""
     with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events) as known:
         known.indexer.open()
+        known.failures.open()
         yield known
 
 
@@ -90,12 +94,13 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generato
         policy = policy_of(settings.toolcrib.policy)
         checker = SchemaChecker(section.limits.schema_check_ms, clocks.clock)
         indexer = Indexer(settings, policy, index, clocks.wall_clock, checker.fits)
+        failures = ServerFailures(settings, KeptFailures(store), clocks.wall_clock)
         gate, mentions = gate_of(settings, policy)
         wordings = Wordings(index, mentions)
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = model_of(settings)
         search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
-        yield Known(index, indexer, gate, state, wordings, checker, events, model, search, stores)
+        yield Known(index, indexer, failures, gate, state, wordings, checker, events, model, search, stores)
 
 
 @contextmanager

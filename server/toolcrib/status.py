@@ -26,6 +26,7 @@ from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.store.store import Store
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.index.failures import KeptFailure
 from toolcrib.tools.index.rows import rows_fingerprint
 from toolcrib.tools.index.tool_index import ServerRow
 
@@ -52,13 +53,15 @@ class Listed:
 class ServerStatus:
     """One server. ``tools`` are those that the caller may use.
 
-    ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config.
+    ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config,
+    ``failure`` where it was listed since it failed the last time, by any process.
     """
 
     key: str
     tools: int
     running: Running | None
     listed: Listed | None
+    failure: KeptFailure | None
 
     @property
     def as_json(self) -> JsonObject:
@@ -68,6 +71,7 @@ class ServerStatus:
         return {
             "server": self.key,
             **doing,
+            "failure": _failure_json(self.failure),
             "tools": self.tools,
             "listed_at": _time(listed.at) if listed else None,
             "protocol": listed.protocol if listed else None,
@@ -115,16 +119,18 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class StatusParts:
-    """Where it is gathered from. ``catalog`` never blocks, ``rows`` may; ``now`` gives seconds since the epoch.
+    """Where it is gathered from. ``catalog`` never blocks, ``rows`` and ``failures`` may.
 
-    ``fleet`` is None in a process that runs no servers, ``skill_use_cases`` where there are no skills. ``is_owners``:
-    it is for the person whose config it is, who is told of every server, whatever a policy keeps from callers.
+    ``now`` gives seconds since the epoch. ``fleet`` is None in a process that runs no servers, ``skill_use_cases``
+    where there are no skills. ``is_owners``: it is for the person whose config it is, who is told of every server,
+    whatever a policy keeps from callers.
     """
 
     settings: Settings
     gate: Gate
     catalog: Callable[[], Catalog]
     rows: Callable[[], Mapping[str, ServerRow]]
+    failures: Callable[[], Mapping[str, KeptFailure]]
     stores: Mapping[str, Store]
     fleet: Fleet | None
     skill_use_cases: SkillUseCases | None
@@ -138,7 +144,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     catalog = parts.catalog()
     permitted = parts.gate.permitted(session, catalog)
     usable = {tool.public_name for tool in permitted.tools}
-    rows = await anyio.to_thread.run_sync(parts.rows)
+    known = await anyio.to_thread.run_sync(lambda: (parts.rows(), parts.failures()))
     semantic = await anyio.to_thread.run_sync(state_of, parts.model)
     return Status(
         session=session.label,
@@ -147,7 +153,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
         allowed=len(permitted.tools),
         deferred=permitted.deferred_count,
         activated=tuple(sorted(usable.intersection(session.activations.names))),
-        servers=tuple(_servers(parts, session, catalog, rows)),
+        servers=tuple(_servers(parts, session, catalog, *known)),
         skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
         semantic=semantic,
         rebuilt={name: store.rebuilt for name, store in parts.stores.items() if store.rebuilt},
@@ -155,7 +161,11 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
 
 
 def _servers(
-    parts: StatusParts, session: Session, catalog: Catalog, rows: Mapping[str, ServerRow]
+    parts: StatusParts,
+    session: Session,
+    catalog: Catalog,
+    rows: Mapping[str, ServerRow],
+    failures: Mapping[str, KeptFailure],
 ) -> Iterable[ServerStatus]:
     """Yield the servers of which the caller may use something, or could."""
     permissions = parts.gate.permissions(session)
@@ -167,7 +177,8 @@ def _servers(
             listed = _last_listed(server, rows.get(key))
             if listed and not parts.is_owners:
                 listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
-            yield ServerStatus(key, count, _running(parts, key, told), listed)
+            running, kept = _running(parts, key, told), _failure(parts, key, failures.get(key), told)
+            yield ServerStatus(key, count, running, listed, kept)
 
 
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
@@ -176,6 +187,14 @@ def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Runnin
     status = parts.fleet[key].status
     ago = anyio.current_time() - status.since
     return Running(status.state.value, told(status.reason), parts.now() - ago)
+
+
+def _failure(parts: StatusParts, key: str, kept: KeptFailure | None, told: Callable[[str], str]) -> KeptFailure | None:
+    """Return why a server fails: as this process has seen it, else as it is kept."""
+    status = parts.fleet[key].status if parts.fleet else None
+    if status and status.failure and (kept is None or kept.failure != status.failure):
+        kept = KeptFailure(status.failure, parts.now() - (anyio.current_time() - status.since))
+    return kept and replace(kept, failure=replace(kept.failure, reason=told(kept.failure.reason)))
 
 
 def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None:
@@ -188,6 +207,12 @@ def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None
 def _permitted(key: str, refused: Iterable[Refused], permissions: Permissions) -> Iterable[Refused]:
     """Return those whose names the caller may know."""
     return (each for each in refused if permissions.permits(key, each.name, public_name(key, each.name)))
+
+
+def _failure_json(kept: KeptFailure | None) -> JsonObject | None:
+    if kept is None:
+        return None
+    return {"reason": kept.failure.reason, "remedy": kept.failure.remedy, "since": _time(kept.since)}
 
 
 def _time(seconds: float) -> str:

@@ -191,7 +191,9 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
 def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     listed = server.as_json["listed_at"]
     lines = [f"  {server.key}: " + (f"{server.tools} tools, listed {listed}" if listed else "not listed yet")]
-    if failed:
+    if server.failure:
+        lines.append(f"    failed: {server.failure.failure}")
+    elif failed:
         lines.append(f"    failed: {failed}")
     lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.refused if server.listed else ())]
     return "\n".join(lines)

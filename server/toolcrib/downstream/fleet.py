@@ -31,6 +31,7 @@ class Fleet:
         self._servers, self._tasks = servers, tasks
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
+        self._silent = frozenset[str]()
         self._starts = StartQueue(parallel_starts)
 
     def __getitem__(self, key: str) -> Downstream:
@@ -44,12 +45,14 @@ class Fleet:
         """Return every server's state."""
         return {key: server.status for key, server in self._servers.items()}
 
-    def begin(self, unlisted: Iterable[str], stale: Iterable[str]) -> None:
+    def begin(self, unlisted: Iterable[str], stale: Iterable[str], silent: Collection[str] = ()) -> None:
         """Start in the background what has to be listed, never-listed servers first, and what is to be kept up.
 
-        Servers in ``unlisted`` were never listed: searches and calls may wait for them (:meth:`first_listing`).
+        Servers in ``unlisted`` were never listed: searches and calls may wait for them (:meth:`first_listing`). Those
+        that are ``silent`` too gave no answer at an earlier start: they come last, and are not :attr:`awaited`.
         """
-        for key in unlisted:
+        self._silent = frozenset(silent)
+        for key in sorted(unlisted, key=self._silent.__contains__):
             self._first_listing[key] = anyio.Event()
             self._servers[key].was_never_listed = True
             self._tasks.start_soon(self._list_first, key)
@@ -68,6 +71,11 @@ class Fleet:
     def listing(self) -> set[str]:
         """Servers that are being listed, or wait for their turn."""
         return {*self._listing, *self.listing_first}
+
+    @property
+    def awaited(self) -> list[str]:
+        """Those of them whose answer may be waited for."""
+        return [key for key in self.listing_first if key not in self._silent]
 
     def prefer(self, keys: Collection[str]) -> None:
         """Let these servers be started before others that wait for their turn."""
@@ -124,6 +132,7 @@ class Fleet:
                     with anyio.move_on_after(_SLOT_S) as slot:
                         await server.connection(wanted=wanted)
                 if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
+                    server.note_silence(_SLOT_S)
                     await server.connection(wanted=wanted)
         finally:
             self._listing.discard(key)

@@ -320,6 +320,13 @@ class Downstream:
         self._end(start)
         serving.cancel()
 
+    def note_silence(self, seconds: float) -> None:
+        """Tell that a start of a server that was never listed takes so long already, if it does."""
+        if self.was_never_listed and self.status.state is State.STARTING:
+            silence = silence_of(self.settings, f"it had not answered {seconds:g} s after it was started")
+            self.status = replace(self.status, reason=silence.reason, failure=silence)
+            self._around.state_changed(self.settings.key, self.status)
+
     def _end(self, start: _Start) -> None:
         """Make the next caller begin anew, and wake whoever still waits for this start."""
         if self._start is start:

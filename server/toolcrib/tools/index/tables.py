@@ -111,8 +111,23 @@ def _denied_names(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE servers ADD COLUMN denied TEXT")  # null: listed before they were noted
 
 
+_FAILURES = """
+CREATE TABLE failures (
+    server TEXT PRIMARY KEY,
+    config_fingerprint TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    remedy TEXT NOT NULL,
+    is_silent INTEGER NOT NULL,
+    since REAL NOT NULL
+) WITHOUT ROWID"""
+
+
+def _failures(connection: sqlite3.Connection) -> None:
+    connection.execute(_FAILURES)
+
+
 TOOLS_SCHEMA = Schema(
-    APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere, _names_in_texts, _denied_names)
+    APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere, _names_in_texts, _denied_names, _failures)
 )
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 

@@ -149,7 +149,7 @@ class ToolIndex:
         """Drop all that is known of servers other than ``keys``."""
 
         def retain(connection: sqlite3.Connection) -> None:
-            query = "SELECT key FROM servers UNION SELECT namespace FROM tools"
+            query = "SELECT key FROM servers UNION SELECT namespace FROM tools UNION SELECT server FROM failures"
             for key in sorted({row[0] for row in connection.execute(query)} - set(keys)):
                 _forget(connection, key)
 
@@ -161,6 +161,7 @@ class ToolIndex:
         def clear(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM tools")
             connection.execute("DELETE FROM servers")
+            connection.execute("DELETE FROM failures")
 
         self._store.change(clear)
 
@@ -279,6 +280,7 @@ def _note_listing(
 def _forget(connection: sqlite3.Connection, key: str) -> None:
     connection.execute("DELETE FROM tools WHERE namespace = ?", (key,))
     connection.execute("DELETE FROM servers WHERE key = ?", (key,))
+    connection.execute("DELETE FROM failures WHERE server = ?", (key,))
 
 
 def _id_list(ids: Iterable[int]) -> str:

@@ -1,0 +1,57 @@
+"""Why servers could not be started, kept beside their tools: any process can tell, and a later start knows.
+
+Knows rows only; never knows how a server is started or who is told.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolcrib.downstream.states import Failure
+from toolcrib.store.store import Store
+from toolcrib.store.values import damaged_rows
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFailure:
+    """A failure, and since when the server fails so, in seconds since the epoch."""
+
+    failure: Failure
+    since: float
+
+
+class KeptFailures:
+    """The failure of each server that failed the last time; none of one that has been listed since.
+
+    Safe to use from several threads. Every method raises StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self, servers: Mapping[str, str]) -> dict[str, KeptFailure]:
+        """Return the failures of these servers (key -> config fingerprint); one under another config does not count."""
+        query = "SELECT server, config_fingerprint, reason, remedy, is_silent, since FROM failures ORDER BY server"
+        with self._store.read() as connection, damaged_rows():
+            return {
+                server: KeptFailure(Failure(reason, remedy, bool(is_silent)), since)
+                for server, fingerprint, reason, remedy, is_silent, since in connection.execute(query)
+                if servers.get(server) == fingerprint
+            }
+
+    def write(self, server: str, config_fingerprint: str, kept: KeptFailure | None) -> None:
+        """Keep the failure of a server, or with None forget it.
+
+        What is kept already is not written again: other processes would look at what has not changed.
+        """
+        if self.read({server: config_fingerprint}).get(server) == kept:
+            return
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM failures WHERE server = ?", (server,))
+            if kept:
+                failure = kept.failure
+                row = (server, config_fingerprint, failure.reason, failure.remedy, failure.is_silent, kept.since)
+                connection.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", row)
+
+        self._store.change(write, owed=f"failure of {server}")
