@@ -8,9 +8,9 @@ import pytest
 from toolcrib.access.policy import Policy
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.states import State, Status
+from toolcrib.downstream.states import Arriving, Failure, ServersNow, State, Status
 from toolcrib.model import Caller
-from toolcrib.tools.missing_servers import MissingServers
+from toolcrib.tools.missing_servers import Asked, MissingServers
 
 SERVERS = {
     "github": {"command": "x"},
@@ -19,8 +19,10 @@ SERVERS = {
     "n8n": {"command": "x"},
 }
 DESCRIBED = {"github": {"description": "Repositories, pull requests and issues"}, "n8n": {"description": ""}}
-FAILED = {"github": Status(State.FAILED, "secret reason"), "n8n": Status(State.SLEEPING)}
+FAILURE = Failure("no such program", "Install it.")
+FAILED = {"github": Status(State.FAILED, failure=FAILURE), "n8n": Status(State.SLEEPING)}
 READY = {"github": Status(State.READY), "n8n": Status(State.READY)}
+TOLD = "Server github has failed: no such program. Install it."
 
 
 @pytest.fixture
@@ -30,54 +32,72 @@ def settings(tmp_path: Path) -> Settings:
     return load(path, {"HOME": str(tmp_path)}, tmp_path)
 
 
-def note(settings: Settings, query: str, statuses=FAILED, *, policy: Policy | None = None, **options) -> str:
-    view = (policy or Policy()).permissions(Caller())
-    options = {"found": (), "any_of_them": False, **options}
-    return MissingServers(settings).note(query, view, statuses, **options)
+def note(settings: Settings, query: str, statuses=FAILED, *, policy: Policy | None = None, **asked) -> str:
+    permissions = (policy or Policy()).permissions(Caller())
+    said = Asked(query, **{"server": None, "found": (), "is_nothing_known": False, **asked})
+    return MissingServers(settings).note(said, permissions, ServersNow(statuses), str)
 
 
-def test_a_failed_server_is_told_where_its_name_or_description_is_meant(settings):
-    expected = "Not searched: server github has failed to start."
-    assert note(settings, "create a GitHub issue") == expected
-    assert note(settings, "merge a pull request") == expected
-    assert "secret" not in note(settings, "github")
+def test_a_failed_server_is_told_with_its_failure_where_its_name_or_description_is_meant(settings):
+    assert note(settings, "create a GitHub issue") == TOLD
+    assert note(settings, "merge a pull request") == TOLD
+    assert note(settings, "paint the wall") == "Failed to start: github; a search with server='github' says why."
 
 
-def test_a_server_that_is_starting_is_told(settings):
-    starting = {**READY, "github": Status(State.STARTING)}
-    assert note(settings, "github issue", starting) == "Not searched: server github is still starting."
+def test_a_long_failure_is_cut(settings):
+    wordy = {**READY, "github": Status(State.FAILED, failure=Failure("x" * 5000))}
+    assert len(note(settings, "github", wordy)) < 500
+
+
+def test_many_failed_servers_are_counted(settings):
+    many = {f"s{number}": Status(State.FAILED, failure=FAILURE) for number in range(30)}
+    assert "s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 and 20 more;" in note(settings, "paint", many)
+
+
+def test_a_server_that_is_started_again_is_not_told(settings):
+    assert note(settings, "github issue", {**READY, "github": Status(State.STARTING)}) == ""
 
 
 def test_a_server_that_is_left_out_of_the_config_is_told(settings):
-    assert note(settings, "send a mail") == "Not searched: server mail-server is disabled."
-    assert note(settings, "show it on maps") == "Not searched: server maps is not in use."
+    assert note(settings, "send a mail", READY) == "Not searched: server mail-server is disabled."
+    assert note(settings, "show it on maps", READY) == "Not searched: server maps is not in use."
+    assert note(settings, "show it", READY, server="maps") == "Server maps is not in use."
 
 
 def test_servers_that_work_or_are_not_meant_are_not_told(settings):
     assert note(settings, "create a github issue", READY) == ""
-    assert note(settings, "paint the wall of the server") == ""
+    assert note(settings, "paint the wall of the server", READY) == ""
 
 
-def test_a_server_with_hits_is_not_told_again(settings):
-    assert note(settings, "github issue", found={"github"}) == ""
+def test_a_failed_server_with_hits_is_told_with_its_failure(settings):
+    assert note(settings, "paint the wall", found={"github"}) == TOLD
 
 
 def test_where_there_is_nothing_at_all_every_missing_server_is_told(settings):
-    assert note(settings, "paint", any_of_them=True) == (
-        "Not searched: server github has failed to start; server mail-server is disabled; server maps is not in use."
+    assert note(settings, "paint", is_nothing_known=True) == (
+        "Failed to start: github; a search with server='github' says why. "
+        "Not searched: server mail-server is disabled; server maps is not in use."
     )
 
 
 @pytest.mark.parametrize("deny", ["github.*", "github__*", "*"])
 def test_a_server_that_the_caller_may_not_use_does_not_exist(settings, deny):
     assert note(settings, "github issue", policy=Policy(deny=[deny])) == ""
+    assert note(settings, "github issue", policy=Policy(deny=[deny]), server="github") == ""
 
 
 def test_a_deny_of_some_tools_hides_no_server(settings):
-    assert note(settings, "github issue", policy=Policy(deny=["github.delete_*"])) != ""
+    assert note(settings, "github issue", policy=Policy(deny=["github.delete_*"])) == TOLD
 
 
 def test_only_servers_that_are_allowed_are_told(settings):
-    assert note(settings, "github mail", policy=Policy(allow=["github.*"])) == (
-        "Not searched: server github has failed to start."
-    )
+    assert note(settings, "github mail", policy=Policy(allow=["github.*"])) == TOLD
+    assert note(settings, "github mail", policy=Policy(allow=["github.read_file"])) == TOLD
+    assert note(settings, "github mail", policy=Policy(allow=["n8n.*"])) == ""
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(None, 5), (0.0, 1), (3.2, 4), (29.9, 30), (200.0, 30)])
+def test_what_has_taken_a_while_is_expected_to_take_as_long_again(settings, seconds, again):
+    now = ServersNow(READY, ["n8n"], {"n8n": Arriving(seconds, is_download=False)})
+    said = MissingServers(settings).note(Asked("x", None, (), False), Policy().permissions(Caller()), now, str)
+    assert said.endswith(f"Ask again in {again} s.")

@@ -614,8 +614,8 @@ async def test_a_hit_tells_of_a_server_that_is_being_started(tmp_path):
 async def test_a_server_that_failed_is_named_where_it_may_have_been_meant(tmp_path):
     broken = MemoryServer([], start_error=OSError("no such program"))
     async with world(tmp_path, {"github": broken, "files": FILES}) as w, w.client() as client:
-        assert "server github" in (await client.search("github issue"))["note"]
-        assert "note" not in await client.search("read a file")
+        assert "Server github has failed: no such program." in (await client.search("github issue"))["note"]
+        assert (await client.search("read a file"))["note"].startswith("Failed to start: github;")
 
 
 async def test_several_queries_on_lines_of_their_own_share_the_answer(tmp_path):
@@ -648,7 +648,10 @@ async def test_where_nothing_is_indexed_in_time_the_answer_is_empty_and_says_so(
     async with world(tmp_path, {"github": hanging}, config, wait=False) as w, w.client() as client:
         answer = await client.search("create issue")
         assert answer["tools"] == []
-        assert answer["note"] == "No tools are known. Not searched: server github is still starting."
+        assert answer["note"] == (
+            "No tools are known. 0 of 1 servers are listed. Not listed yet, 1: github (starting, 0 s so far). "
+            "Ask again in 1 s."
+        )
 
 
 async def test_a_search_of_one_server_waits_for_that_one_only(tmp_path):

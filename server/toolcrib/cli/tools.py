@@ -186,8 +186,7 @@ def _with_left_out(answer: "SearchAnswer", indexed: "Indexed", session: "Session
     """Return the answer with a note on servers that the query may mean and that the config leaves out."""
     from toolcrib.tools.missing_servers import MissingServers
 
-    permissions, found = indexed.gate.permissions(session), {hit.tool.server for hit in answer.hits}
-    left_out = MissingServers(indexed.settings).note(answer.query, permissions, {}, found, any_of_them=False)
+    left_out = MissingServers(indexed.settings).left_out(answer.query, indexed.gate.permissions(session))
     return replace(answer, note=" ".join(filter(None, (answer.note, left_out))) or None)
 
 

@@ -13,7 +13,7 @@ from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.lifecycle import Downstream, Surroundings
 from toolcrib.downstream.start_queue import StartQueue
-from toolcrib.downstream.states import State, Status
+from toolcrib.downstream.states import ServersNow, State, Status
 from toolcrib.errors import StartFailed
 
 _KEEP_UP_PAUSE_S = 1.0
@@ -44,6 +44,13 @@ class Fleet:
     def statuses(self) -> dict[str, Status]:
         """Return every server's state."""
         return {key: server.status for key, server in self._servers.items()}
+
+    def now(self) -> ServersNow:
+        """Return every server's state, and how far those are that were never listed."""
+        statuses, first = self.statuses(), set(self.listing_first)
+        unlisted = {key: each for key, server in self._servers.items() if (each := server.arriving)}
+        on_their_way = {key for key in unlisted if key in first or statuses[key].state is State.STARTING}
+        return ServersNow(statuses, unlisted.keys(), {key: unlisted[key] for key in unlisted if key in on_their_way})
 
     def begin(self, unlisted: Iterable[str], stale: Iterable[str], silent: Collection[str] = ()) -> None:
         """Start in the background what has to be listed, never-listed servers first, and what is to be kept up.
@@ -86,6 +93,13 @@ class Fleet:
         for key in keys:
             if listed := self._first_listing.get(key):
                 await listed.wait()
+
+    async def try_again(self, key: str) -> None:
+        """Start a server that failed before it was ever listed, unless it pauses; wait for it a little."""
+        server = self._servers[key]
+        if server.was_never_listed and server.status.state is State.FAILED:
+            with suppress(StartFailed), anyio.move_on_after(_SLOT_S):
+                await server.connection(wanted=False)
 
     async def list_all(self) -> dict[str, Status]:
         """List every server that nobody uses, and return what became of each."""

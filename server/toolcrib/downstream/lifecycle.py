@@ -24,9 +24,10 @@ from toolcrib.downstream.connection import (
     connect,
 )
 from toolcrib.downstream.failures import failure_of, silence_of
+from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.progress import Relay
-from toolcrib.downstream.states import Failure, State, Status
+from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.transport import Connector
 from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed
 from toolcrib.model import JsonObject
@@ -34,6 +35,9 @@ from toolcrib.model import JsonObject
 _DEBOUNCE_S = 0.05
 _REST = 4
 """After a listing, the next one waits so many times as long as it took: no server can keep us listing."""
+
+_DOWNLOAD_S = 3.0
+"""A package that is on this machine has started by then, usually."""
 
 _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
 _BACKOFF_FIRST_S = 0.5
@@ -250,6 +254,16 @@ class Downstream:
                             self._fail(start, silence_of(self.settings, silent, await streams.explain()))
         if bounded.cancelled_caught:
             self._fail(start, silence_of(self.settings, silent))
+
+    @property
+    def arriving(self) -> Arriving | None:
+        """How far the first listing is of a server that was never listed; None for any other."""
+        if not self.was_never_listed:
+            return None
+        if self.status.state is not State.STARTING:
+            return Arriving(None, is_download=False)
+        seconds = anyio.current_time() - self.status.since
+        return Arriving(seconds, is_download=seconds >= _DOWNLOAD_S and may_download(self.settings.target))
 
     @property
     def _may_download(self) -> bool:

@@ -3,6 +3,7 @@
 Knows the states there are, and how a failure is told; never knows how a server comes into one.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -43,3 +44,35 @@ class Status:
     reason: str = ""
     since: float = field(default=0.0, compare=False)
     failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """The very first listing of a server, under way. ``seconds``: since it was started; None: it waits for its turn."""
+
+    seconds: float | None
+    is_download: bool
+
+    def __str__(self) -> str:
+        """Say how far it is."""
+        if self.seconds is None:
+            return "waiting for its turn"
+        return f"{'downloading' if self.is_download else 'starting'}, {self.seconds:.0f} s so far"
+
+
+@dataclass(frozen=True, slots=True)
+class ServersNow:
+    """The state of each server. ``unlisted`` were never listed; of these, ``arriving`` are on their way."""
+
+    statuses: Mapping[str, Status]
+    unlisted: Collection[str] = ()
+    arriving: Mapping[str, Arriving] = field(default_factory=dict[str, Arriving])
+
+    def has_failed(self, key: str) -> bool:
+        """Return whether a server is down and nobody is starting it."""
+        return self.statuses[key].state is State.FAILED and key not in self.arriving
+
+    @property
+    def are_all_here(self) -> bool:
+        """Whether there is nothing to tell of any."""
+        return not self.arriving and not any(map(self.has_failed, self.statuses))

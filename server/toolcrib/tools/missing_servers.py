@@ -1,25 +1,51 @@
-"""Servers that a query may mean but that have nothing to show now: failed, still starting, or not in use.
+"""Servers that a query may mean but that have nothing to show now: failed, not listed yet, or not in use.
 
 Knows names, descriptions and states of servers and what a caller may use; never knows a tool or how one is found.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.access.policy import Permissions
-from toolcrib.base.text import query_terms, words
+from toolcrib.base.names import may_belong_to
+from toolcrib.base.text import query_terms, truncate, words
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.states import State, Status
+from toolcrib.downstream.states import Arriving, ServersNow
+from toolcrib.errors import Unavailable
 from toolcrib.search.stemming import stem
 
 _SHOWN_MAX = 3
+_NAMED_MAX = 10
+_FAILURE_MAX = 400
+"""Characters of a failure in a note: a server's last words may be long."""
+
+_ASK_AGAIN_MAX_S = 30
+_TURN_S = 5
+"""After how long a server that waits for its turn is expected to get it."""
+
 _ANY_SERVER = frozenset({"mcp", "server", "tool", "api"})
-_STATES = {State.FAILED: "has failed to start", State.STARTING: "is still starting"}
 _IN_CONFIG = "mcpServers."
+
+Clean = Callable[[str], str]
+"""Takes out of a text what its reader may not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Missing:
+class Asked:
+    """A query as it was answered: ``server`` is the only one to be searched, if any, ``found`` are those with hits.
+
+    ``is_nothing_known``: there is no tool at all for this caller, so any server may be meant.
+    """
+
+    query: str
+    server: str | None
+    found: Collection[str]
+    is_nothing_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
     key: str
     reason: str
     stems: frozenset[str]
@@ -31,37 +57,106 @@ class MissingServers:
     def __init__(self, settings: Settings) -> None:
         self._stems = {key: _stems(settings, key) for key in settings.servers}
         left_out = ((problem.path.removeprefix(_IN_CONFIG), problem.reason) for problem in settings.skipped)
-        self.left_out = [
-            _Missing(key, "is disabled" if reason == "is disabled" else "is not in use", _stems(settings, key))
+        self._left_out = [
+            _LeftOut(key, "is disabled" if reason == "is disabled" else "is not in use", _stems(settings, key))
             for key, reason in left_out
         ]
 
-    def note(
-        self,
-        query: str,
-        permissions: Permissions,
-        statuses: Mapping[str, Status],
-        found: Collection[str],
-        *,
-        any_of_them: bool,
-    ) -> str:
-        """Return in a sentence which servers may be meant, as far as the caller may use them; empty if none is.
+    def meant(self, query: str) -> set[str]:
+        """Return the servers that ``query`` seems to mean: their name or description has a word of it."""
+        asked = _asked(query)
+        return {key for key, stems in self._stems.items() if asked & stems}
 
-        A server is meant where its name or description has a word of ``query``, or ``any_of_them``. Servers in
-        ``found`` have hits, which tell their state themselves.
+    def note(self, asked: Asked, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
+        """Return what was not searched, of what the caller could be permitted anything of; empty if nothing.
+
+        While servers are being listed for the first time: how many are and are not, which, and when to ask again.
+        Failed ones are named; those that seem to be meant, with the reason and what to do, made fit for the caller by
+        ``clean``. Servers that the config leaves out are told only where they seem to be meant.
         """
-        asked = {stem(term) for term in query_terms(query)} - _ANY_SERVER
+        if asked.server is not None:
+            return self._of_server(asked.server, permissions, now, clean)
+        said = [] if now.are_all_here else list(self._of_servers(asked, permissions, now, clean))
+        return " ".join(
+            filter(None, (*said, self.left_out(asked.query, permissions, any_of_them=asked.is_nothing_known)))
+        )
+
+    def left_out(self, query: str, permissions: Permissions, *, any_of_them: bool = False) -> str:
+        """Return which servers the config leaves out that ``query``, or ``any_of_them``, may mean; empty if none."""
+        terms = _asked(query)
         meant = [
             f"{each.key} {each.reason}"
-            for each in (*self._not_up(statuses), *self.left_out)
-            if each.key not in found and (any_of_them or asked & each.stems) and permissions.permits_some_of(each.key)
+            for each in self._left_out
+            if (any_of_them or terms & each.stems) and permissions.permits_some_of(each.key)
         ]
         return f"Not searched: server {'; server '.join(meant[:_SHOWN_MAX])}." if meant else ""
 
-    def _not_up(self, statuses: Mapping[str, Status]) -> Iterable[_Missing]:
-        for key, status in statuses.items():
-            if status.state in _STATES:
-                yield _Missing(key, _STATES[status.state], self._stems[key])
+    def refusal(self, name: str, permissions: Permissions, now: ServersNow, clean: Clean) -> Unavailable | None:
+        """Return why ``name`` cannot be called if the server that it names was never listed; None for any other.
+
+        The same for every name of that server: whether there is such a tool, and whether it is denied, is not known
+        or not told.
+        """
+        named = (key for key in self._stems if may_belong_to(name, key))
+        for key in named:
+            if permissions.permits_some_of(key) and (text := _never_listed(key, now, clean)):
+                return Unavailable(key, f"{text} Nothing ran.")
+        return None
+
+    def _of_server(self, key: str, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
+        """Return what there is to tell of the only server that is asked for; nothing of one that is not permitted."""
+        if key in now.statuses and permissions.permits_some_of(key):
+            return _never_listed(key, now, clean) or _failed(key, now, clean)
+        unused = next((each for each in self._left_out if each.key == key), None)
+        return f"Server {key} {unused.reason}." if unused and permissions.permits_some_of(key) else ""
+
+    def _of_servers(self, asked: Asked, permissions: Permissions, now: ServersNow, clean: Clean) -> Iterable[str]:
+        usable = [key for key in now.statuses if key in asked.found or permissions.permits_some_of(key)]
+        meant = self.meant(asked.query) | set(asked.found)
+        arriving = {key: now.arriving[key] for key in usable if key in now.arriving}
+        if arriving:
+            listed = sum(key not in now.unlisted for key in usable)
+            yield f"{listed} of {len(usable)} servers are listed. {_progress(arriving, meant)}"
+        failed = [key for key in usable if now.has_failed(key)]
+        told = [key for key in failed if key in meant][:_SHOWN_MAX]
+        yield from (_failed(key, now, clean) for key in told)
+        if others := [key for key in failed if key not in told]:
+            yield f"Failed to start: {_names(others)}; a search with server={others[0]!r} says why."
+
+
+def _progress(arriving: Mapping[str, Arriving], meant: Collection[str]) -> str:
+    """Return how many servers are on their way, which, how far each is, and when to ask again."""
+    first = sorted(arriving, key=lambda key: (key not in meant, arriving[key].seconds is None))
+    named = _names([f"{key} ({arriving[key]})" for key in first])
+    awaited = [arriving[key] for key in first if key in meant] or list(arriving.values())
+    return f"Not listed yet, {len(arriving)}: {named}. Ask again in {_ask_again_s(awaited)} s."
+
+
+def _ask_again_s(awaited: Iterable[Arriving]) -> int:
+    """Return when there may be more to find: what has taken a while is expected to take as long again."""
+    soonest = min(_TURN_S if each.seconds is None else each.seconds for each in awaited)
+    return max(1, min(_ASK_AGAIN_MAX_S, math.ceil(soonest)))
+
+
+def _never_listed(key: str, now: ServersNow, clean: Clean) -> str:
+    """Return why nothing is known of a server's tools; empty if something is."""
+    if arriving := now.arriving.get(key):
+        return f"Server {key} is not listed yet ({arriving}). Ask again in {_ask_again_s([arriving])} s."
+    return _failed(key, now, clean) if key in now.unlisted else ""
+
+
+def _failed(key: str, now: ServersNow, clean: Clean) -> str:
+    failure = now.statuses[key].failure if now.has_failed(key) else None
+    return f"Server {key} has failed: {truncate(clean(str(failure)), _FAILURE_MAX)}" if failure else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"{', '.join(names[:_NAMED_MAX])}{more}"
+
+
+def _asked(query: str) -> set[str]:
+    return {stem(term) for term in query_terms(query)} - _ANY_SERVER
 
 
 def _stems(settings: Settings, key: str) -> frozenset[str]:

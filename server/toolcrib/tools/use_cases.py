@@ -4,7 +4,7 @@ Knows the order in which the other parts have their say; never knows JSON-RPC, H
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.missing_servers import MissingServers
+from toolcrib.tools.missing_servers import Asked, MissingServers
 from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import SearchRequest
 
@@ -86,7 +86,7 @@ class ToolUseCases:
     async def list_tools(self, session: Session) -> list[JsonObject]:
         """Return the definitions of the downstream tools that the session's ``tools/list`` shows."""
         if session.pass_through or self._may_list_unindexed():
-            await self._first_listing()
+            await self._first_listing(session)
         catalog = self._parts.indexer.current()
         self.gate.settle_pass_through(session, catalog)
         tools = self.gate.listed(session, catalog)
@@ -105,7 +105,7 @@ class ToolUseCases:
     def _may_list_unindexed(self) -> bool:
         """Whether tools of a server that is being listed for the first time could belong in the list."""
         section = self._parts.settings.toolcrib
-        return bool(self._parts.fleet.listing_first) and (
+        return bool(self._parts.fleet.awaited) and (
             self.gate.lists_everything
             or section.gate.pass_through_below > 0
             or bool(section.tool_search.always_loaded_patterns)
@@ -118,10 +118,16 @@ class ToolUseCases:
             )
         )
 
-    async def _first_listing(self, servers: list[str] | None = None) -> None:
-        """Wait for servers that are listed for the first time, until the deadline that began with the process."""
+    async def _first_listing(self, session: Session, servers: Collection[str] | None = None) -> None:
+        """Wait for servers that are listed for the first time, until the deadline that began with the process.
+
+        Without ``servers`` for all of them, but for those that gave no answer at an earlier start; never for one of
+        which the session's caller could be permitted nothing.
+        """
+        fleet, permissions = self._parts.fleet, self.gate.permissions(session)
+        wanted = [key for key in (fleet.awaited if servers is None else servers) if permissions.permits_some_of(key)]
         with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
-            await self._parts.fleet.first_listing(self._parts.fleet.listing_first if servers is None else servers)
+            await fleet.first_listing(wanted)
 
     async def list_servers(self) -> dict[str, Status]:
         """Have every server list its tools anew, and return what became of each."""
@@ -131,7 +137,7 @@ class ToolUseCases:
         self, session: Session
     ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], Found[Tool]]]:
         """Return all that the session's caller may use, and the search over just that, of which no event tells."""
-        await self._first_listing()
+        await self._first_listing(session)
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
         described = await anyio.to_thread.run_sync(self.finder.wording(session, catalog).described, permitted.rows)
@@ -149,26 +155,43 @@ class ToolUseCases:
         """
         began = time.perf_counter()
         refuse_blank(request)
-        await self._first_listing(None if request.server is None else [request.server])
+        await self._likely_servers(session, request)
         catalog = self._parts.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
-        is_empty = not self.gate.permitted(session, catalog).tools
-        answer = replace(found, note=self._note(session, found, is_empty=is_empty))
+        answer = replace(found, note=self._note(session, found, request.server, catalog))
         self._report_search(session, answer, catalog, began)
         return answer
 
-    def _note(self, session: Session, answer: SearchAnswer, *, is_empty: bool) -> str | None:
-        """Return why little or nothing was found: what the search says, and servers that may be meant."""
-        statuses = self._parts.fleet.statuses()
-        if not self._missing.left_out and all(status.state not in _NOT_UP for status in statuses.values()):
-            return answer.note
-        servers = self._missing.note(
-            answer.query,
-            self.gate.permissions(session),
-            statuses,
-            {hit.tool.server for hit in answer.hits},
-            any_of_them=is_empty,
+    async def _likely_servers(self, session: Session, request: SearchRequest) -> None:
+        """Have the servers that a query seems to mean listed before others, and wait for those that never were."""
+        fleet = self._parts.fleet
+        if request.server is not None:
+            await self._named_server(session, request.server)
+        elif fleet.listing_first:
+            permissions = self.gate.permissions(session)
+            fleet.prefer([key for key in self._missing.meant(request.query) if permissions.permits_some_of(key)])
+            await self._first_listing(session)
+
+    async def _named_server(self, session: Session, key: str) -> None:
+        """Wait for one server that was never listed; start it again where it has failed."""
+        fleet = self._parts.fleet
+        if key in fleet and self.gate.permissions(session).permits_some_of(key):
+            fleet.prefer([key])
+            await self._first_listing(session, [key])
+            await fleet.try_again(key)
+
+    def _note(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
+        """Return why little or nothing was found: what the search says, and what could not be searched."""
+        asked = Asked(
+            query=answer.query,
+            server=server,
+            found={hit.tool.server for hit in answer.hits},
+            is_nothing_known=not self.gate.permitted(session, catalog).tools,
         )
+        clean = partial(self.gate.without_denied_names, session, catalog=catalog)
+        servers = self._missing.note(asked, self.gate.permissions(session), self._parts.fleet.now(), clean)
+        if server is not None and servers and not answer.hits:
+            return servers  # not that there is no tool of it, which nobody knows
         return " ".join(filter(None, (answer.note, servers))) or None
 
     def _notable_status(self, tool: Tool) -> str | None:
@@ -241,16 +264,33 @@ class ToolUseCases:
         """Return the permitted tool that ``name`` means; wait for a server that is being listed for the first time."""
         tool = self._find(session, name, forgiving=forgiving)
         if tool is None:
-            bare = forgiving and not any(may_belong_to(name, key) for key in self._parts.settings.servers)
-            waited_for = [key for key in self._parts.fleet.listing_first if bare or may_belong_to(name, key)]
-            if waited_for:
-                await self._first_listing(waited_for)
-                tool = self._find(session, name, forgiving=forgiving)
+            await self._servers_of(session, name, forgiving=forgiving)
+            tool = self._find(session, name, forgiving=forgiving)
         if tool is None:
+            if refusal := self._unavailable(session, name, forgiving=forgiving):
+                raise refusal
             reason = self.gate.why_refused(session, name, self._parts.indexer.current())
             self._parts.events.emit(ToolActivationDenied(tool_name=name, reason=reason), session=session.label)
             raise UnknownTool(name)
         return tool
+
+    def _unavailable(self, session: Session, name: str, *, forgiving: bool) -> Unavailable | None:
+        """Return why a tool that is not found cannot be called, if its server failed before it was ever listed.
+
+        ``forgiving``: also if it is on its way; to a direct call, the tool is unknown until then.
+        """
+        clean = partial(self.gate.without_denied_names, session, catalog=self._parts.indexer.current())
+        now = self._parts.fleet.now()
+        seen = now if forgiving else replace(now, arriving={})
+        return self._missing.refusal(name, self.gate.permissions(session), seen, clean)
+
+    async def _servers_of(self, session: Session, name: str, *, forgiving: bool) -> None:
+        """Wait for the servers that an unknown name may belong to, as far as they were never listed."""
+        named = [key for key in self._parts.settings.servers if may_belong_to(name, key)]
+        for key in named:
+            await self._named_server(session, key)
+        if forgiving and not named:
+            await self._first_listing(session)
 
     def _find(self, session: Session, name: str, *, forgiving: bool) -> Tool | None:
         catalog = self._parts.indexer.current()
