@@ -217,6 +217,13 @@ class World:
         with anyio.fail_after(PATIENCE_S):
             await fleet.first_listing(fleet.listing_first)
 
+    async def scanned(self) -> None:
+        """Wait until the skills, if there are any, have been scanned for the first time."""
+        overviews = self.wire._instructions._overviews
+        if overviews:
+            with anyio.fail_after(PATIENCE_S):
+                await overviews._skill_use_cases._is_loaded.wait()
+
     async def change(self, server: str, *tools: JsonObject) -> None:
         """Have a server list other tools, and wait until that is known here and everybody has been told."""
         crib = self.wire._tool_use_cases
@@ -288,7 +295,7 @@ async def world(
     """Run a toolcrib whose config and cache are in ``folder``: a second world there is a restart.
 
     A server is its tools, or a :class:`MemoryServer`. ``toolcrib`` is the section of the config, without skills where
-    it names none; ``listing`` is its ``gate.listing``. ``wait`` until all servers are listed. ``now`` is how many
+    it names none; ``listing`` is its ``gate.listing``. ``wait`` until all is listed and scanned. ``now`` is how many
     seconds later than usual it is. ``outside`` takes the place of parts of ``Outside``.
     """
     known = {
@@ -310,6 +317,7 @@ async def world(
             running = World(settings, wire, known, clock, events)
             if wait:
                 await running.listed()
+                await running.scanned()
             yield running
 
 

@@ -1,14 +1,18 @@
 """Skill files damaged in two thousand ways: no exception, no long wait, and one error wherever there is no skill."""
 
 import random
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from shelving import repo, skills
 
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
+from worlds import world
 
 pytestmark = pytest.mark.hostile
 
@@ -130,3 +134,37 @@ def timed(raw: bytes, path: str):
     began = time.process_time()
     answer = read_agent_skill(raw, folder_name=path.partition("/")[0], path=path)
     return time.process_time() - began, answer
+
+
+# -- a start with all of them --------------------------------------------------------------------
+
+INITIALIZE_S = 2.0
+"""How long a client may wait for the answer to ``initialize``, on a machine with nothing to spare."""
+
+
+@contextmanager
+def busy_machine(workers: int = 2) -> Generator[None]:
+    """Keep the processors busy with other work."""
+    with ExitStack() as stack:
+        for _ in range(workers):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(process.kill)
+        yield
+
+
+@pytest.mark.anyio
+async def test_no_client_waits_for_two_thousand_of_them_on_a_busy_machine(tmp_path):
+    chance, originals = random.Random(20261121), seeds()
+    for number in range(FILES):
+        folder = repo(tmp_path) / f"skill-{number}"
+        folder.mkdir(parents=True)
+        raw = chance.choice(originals)
+        (folder / "SKILL.md").write_bytes(damaged(raw, chance) if number % 2 else raw)
+    waited: list[float] = []
+    with busy_machine():
+        for _ in range(3):
+            async with world(tmp_path, {}, skills(), wait=False) as w:
+                began = time.monotonic()
+                async with w.client():
+                    waited.append(time.monotonic() - began)
+    assert max(waited) < INITIALIZE_S, waited

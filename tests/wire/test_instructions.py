@@ -1,6 +1,8 @@
 """What a model is told on connecting: how to find tools and skills, the directory of skills (R122 to R127, R226)."""
 
 import json
+import threading
+from typing import Any
 
 import pytest
 from rooting import write
@@ -9,6 +11,7 @@ from shelving import put, repo, skills
 from fakes.menu import tool
 from toolcrib.base.text import estimate_tokens
 from toolcrib.model import Caller
+from toolcrib.skills.catalog import SkillCatalog
 from worlds import world
 
 pytestmark = pytest.mark.anyio
@@ -241,3 +244,31 @@ async def test_each_caller_is_told_of_the_skills_they_may_see(tmp_path, era):
             text = await told(w, era, **other)
             assert "mine" not in text
             assert "- ours" in text
+
+
+# -- no client waits long ------------------------------------------------------------------------
+
+
+def never_done(_catalog: SkillCatalog, stop: threading.Event) -> list[Any]:
+    """Scan until toolcrib ends."""
+    stop.wait()
+    return []
+
+
+async def test_no_client_waits_for_a_scan_that_takes_long(tmp_path, monkeypatch):
+    put(repo(tmp_path), "pdf-forms")
+    monkeypatch.setattr(SkillCatalog, "refresh", never_done)
+    async with world(tmp_path, DB, skills(), wait=False) as w:
+        text = await told(w)
+    assert "<skill_discovery>" in text
+    assert "<skill_directory>" not in text
+
+
+async def test_meanwhile_the_directory_is_what_was_indexed_before(tmp_path, monkeypatch):
+    put(repo(tmp_path), "pdf-forms")
+    async with world(tmp_path, DB, skills()) as w:
+        assert await names(w) == ["pdf-forms"]
+    put(repo(tmp_path), "invoices")
+    monkeypatch.setattr(SkillCatalog, "refresh", never_done)
+    async with world(tmp_path, DB, skills(), wait=False) as w:
+        assert await names(w) == ["pdf-forms"]

@@ -15,6 +15,9 @@ from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
 from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
 
+_PATIENCE_S = 1.5
+"""How long a client that connects may have to wait for the directory of skills."""
+
 
 class Overviews:
     """Which skills there are, told in four ways."""
@@ -28,12 +31,18 @@ class Overviews:
         self._section = skill_use_cases.parts.settings.toolcrib.skills
 
     async def directory(self, session: Session, max_bytes: int) -> str:
-        """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122)."""
+        """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122).
+
+        A client waits for it before it does anything else, so it is empty rather than late.
+        """
         section = self._section.directory
         if not section.enabled or max_bytes < 1:
             return ""
         bounded = section.model_copy(update={"max_bytes": min(section.max_bytes, max_bytes)})
-        text, count = await self._skill_use_cases.worked_out(partial(self._directory, session, bounded))
+        made = await self._skill_use_cases.soon(partial(self._directory, session, bounded), _PATIENCE_S)
+        if made is None:
+            return ""
+        text, count = made
         self._parts.events.emit(SkillDirectoryRendered(count=count), session=session.label)
         return text
 

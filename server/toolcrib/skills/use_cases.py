@@ -128,6 +128,17 @@ class SkillUseCases:
             await self._is_loaded.wait()
         return await anyio.to_thread.run_sync(work)
 
+    async def soon(self, work: Callable[[], _Answer], within_s: float) -> _Answer | None:
+        """Return what ``work`` does in a worker thread, or None where that is not done in time.
+
+        Half of the time the first scan is waited for; after that, what was indexed before it has to do.
+        """
+        with anyio.move_on_after(within_s):
+            with anyio.move_on_after(within_s / 2):
+                await self._is_loaded.wait()
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        return None
+
     def visible(self, session: Session) -> tuple[VisibleSkills, Cleaner]:
         """Return the skills that the session's caller may see, and what makes their texts fit for that caller.
 
