@@ -14,6 +14,7 @@ TINY = {
     "surface": ["--queries", "8"],
     "startup": ["--repeat", "1"],
     "search": ["--repeat", "1", "--sizes", "30", "--queries", "4"],
+    "first_index": ["--repeat", "3", "--healthy", "2", "--slow", "1", "--slow-s", "0.5", "--hanging", "1"],
     "call": ["--repeat", "1", "--calls", "4", "--callers", "2"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
@@ -69,6 +70,7 @@ def inputs(catalog: Path, corpus: Path, tmp_path: Path) -> dict[str, list[str]]:
     skills = ["--corpus", str(corpus)]
     known = {
         "call": [],
+        "first_index": [],
         "ways": [],
         "skills": skills,
         "skill_budget": skills,

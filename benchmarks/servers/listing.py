@@ -1,10 +1,12 @@
-"""A stdio server that lists what stands in a file, byte for byte. Run as ``python -S listing.py FILE``.
+"""A stdio server that lists what stands in a file, byte for byte. Run as ``python -S listing.py FILE [SECONDS]``.
 
-FILE holds the result of ``tools/list`` on one line. Standard library only: it starts in some 30 ms.
+FILE holds the result of ``tools/list`` on one line; SECONDS it says nothing first. Standard library only: it starts in
+some 30 ms.
 """
 
 import json
 import sys
+import time
 from pathlib import Path
 
 INFO = {"name": "listing", "version": "1"}
@@ -19,6 +21,7 @@ def main():
         "tools/list": Path(sys.argv[1]).read_bytes(),
         "tools/call": json.dumps(DONE).encode(),
     }
+    time.sleep(float(sys.argv[2]) if len(sys.argv) > 2 else 0)
     for line in sys.stdin.buffer:
         message = json.loads(line)
         if "id" in message:

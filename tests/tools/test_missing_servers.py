@@ -96,8 +96,16 @@ def test_only_servers_that_are_allowed_are_told(settings):
     assert note(settings, "github mail", policy=Policy(allow=["n8n.*"])) == ""
 
 
-@pytest.mark.parametrize(("seconds", "again"), [(None, 5), (0.0, 1), (3.2, 4), (29.9, 30), (200.0, 30)])
+@pytest.mark.parametrize(("seconds", "again"), [(None, 2), (0.0, 1), (3.2, 4), (29.9, 30), (200.0, 30)])
 def test_what_has_taken_a_while_is_expected_to_take_as_long_again(settings, seconds, again):
     now = ServersNow(READY, ["n8n"], {"n8n": Arriving(seconds, is_download=False)})
     said = MissingServers(settings).note(Asked("x", None, (), False), Policy().permissions(Caller()), now, str)
     assert said.endswith(f"Ask again in {again} s.")
+
+
+def test_a_number_in_a_name_means_no_server(tmp_path):
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"memory2": {"command": "x"}}}), encoding="utf-8")
+    missing = MissingServers(load(path, {"HOME": str(tmp_path)}, tmp_path))
+    assert missing.meant("the 2 largest files") == set()
+    assert missing.meant("keep it in memory") == {"memory2"}

@@ -83,7 +83,7 @@ async def test_servers_that_wait_for_their_turn_are_told_too_and_those_that_are_
         await until(lambda: len(started(w)) == 1)
         told = await note(client, "feed the zoo")
     assert "0 of 13 servers are listed. Not listed yet, 13: zoo (waiting for its turn), s0 (starting, 0 s" in told
-    assert "s8 (waiting for its turn) and 3 more. Ask again in 5 s." in told
+    assert "s8 (waiting for its turn) and 3 more. Ask again in 2 s." in told
 
 
 async def test_a_start_of_a_launcher_that_takes_a_while_is_called_a_download(tmp_path, monkeypatch):
@@ -140,6 +140,7 @@ async def silent_once(folder: Path, servers: dict[str, Any], monkeypatch: pytest
     """Run a world in which ``zoo`` gives no answer, and end it long before that is an error."""
     with monkeypatch.context() as patched:
         patched.setattr("toolcrib.downstream.fleet._SLOT_S", 0.01)
+        patched.setattr("toolcrib.downstream.fleet._SILENT_S", 0.01)
         async with world(folder, servers, ALWAYS, wait=False) as w:
             await until(
                 lambda: any("it had not answered" in event["reason"] for event in w.happened("downstream_state"))

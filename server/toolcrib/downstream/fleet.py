@@ -17,8 +17,11 @@ from toolcrib.downstream.states import ServersNow, State, Status
 from toolcrib.errors import StartFailed
 
 _KEEP_UP_PAUSE_S = 1.0
-_SLOT_S = 5.0
+_SLOT_S = 2.0
 """How long a start keeps others waiting for their turn: one that hangs, or downloads, goes on without its slot."""
+
+_SILENT_S = 5.0
+"""After how long a first start is noted as silent: no later start waits for that server until it has answered."""
 
 _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 """Pauses before a server that was never listed is tried again by itself: what failed may have been a download."""
@@ -98,7 +101,7 @@ class Fleet:
         """Start a server that failed before it was ever listed, unless it pauses; wait for it a little."""
         server = self._servers[key]
         if server.was_never_listed and server.status.state is State.FAILED:
-            with suppress(StartFailed), anyio.move_on_after(_SLOT_S):
+            with suppress(StartFailed), anyio.move_on_after(_SILENT_S):
                 await server.connection(wanted=False)
 
     async def list_all(self) -> dict[str, Status]:
@@ -146,8 +149,11 @@ class Fleet:
                     with anyio.move_on_after(_SLOT_S) as slot:
                         await server.connection(wanted=wanted)
                 if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
-                    server.note_silence(_SLOT_S)
-                    await server.connection(wanted=wanted)
+                    with anyio.move_on_after(_SILENT_S - _SLOT_S) as patience:
+                        await server.connection(wanted=wanted)
+                    if patience.cancelled_caught:
+                        server.note_silence(_SILENT_S)
+                        await server.connection(wanted=wanted)
         finally:
             self._listing.discard(key)
 

@@ -21,7 +21,7 @@ _FAILURE_MAX = 400
 """Characters of a failure in a note: a server's last words may be long."""
 
 _ASK_AGAIN_MAX_S = 30
-_TURN_S = 5
+_TURN_S = 2
 """After how long a server that waits for its turn is expected to get it."""
 
 _ANY_SERVER = frozenset({"mcp", "server", "tool", "api"})
@@ -156,10 +156,15 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _asked(query: str) -> set[str]:
-    return {stem(term) for term in query_terms(query)} - _ANY_SERVER
+    return set(_telling(query_terms(query)))
 
 
 def _stems(settings: Settings, key: str) -> frozenset[str]:
     options = settings.toolcrib.servers.get(key)
     text = f"{key} {options.description if options else ''}"
-    return frozenset(map(stem, query_terms(" ".join(words(text))))) - _ANY_SERVER
+    return frozenset(_telling(query_terms(" ".join(words(text)))))
+
+
+def _telling(terms: Iterable[str]) -> Iterable[str]:
+    """Yield the stems of terms that can mean one server among others: of ``memory2`` the number cannot."""
+    return (each for each in map(stem, terms) if each not in _ANY_SERVER and not each.isdecimal())
