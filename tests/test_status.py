@@ -84,7 +84,8 @@ async def test_a_failed_server_is_told_with_the_reason_and_since_when(tmp_path, 
 async def test_a_server_is_followed_through_its_life(tmp_path):
     hanging = MemoryServer(TOOLS, hangs_at="tools/list")
     async with world(tmp_path, {"zoo": hanging, "ark": [tool("board")]}, OFF, wait=False) as w, w.client() as client:
-        assert (await server_of(client))["state"] == "starting"
+        starting = await server_of(client)
+        assert (starting["state"], starting["reason"]) == ("starting", "starting, 0 s so far")
         await client.call("ark__board")
         ready = await server_of(client, "ark")
         assert ready["state"] == "ready"

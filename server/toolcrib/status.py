@@ -184,9 +184,10 @@ def _servers(
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
     if parts.fleet is None:
         return None
-    status = parts.fleet[key].status
-    ago = anyio.current_time() - status.since
-    return Running(status.state.value, told(status.reason), parts.now() - ago)
+    server = parts.fleet[key]
+    status, arriving = server.status, server.arriving
+    reason = str(arriving) if arriving and arriving.seconds is not None else told(status.reason)
+    return Running(status.state.value, reason, parts.now() - (anyio.current_time() - status.since))
 
 
 def _failure(parts: StatusParts, key: str, kept: KeptFailure | None, told: Callable[[str], str]) -> KeptFailure | None:

@@ -192,7 +192,7 @@ def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     listed = server.as_json["listed_at"]
     lines = [f"  {server.key}: " + (f"{server.tools} tools, listed {listed}" if listed else "not listed yet")]
     if server.failure:
-        lines.append(f"    failed: {server.failure.failure}")
+        lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
     elif failed:
         lines.append(f"    failed: {failed}")
     lines += [f"    refused: {each.name}: {each.reason}" for each in (server.listed.refused if server.listed else ())]
