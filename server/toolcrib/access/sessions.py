@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from toolcrib.access.activations import Activations
 from toolcrib.access.hosts import UNASKED, Served
+from toolcrib.access.policy import Permissions
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller
@@ -23,6 +24,7 @@ class Session:
 
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
     ``client`` is the name that its client gives itself, ``served`` how such a client is served.
+    ``permissions`` are worked out when they are first asked for: neither the policy nor the caller changes.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
     the largest budget in tokens, and the largest share that it had of one.
     """
@@ -33,6 +35,7 @@ class Session:
     growing: bool
     client: str = ""
     served: Served = UNASKED
+    permissions: Permissions | None = None
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=lambda: Recent(_SENT_MAX))
 

@@ -55,6 +55,14 @@ class Fleet:
         on_their_way = {key for key in unlisted if key in first or statuses[key].state is State.STARTING}
         return ServersNow(statuses, unlisted.keys(), {key: unlisted[key] for key in unlisted if key in on_their_way})
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to tell of any: none has failed, and none is on its way for the first time."""
+        return not self.listing_first and not any(
+            server.status.state is State.FAILED or (server.was_never_listed and server.status.state is State.STARTING)
+            for server in self._servers.values()
+        )
+
     def begin(self, unlisted: Iterable[str], stale: Iterable[str], silent: Collection[str] = ()) -> None:
         """Start in the background what has to be listed, never-listed servers first, and what is to be kept up.
 

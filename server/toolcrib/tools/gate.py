@@ -9,7 +9,7 @@ from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
-from toolcrib.model import Caller, Tool
+from toolcrib.model import Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.mentions import Mentions, ToolMentions
 
@@ -22,17 +22,15 @@ class Gate:
         self._servers = tuple(settings.servers)
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
-        self._permissions: dict[Caller, Permissions] = {}  # callers are those of the config and its tokens
         self._servers_of: dict[tuple[int, ...], tuple[str, ...]] = {}
         self.splits_calls = settings.toolcrib.gate.call_tools == "split"
         self.scope = settings.toolcrib.tool_search.activation_scope
 
     def permissions(self, session: Session) -> Permissions:
         """Return the policy as it stands for the session's caller."""
-        permissions = self._permissions.get(session.caller)
-        if permissions is None:
-            permissions = self._permissions[session.caller] = self._policy.permissions(session.caller)
-        return permissions
+        if session.permissions is None:
+            session.permissions = self._policy.permissions(session.caller)
+        return session.permissions
 
     def permitted(self, session: Session, catalog: Catalog) -> Permitted:
         """Return what the session's caller may use: the one decision behind list, search, call and counts."""

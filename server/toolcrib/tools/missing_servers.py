@@ -57,6 +57,7 @@ class MissingServers:
     def __init__(self, settings: Settings) -> None:
         self._stems = {key: _stems(settings, key) for key in settings.servers}
         left_out = ((problem.path.removeprefix(_IN_CONFIG), problem.reason) for problem in settings.skipped)
+        self.leaves_out = bool(settings.skipped)
         self._left_out = [
             _LeftOut(key, "is disabled" if reason == "is disabled" else "is not in use", _stems(settings, key))
             for key, reason in left_out

@@ -182,6 +182,8 @@ class ToolUseCases:
 
     def _note(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
         """Return why little or nothing was found: what the search says, and what could not be searched."""
+        if server is None and self._parts.fleet.is_quiet and not self._missing.leaves_out:
+            return answer.note
         asked = Asked(
             query=answer.query,
             server=server,
