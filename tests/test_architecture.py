@@ -42,8 +42,8 @@ LAYERS = {
         spellings
     """,
     "config": """
-        findings foreign_rules nesting paths private_values values
-        child_environment documents expansion foreign skills_schema
+        client_rules findings nesting paths private_values values
+        child_environment client_shapes documents expansion skills_schema
         schema
         fingerprints settings without_effect
         programs servers

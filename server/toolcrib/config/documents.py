@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.config.client_shapes import is_toml
 from toolcrib.config.findings import join
-from toolcrib.config.foreign import is_toml
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.formats.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
 from toolcrib.model import JsonObject

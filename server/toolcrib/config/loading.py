@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from toolcrib.config.client_shapes import foreign_shapes, list_hint
 from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
-from toolcrib.config.foreign import foreign_shapes, list_hint
 from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir, user_model_dir, user_state_dir
 from toolcrib.config.schema import SemanticSection, ToolcribSection

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from toolcrib.config.child_environment import child_environment, safe_names
+from toolcrib.config.client_rules import foreign_rules
+from toolcrib.config.client_shapes import foreign_entry, meanings
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, ignored_keys, join, near_keys, validation_problems
 from toolcrib.config.fingerprints import fingerprint
-from toolcrib.config.foreign import foreign_entry, meanings
-from toolcrib.config.foreign_rules import foreign_rules
 from toolcrib.config.nesting import starts_toolcrib
 from toolcrib.config.paths import absolute
 from toolcrib.config.private_values import private_arguments, private_headers, private_parts
