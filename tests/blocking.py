@@ -33,8 +33,8 @@ ALLOWED = {
 }
 """Functions, as ``module:qualified name``, that may block the loop or whatever they call; each with its reason."""
 
-TRACEBACKS = ("logging", "traceback", "linecache")
-"""Modules that read source files to write a traceback, which only an error that nobody foresaw makes them do."""
+NOT_OURS = ("logging", "traceback", "linecache", "coverage")
+"""Modules that look at source files whoever is running: to write a traceback, or to measure which lines are run."""
 
 AUDITED = frozenset(
     {
@@ -94,7 +94,7 @@ def _functions_of_ours(frame: FrameType | None) -> list[str]:
             is_async = is_async or bool(code.co_flags & _ASYNC)
         elif whose == "a test's":
             return found if is_async else []
-        elif not found and frame.f_globals.get("__name__", "").partition(".")[0] in TRACEBACKS:
+        elif not found and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_OURS:
             return []
         frame = frame.f_back
     return found
