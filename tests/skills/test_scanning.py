@@ -87,8 +87,9 @@ def test_a_second_scan_opens_nothing(tmp_path: Path, memory: Memory, monkeypatch
     for name in ("a", "b"):
         write_skill(tmp_path, name)
     memory.scan(root_at(tmp_path))
-    monkeypatch.setattr("toolcrib.skills.sources.files.os.open", None)
-    assert memory.scan(root_at(tmp_path)) == RootScan((), (), (), 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("toolcrib.skills.sources.files.os.open", None)
+        assert memory.scan(root_at(tmp_path)) == RootScan((), (), (), 2)
 
 
 def test_only_what_has_changed_is_read(tmp_path: Path, memory: Memory):
@@ -239,8 +240,9 @@ def test_a_pack_that_has_not_changed_is_not_read(tmp_path: Path, memory: Memory,
     for name in "ab":
         write(tmp_path, f"{name}.skill.yaml", pack_skill(name))
     memory.scan(pack_at(tmp_path))
-    monkeypatch.setattr("toolcrib.skills.sources.files.os.open", None)
-    assert memory.scan(pack_at(tmp_path)) == RootScan((), (), (), 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("toolcrib.skills.sources.files.os.open", None)
+        assert memory.scan(pack_at(tmp_path)) == RootScan((), (), (), 2)
 
 
 def test_the_number_of_skills_in_a_pack_is_limited(tmp_path: Path, memory: Memory):
