@@ -1,6 +1,7 @@
 """What all tests share: how long one may take, and which inputs Hypothesis draws."""
 
 import gc
+import os
 import secrets
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -57,6 +58,12 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from walking, again and again, through what lives as long as the process."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers ``-n auto`` means: more than cores, because many tests wait for a deadline to pass."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(tryfirst=True)
