@@ -134,7 +134,7 @@ def _is_alive(pid: int) -> bool:
     """Return whether the process runs. One that has ended but was not waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends while it is read
         if Path("/proc/self/stat").exists():
             return False
     try:
