@@ -1,12 +1,14 @@
 """A memory that holds so many values and no more."""
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Event
 
 import pytest
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.recent import Recent, RecentBy
 
 
 def test_the_least_recently_used_gives_way():
@@ -67,3 +69,28 @@ def test_two_threads_that_want_the_same_value_make_it_once_and_known_ones_do_not
         may_end.set()
         assert [each.result(5) for each in both] == [1, 1]
     assert made == [1]
+
+
+class Owner:
+    """Something that values are made with."""
+
+
+def test_what_was_made_with_something_goes_together_with_it():
+    kept = RecentBy[Owner, str, Owner](2)
+    one, other, made = Owner(), Owner(), Owner()
+    kept[one]["a"] = made
+    kept[other]["a"] = Owner()
+    assert (kept[one]["a"], "b" in kept[one]) == (made, False)
+    gone = weakref.ref(made)
+    del one, made
+    gc.collect()
+    assert gone() is None
+    assert list(kept[other]) == ["a"]
+
+
+def test_of_each_owner_so_many_are_kept():
+    kept, one, other = RecentBy[Owner, int, int](2), Owner(), Owner()
+    for number in range(4):
+        kept[one][number] = number
+    kept[other][0] = 0
+    assert (list(kept[one]), list(kept[other])) == ([2, 3], [0])

@@ -6,9 +6,12 @@ remembered by :func:`functools.lru_cache` instead.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from threading import Lock
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
+_Owner = TypeVar("_Owner", bound=Hashable)
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
@@ -61,3 +64,17 @@ class Recent(Generic[_Key, _Value]):
         """Forget everything."""
         with self._lock:
             self._values.clear()
+
+
+class RecentBy(Generic[_Owner, _Key, _Value]):
+    """Values made with something: for each owner the ``most`` recent ones, dropped together with it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # Weak, because an owner goes with its catalog and permissions: what was made with it must not keep it alive.
+        self._recent: WeakKeyDictionary[_Owner, Recent[_Key, _Value]] = WeakKeyDictionary()
+
+    def __getitem__(self, owner: _Owner) -> Recent[_Key, _Value]:
+        with suppress(KeyError):
+            return self._recent[owner]
+        return self._recent.setdefault(owner, Recent(self._most))

@@ -11,6 +11,7 @@ from functools import partial
 from html import escape
 
 from toolcrib.access.sessions import SentKey, Session
+from toolcrib.base.recent import RecentBy
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
@@ -20,7 +21,7 @@ from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.index.visible import Wanted
 from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
 from toolcrib.skills.sources.files import list_inside
-from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
+from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
 from toolcrib.tools.mentions import hint
 
@@ -57,7 +58,7 @@ class SkillLoader:
         count = estimator(settings.toolcrib.skills.estimator).size
         # Counted is what a text takes in JSON, so that both forms of an answer keep a budget.
         self.estimate = Estimate(lambda text: count(json.dumps(text, ensure_ascii=False)) - 2)
-        self._ready = ByCleaner[_MadeOf, _Ready](_READY_MAX)
+        self._ready = RecentBy[Cleaner, _MadeOf, _Ready](_READY_MAX)
 
     def load(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
         """Return the skills within ``request.max_tokens``; what this session has already is only named (R177)."""

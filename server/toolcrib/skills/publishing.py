@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from mimetypes import MimeTypes
 
+from toolcrib.base.recent import RecentBy
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, UnknownSkill
 from toolcrib.model import JsonObject, Skill, SkillProblem, SkillText
@@ -22,7 +23,7 @@ from toolcrib.skills.formats.pack_markdown import skill_markdown
 from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.sources.files import FileDigest, Manifests, list_inside, read_inside
-from toolcrib.skills.text.cleaning import ByCleaner, Cleaner
+from toolcrib.skills.text.cleaning import Cleaner
 
 MARKDOWN = "text/markdown"
 FOLDER = "inode/directory"
@@ -95,7 +96,7 @@ class Publisher:
         self._manifests = Manifests()
         # Python's own table, without the system's files: a file has the same type on every machine.
         self._types = MimeTypes(())
-        self._known = ByCleaner[str, PublishedFile | None](_KNOWN_MAX)
+        self._known = RecentBy[Cleaner, str, PublishedFile | None](_KNOWN_MAX)
 
     def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.

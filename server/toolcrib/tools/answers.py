@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.base.json_values import compact
-from toolcrib.base.recent import Recent
+from toolcrib.base.recent import RecentBy
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.downstream.states import State
 from toolcrib.model import Example, JsonObject, SearchType, Tool
@@ -101,24 +101,25 @@ def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None
 class Briefs:
     """Reads what is shown of tools in brief, by row; a row that is gone is left out.
 
-    It is remembered for as long as a catalog stands: searches find the same tools again and again.
+    It is remembered for as long as its wording stands: searches find the same tools again and again.
     """
 
     def __init__(self) -> None:
-        self._briefs = Recent[tuple[Wording, int], Shown](_BRIEFS_MAX)
+        self._briefs = RecentBy[Wording, int, Shown](_BRIEFS_MAX)
 
     def of(self, wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
         """Return signatures, and of descriptions the first sentence or so, without hidden characters."""
+        briefs = self._briefs[wording]
         known: dict[int, Shown] = {}
         for row in rows:
             with suppress(KeyError):
-                known[row] = self._briefs[wording, row]
+                known[row] = briefs[row]
         unread = [row for row in rows if row not in known]
         if not unread:
             return known
         read = {row: _brief(card) for row, card in wording.cards(unread).items()}
         for row, shown in read.items():
-            self._briefs[wording, row] = shown
+            briefs[row] = shown
         return {**known, **read}
 
 

@@ -3,36 +3,16 @@
 Knows which fields of a skill hold text; never knows budgets, files or who the caller is.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import Any, cast
 
 from toolcrib.base.json_values import as_list
-from toolcrib.base.recent import Recent
 from toolcrib.base.text import sanitize
 from toolcrib.model import JsonObject, SkillText, ToolNote
 from toolcrib.redaction.documents import redact_document
 from toolcrib.skills.formats.agent_skill import LISTS_OF_TOOLS, tool_notes
 from toolcrib.tools.mentions import ToolMentions
-
-_Key = TypeVar("_Key", bound=Hashable)
-_Value = TypeVar("_Value")
-
-
-class ByCleaner(Generic[_Key, _Value]):
-    """Values made with a cleaner: for each cleaner the ``most`` recent ones, dropped together with it."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        # Weak, because a cleaner goes with its catalog and permissions: what was made with it must not keep it alive.
-        self._recent: WeakKeyDictionary[Cleaner, Recent[_Key, _Value]] = WeakKeyDictionary()
-
-    def __getitem__(self, cleaner: "Cleaner") -> Recent[_Key, _Value]:
-        with suppress(KeyError):
-            return self._recent[cleaner]
-        return self._recent.setdefault(cleaner, Recent(self._most))
 
 
 @dataclass(frozen=True, slots=True)
