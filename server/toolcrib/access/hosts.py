@@ -91,7 +91,7 @@ class Hosts:
     """Decides how clients are served: by the config, else by the table, else by the transport (``stdio``, ``http``).
 
     What the config says of a client by its name goes before what it says of all. ``all_sessionful``: nobody is served
-    without a session, because every client gets a list that grows.
+    without a session, because every client gets a list that grows. ``table`` has the hosts that are known.
     """
 
     def __init__(self, settings: Settings, transport: str) -> None:
@@ -99,7 +99,7 @@ class Hosts:
         self._gate, self._results = section.gate, section.results
         self._grows = bool(settings.servers) and section.tool_search.enabled
         self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
-        self._table = tuple(_table())
+        self.table = tuple(_table())
         self._served = Recent[str, Served](_CLIENTS_MAX)
         every = (self.of(""), *self.known.values())
         self.all_sessionful = all(served.listing == "dynamic" for served in every)
@@ -112,12 +112,7 @@ class Hosts:
     def known(self) -> dict[str, Served]:
         """How the clients are served that the table and the config know, by globs of their names."""
         by_config = {glob: self._as(glob, said, self._host_of(glob)) for glob, said in self._results.hosts.items()}
-        return {host.clients: self.of(host.clients) for host in self._table} | by_config
-
-    @property
-    def table(self) -> tuple[Host, ...]:
-        """The hosts that the table knows."""
-        return self._table
+        return {host.clients: self.of(host.clients) for host in self.table} | by_config
 
     def _decided(self, client: str) -> Served:
         by_name = ((glob, said) for glob, said in self._results.hosts.items() if fnmatchcase(client, glob))
@@ -125,7 +120,7 @@ class Hosts:
         return self._as(glob, said, self._host_of(client))
 
     def _host_of(self, client: str) -> Host | None:
-        return next((host for host in self._table if fnmatchcase(client, host.clients)), None)
+        return next((host for host in self.table if fnmatchcase(client, host.clients)), None)
 
     def _as(self, glob: str, said: HostSection, host: Host | None) -> Served:
         """Return how a client is served of which ``said`` is written under ``glob``, and ``host`` known."""

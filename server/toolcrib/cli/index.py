@@ -35,8 +35,9 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     settings = load_settings(config)
     found = status_now(settings)
-    over = {transport: Hosts(settings, transport).of("").listing for transport in ("stdio", "http")}
-    hosts = Hosts(settings, "stdio").known
+    by_transport = {transport: Hosts(settings, transport) for transport in ("stdio", "http")}
+    over = {transport: hosts.of("").listing for transport, hosts in by_transport.items()}
+    hosts = by_transport["stdio"].known
     if as_json:
         about = {
             "config": settings.source,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = 100
 _NAMED_MAX = 10
-_NEAR_MAX = 3
 
 ToolArgument = Annotated[str, typer.Argument(help="The tool's name, as search shows it.", autocompletion=tool_names)]
 ServerOption = Annotated[
@@ -151,8 +150,8 @@ def show(
         for definition in definitions:
             if tool is not None and definition["name"] == tool.public_name:
                 return definition
-        near = await tool_use_cases.finder.near_names(session, name, catalog, _NEAR_MAX)
-        raise BadRequest(f"{UnknownTool(name)}" + (f". Similar names: {', '.join(near)}" if near else ""))
+        near = await tool_use_cases.finder.near_names(session, name, catalog)
+        raise BadRequest(f"{UnknownTool(name)}{near}")
 
     definition = with_tools(config, look, WaitingLine(quiet=as_json))
     if as_json:

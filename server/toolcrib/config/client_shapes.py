@@ -6,8 +6,9 @@ Knows the keys of their files and what to write instead; never knows what a serv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from toolcrib.base.json_values import as_object
 from toolcrib.config.findings import join
 from toolcrib.errors import Problem
 from toolcrib.model import JsonObject
@@ -65,7 +66,7 @@ def foreign_shapes(document: JsonObject) -> Iterator[Problem]:
     nested = _at(document, "mcp", "servers")
     if _holds_servers(nested):
         yield _problem(_NESTED)
-    if any(_holds_servers(_at(each, "mcpServers")) for each in _object(document.get("projects")).values()):
+    if any(_holds_servers(_at(each, "mcpServers")) for each in as_object(document.get("projects")).values()):
         yield _problem(_PROJECTS)
     for shape in _SHAPES:
         if _holds_servers(document.get(shape.key)):
@@ -79,7 +80,7 @@ def list_hint(servers: Any) -> str:
 
 def foreign_entry(raw: Any, path: str) -> Problem | None:
     """Return what makes an entry of ``mcpServers`` another client's and of no use here; None where it is ours."""
-    entry = _object(raw)
+    entry = as_object(raw)
     command = entry.get("command")
     if isinstance(command, list):
         return Problem(join(path, "command"), "is a list, as opencode writes it", _PROGRAM, is_mistake=True)
@@ -112,15 +113,11 @@ def _problem(shape: _Shape) -> Problem:
 
 
 def _holds_servers(value: Any) -> bool:
-    entries = (_object(entry) for entry in _object(value).values())
+    entries = (as_object(entry) for entry in as_object(value).values())
     return any(key in entry for entry in entries for key in _OF_A_SERVER)
 
 
 def _at(value: Any, *keys: str) -> Any:
     for key in keys:
-        value = _object(value).get(key)
+        value = as_object(value).get(key)
     return value
-
-
-def _object(value: Any) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, dict) else {}

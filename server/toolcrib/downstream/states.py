@@ -71,8 +71,3 @@ class ServersNow:
     def has_failed(self, key: str) -> bool:
         """Return whether a server is down and nobody is starting it."""
         return self.statuses[key].state is State.FAILED and key not in self.arriving
-
-    @property
-    def are_all_here(self) -> bool:
-        """Whether there is nothing to tell of any."""
-        return not self.arriving and not any(map(self.has_failed, self.statuses))

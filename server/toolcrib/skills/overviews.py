@@ -23,12 +23,8 @@ class Overviews:
     """Which skills there are, told in four ways."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._skill_use_cases, self._parts, self._catalog = (
-            skill_use_cases,
-            skill_use_cases.parts,
-            skill_use_cases.parts.catalog,
-        )
-        self._section = skill_use_cases.parts.settings.toolcrib.skills
+        self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
+        self._catalog, self._section = self._parts.catalog, self._parts.settings.toolcrib.skills
 
     async def directory(self, session: Session, max_bytes: int) -> str:
         """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122).

@@ -20,6 +20,7 @@ from toolcrib.tools.search import Searcher, SearchRequest
 from toolcrib.tools.wording import Wording, Wordings
 
 Detail = Literal["signature", "schema"]
+_NEAR_NAMES = 3
 
 
 def refuse_blank(request: SearchRequest) -> None:
@@ -73,11 +74,12 @@ class ToolFinder:
             evidence=found.strength,
         )
 
-    async def near_names(self, session: Session, name: str, catalog: Catalog, most: int) -> list[str]:
-        """Return at most so many names that look like ``name``, of tools that the session's caller may use."""
-        request = SearchRequest(name, SearchType.FTS, most, include_always=True)
+    async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
+        """Return up to three permitted names that look like ``name``, as the end of an error text."""
+        request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
         found, _ = await self._found(request, catalog, self.wording(session, catalog), None)
-        return [match.document.public_name for match in found.matches]
+        names = ", ".join(match.document.public_name for match in found.matches)
+        return f". Similar names: {names}" if names else ""
 
     async def _found(
         self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None

@@ -77,10 +77,9 @@ class MissingServers:
         """
         if asked.server is not None:
             return self._of_server(asked.server, permissions, now, clean)
-        said = [] if now.are_all_here else list(self._of_servers(asked, permissions, now, clean))
-        return " ".join(
-            filter(None, (*said, self.left_out(asked.query, permissions, any_of_them=asked.is_nothing_known)))
-        )
+        said = self._of_servers(asked, permissions, now, clean)
+        left_out = self.left_out(asked.query, permissions, any_of_them=asked.is_nothing_known)
+        return " ".join(filter(None, (*said, left_out)))
 
     def left_out(self, query: str, permissions: Permissions, *, any_of_them: bool = False) -> str:
         """Return which servers the config leaves out that ``query``, or ``any_of_them``, may mean; empty if none."""

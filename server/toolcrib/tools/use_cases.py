@@ -36,7 +36,6 @@ from toolcrib.tools.missing_servers import Asked, MissingServers
 from toolcrib.tools.results import bounded, failure
 from toolcrib.tools.search import SearchRequest
 
-_NEAR_NAMES = 3
 _NOT_UP = (State.STARTING, State.FAILED)
 """States of a server that matter to a caller; that one sleeps is normal."""
 _DECISIONS_MAX = 3
@@ -249,7 +248,8 @@ class ToolUseCases:
         try:
             return await self._by_the_current_list(call.name, attempt)
         except UnknownTool as error:
-            return failure(str(error) + await self._near_names(session, call.name))
+            catalog = self._parts.indexer.current()
+            return failure(str(error) + await self.finder.near_names(session, call.name, catalog))
         except DownstreamError as error:
             return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
@@ -380,8 +380,3 @@ class ToolUseCases:
         wording = self.finder.wording(session, self._parts.indexer.current())
         read = await anyio.to_thread.run_sync(wording.described, [tool.row])
         return shape_text(*read[tool.row]) if tool.row in read else "Input schema: unknown, the tool is gone."
-
-    async def _near_names(self, session: Session, name: str) -> str:
-        """Return up to three permitted names that look like ``name``, as the end of an error text."""
-        names = await self.finder.near_names(session, name, self._parts.indexer.current(), _NEAR_NAMES)
-        return f". Similar names: {', '.join(names)}" if names else ""

@@ -10,30 +10,12 @@ from hashlib import sha256
 from toolcrib.base.text import search_text
 from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.store.values import to_json
-from toolcrib.tools.index.tables import GATE_COLUMNS, TEXT_COLUMNS
 
 ROW_FORMAT = 3
 """Raised when the same tool would be stored as a different row."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
 """The values of ``GATE_COLUMNS``, and the row's id."""
-
-WRITTEN_COLUMNS = (
-    *GATE_COLUMNS,
-    "updated_at",
-    "signature",
-    "tags",
-    "summary",
-    "body",
-    "examples",
-    *TEXT_COLUMNS,
-    "description",
-    "args_schema",
-    "out_schema",
-    "extra",
-    "mentions",
-)
-"""What is written anew when a tool changes: everything but ``id`` and ``created_at``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +54,7 @@ def tool_of(row: GateRow) -> Tool:
 
 
 def columns_of(record: ToolRecord, now: float) -> dict[str, str | float | None]:
-    """Return a record as the values of ``WRITTEN_COLUMNS`` and of ``created_at``."""
+    """Return a record as the values of its row, by column: all but the ``id``, which SQLite gives."""
     definition = dict(record.definition)
     if definition.get("name") == record.name:
         del definition["name"]
