@@ -122,6 +122,14 @@ def test_secrets_in_arguments_are_masked_however_short(run: Run, tmp_path: Path)
     assert json.loads(out)["mcpServers"]["db"]["args"] == ["--password=***", "--port=12"]
 
 
+def test_a_blank_behind_a_secret_in_arguments_is_masked_as_no_secret(run: Run, tmp_path: Path):
+    path = tmp_path / "args.json"
+    arguments = ["--header", "Authorization: Bearer tok "]
+    path.write_text(json.dumps({"mcpServers": {"db": {"command": "x", "args": arguments}}}))
+    _, out, _ = run("config", "show", "--config", str(path), "--json")
+    assert json.loads(out)["mcpServers"]["db"]["args"] == ["--header", "Authorization: ***"]
+
+
 # config path
 
 

@@ -67,7 +67,7 @@ def _unnamed(argument: str) -> Iterator[str]:
     """Yield what is secret in an argument that no name tells of."""
     header = _HEADER.match(argument)
     if header and _NAME.search(header[1]):
-        yield from private_headers({header[1]: header[2]})
+        yield from filter(None, private_headers({header[1]: header[2]}))
     yield from (found[0] for found in KEY.finditer(argument))
     yield from (found[2] for found in BEARER.finditer(argument))
     if "://" in argument:
