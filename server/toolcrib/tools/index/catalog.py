@@ -18,7 +18,7 @@ from toolcrib.model import LoadingMode, Tool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Permitted:
-    """What callers with the same permissions may use, in public-name order; ``number_by_row`` has the place of each tool.
+    """What callers with the same permissions may use, by public name; ``number_by_row`` has the place of each tool.
 
     ``whole``: nothing of the catalog is, or could be, kept from it. A caller with a hidden tool and one for whom
     there happens to be none to hide are treated alike, or the difference would tell.
