@@ -1,5 +1,6 @@
 """How a tool is called: once, within its deadline, and with a text that says what became of it."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -14,6 +15,7 @@ from fakes.menu import FakeServer
 from toolcrib.downstream.connection import Call
 from toolcrib.downstream.states import State
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
+from toolcrib.redaction.rules import Redactor
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -321,6 +323,39 @@ async def test_a_result_that_is_too_large_costs_the_connection_and_says_so(tmp_p
             await it.call("fake", "big", {"bytes": 200_000})
         assert await it.text("fake", "echo") == "{}"
     assert len(fake.calls("big")) == 1
+
+
+async def test_no_secret_is_told_in_an_error_of_a_server(tmp_path: Path):
+    said = {
+        "isError": True,
+        "content": [{"type": "text", "text": "bad key hunter2222"}],
+        "structuredContent": {"k": ["hunter2222"]},
+    }
+    fine = {**said, "isError": False}
+    refusal = {"code": -32000, "message": "no hunter2222", "data": {"hunter2222": ["hunter2222"]}}
+    fake = FakeServer(
+        tmp_path,
+        tools=["fail", "work", "refuse"],
+        results={"fail": said, "work": fine},
+        error_on_call={"refuse": refusal},
+    )
+    async with fleet_of(settings_of(fake, secrets=("hunter2222",))) as it:
+        told = await it.call("fake", "fail")
+        assert told["content"] == [{"type": "text", "text": "bad key ***"}]
+        assert told["structuredContent"] == {"k": ["***"]}
+        with pytest.raises(DownstreamError) as refused:
+            await it.call("fake", "refuse")
+        assert (str(refused.value), refused.value.data) == ("no ***", {"***": ["***"]})
+        assert (await it.call("fake", "work"))["content"] == fine["content"]
+
+
+def test_what_is_nested_too_deeply_to_look_at_is_masked_whole():
+    deep: Any = "hunter2222"
+    for _ in range(5000):
+        deep = [deep]
+    cleaned = Redactor(["hunter2222"]).cleaned({"a": deep, "b": "c"})
+    assert cleaned["b"] == "c"
+    assert "hunter2222" not in json.dumps(cleaned)
 
 
 async def test_no_secret_is_told_of_a_death(tmp_path: Path):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
@@ -29,7 +30,7 @@ from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.transport import Connector
-from toolcrib.errors import CallTimeout, ConnectionLost, StartFailed
+from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, StartFailed
 from toolcrib.model import JsonObject
 
 _DEBOUNCE_S = 0.05
@@ -89,7 +90,8 @@ class Downstream:
         self.was_never_listed = False
         self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
         self._around, self._tasks = surroundings, tasks
-        self._clean = settings.redactor.clean
+        self._redactor = settings.redactor
+        self._clean = self._redactor.clean
         self._owner = anyio.Lock()
         self._start: _Start | None = None
         self._failures = 0
@@ -179,9 +181,13 @@ class Downstream:
                     result = await connection.call_tool(call, relay)
                 if relay:
                     await relay.settle()
-                return result
+                # In a thread: it may be long. What is no error is passed on as it is.
+                is_error = bool(result.get("isError"))
+                return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
         except ConnectionLost as error:
             raise await self._lost(connection, str(error)) from None
+        except DownstreamError as error:
+            raise DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data)) from None
         finally:
             self._in_flight -= 1
             self._last_use = anyio.current_time()

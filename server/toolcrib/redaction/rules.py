@@ -8,13 +8,16 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
 EMAIL = "[REDACTED_EMAIL]"
 PHONE = "[REDACTED_PHONE]"
 TOKEN = "[REDACTED_TOKEN]"  # noqa: S105 - it takes the place of one
+
+_DEPTH_MAX = 200
+"""How deep a value is looked into; the interpreter goes no further than five times that."""
 
 CLOSERS = ").,;:!]}`"
 """What may end a sentence right behind a URL."""
@@ -57,6 +60,22 @@ class Redactor:
     def clean(self, text: str) -> str:
         """Return ``text`` with every secret replaced by ``***``."""
         return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def cleaned(self, value: Any) -> Any:
+        """Return a JSON value with every secret in it replaced by ``***``, and what is nested more than 200 deep."""
+        return self._cleaned(value, _DEPTH_MAX) if self._pattern else value
+
+    def _cleaned(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.clean(value)
+        if isinstance(value, list | dict) and not depth:
+            return MASK
+        if isinstance(value, list):
+            return [self._cleaned(each, depth - 1) for each in cast("list[Any]", value)]
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value)
+            return {self.clean(name): self._cleaned(each, depth - 1) for name, each in members.items()}
+        return value
 
     def redact(self, text: str) -> str:
         """Return ``text`` without the secrets, and without what the rules find."""
