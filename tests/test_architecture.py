@@ -90,8 +90,8 @@ LAYERS = {
         pipes
     """,
     "tools": """
-        index missing_servers places results
-        definitions mentions
+        index kept_pages missing_servers places results
+        definitions long_results mentions
         wording
         answers search
         arguments config_names failures finding gate indexing lint
@@ -150,7 +150,8 @@ LAYERS = {
     """,
     "wire.builtin": """
         schemas tool
-        skill_get skill_list skill_search tool_call tool_search
+        read_more skill_get skill_list skill_search tool_search
+        tool_call
         registry
     """,
     "wire.methods": """

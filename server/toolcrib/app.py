@@ -46,6 +46,7 @@ from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
@@ -96,6 +97,7 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
             fleet=fleet,
             gate=known.gate,
             checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
+            long_results=LongResults(settings, outside.clock),
             events=known.events,
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )

@@ -12,7 +12,10 @@ JsonObject = dict[str, Any]
 """A JSON object as it came from the wire, not looked into yet."""
 
 
-BUILTIN_NAMES = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+READ_MORE = "read_more"
+"""The name of the built-in tool that gives the rest of a result; listed only where there is one."""
+
+BUILTIN_NAMES = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list", READ_MORE)
 """Names of the built-in tools, which no downstream tool can have: public names hold ``__``."""
 
 

@@ -1,4 +1,4 @@
-"""How much of a downstream's result goes on to a client, and which of its ``_meta``."""
+"""The pages that a downstream's result comes to, and how large one is."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.results import bounded, failure, weight
+from toolcrib.tools.results import Pages, failure, pages, weight
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -61,67 +61,105 @@ def test_a_very_deep_value_is_weighed_without_recursion():
     assert weight(deep, 10**6) > 100_000
 
 
+def whole_text(cut: Pages) -> str:
+    return "".join(block["text"] for page in (cut.first, *cut.rest) for block in page["content"])
+
+
 @given(JSON)
-def test_a_result_within_the_limit_is_the_same_object(value: Any):
-    result = {"content": [], "structuredContent": value}
-    size = weight(result, 10**9)
-    assert bounded(result, size) == (result, size)
-    assert bounded(result, size)[0] is result
+def test_a_result_within_the_limit_is_one_page(value: Any):
+    result = {"content": [{"type": "text", "text": "t"}], "structuredContent": value}
+    size = 3 * weight(result, 10**9) + 100
+    assert pages(result, size) == Pages(result, (), ())
 
 
-def test_a_result_over_the_limit_keeps_the_text_that_fits_and_says_so():
-    result = {"content": [{"type": "text", "text": letter * 600} for letter in "abcd"]}
-    cut, size = bounded(result, 1024)
-    assert size == 1024
-    assert [text[0] for text in texts(cut)] == ["a", "b", "["]
-    assert len("".join(texts(cut)[:-1])) <= 1024
-    assert "larger than 1024 bytes (limits.result_max_bytes)" in texts(cut)[-1]
-
-
-def test_a_cut_result_loses_what_is_not_text():
-    image = {"type": "image", "data": "x" * 5000, "mimeType": "image/png"}
-    cut, _ = bounded({"content": [image, {"type": "text", "text": "t"}], "structuredContent": {"n": "x" * 5000}}, 1024)
-    assert texts(cut)[:-1] == ["t"]
-    assert "structuredContent" not in cut
-
-
-def test_a_cut_result_still_says_whether_it_is_an_error_and_keeps_a_small_meta():
-    big = [{"type": "text", "text": "x" * 5000}]
-    cut, _ = bounded({"content": big, "isError": True, "_meta": {"vendor/key": 1}}, 1024)
-    assert (cut["isError"], cut["_meta"]) == (True, {"vendor/key": 1})
+def test_a_page_ends_between_blocks():
+    cut = pages({"content": [{"type": "text", "text": letter * 600} for letter in "abcd"]}, 1024)
+    assert [texts(page) for page in (cut.first, *cut.rest)] == [[letter * 600] for letter in "abcd"]
 
 
 @pytest.mark.parametrize(
-    "result",
-    [
-        {"content": [], "_meta": {"big": "x" * 5000}},
-        {"content": [], "vendor": "x" * 5000},
-        {"content": [{"type": "text", "text": "t", "annotations": {"big": "x" * 5000}}]},
-        {"content": [{"type": "text", "text": ""}] * 5000},
-        {"content": [{"type": "text", "text": "x"}] * 5000},
-        {"content": [7, None, ["x" * 5000], {"type": "text", "text": 7}]},
-        {"content": "x" * 5000},
-        {"content": {"text": "x" * 5000}},
-        {"structuredContent": ["x"] * 5000},
-        {"isError": "x" * 5000},
-        {f"key{number}": "x" for number in range(5000)},
-    ],
-    ids=lambda result: next(iter(result)),
+    ("text", "end"),
+    [("a line of text\n" * 200, "\n"), ("A sentence. " * 200, ". "), ("word " * 500, " "), ("句子。" * 500, "。")],
 )
-def test_wherever_the_bulk_is_what_is_left_is_small(result: dict[str, Any]):
-    cut, _ = bounded(result, 1024)
-    assert len(json.dumps(cut)) < 4000
-    assert "has been cut" in texts(cut)[-1]
+def test_a_text_is_cut_after_a_line_else_a_sentence_else_a_word(text: str, end: str):
+    cut = pages({"content": [{"type": "text", "text": text}]}, 1024)
+    assert len(cut.rest) > 1
+    assert all(texts(page)[-1].endswith(end) for page in (cut.first, *cut.rest))
+    assert whole_text(cut) == text
 
 
-@given(st.lists(st.text(max_size=300)), st.integers(1024, 4096))
-def test_a_cut_result_is_never_much_over_the_limit_and_begins_as_the_whole_did(parts: list[str], limit: int):
-    result = {"content": [{"type": "text", "text": part} for part in parts]}
-    cut, size = bounded(result, limit)
-    assert size <= limit
-    if cut is not result:
-        assert "".join(parts).startswith("".join(texts(cut)[:-1]))
-        assert weight(cut, 10**9) <= limit + 600
+def test_an_embedded_resource_of_text_is_cut_and_keeps_its_form():
+    about = {"uri": "file:///log", "mimeType": "text/plain"}
+    text = "a line\n" * 500
+    cut = pages({"content": [{"type": "resource", "resource": {**about, "text": text}, "annotations": {}}]}, 1024)
+    blocks = [block for page in (cut.first, *cut.rest) for block in page["content"]]
+    assert "".join(block["resource"]["text"] for block in blocks) == text
+    assert {json.dumps({**block, "resource": {**block["resource"], "text": ""}}) for block in blocks} == {
+        json.dumps({"type": "resource", "resource": {**about, "text": ""}, "annotations": {}})
+    }
+
+
+def test_a_block_that_cannot_be_cut_is_a_page_by_itself_and_whole():
+    image = {"type": "image", "data": "x" * 5000, "mimeType": "image/png"}
+    cut = pages({"content": [image, {"type": "text", "text": "t"}, image]}, 1024)
+    assert cut.first["content"] == []
+    assert [page["content"] for page in cut.rest] == [[image], [{"type": "text", "text": "t"}], [image]]
+
+
+def test_small_structured_content_stays_and_large_follows_as_text():
+    long = {"type": "text", "text": "x" * 3000}
+    small = pages({"content": [long], "structuredContent": {"n": 1}}, 1024)
+    assert (small.first["structuredContent"], small.first.get("isError")) == ({"n": 1}, None)
+    large = pages({"content": [], "structuredContent": {"n": "y" * 3000}}, 1024)
+    assert "structuredContent" not in large.first
+    assert large.first["isError"] is True
+    assert "isError" not in large.rest[0]
+    assert whole_text(large) == "structuredContent: " + json.dumps({"n": "y" * 3000}, separators=(",", ":"))
+
+
+def test_structured_content_that_is_nested_too_deeply_for_text_takes_nothing_else_along():
+    deep: Any = "x" * 2000
+    for _ in range(100_000):
+        deep = [deep]
+    cut = pages({"content": [{"type": "text", "text": "t"}], "structuredContent": deep}, 1024)
+    assert texts(cut.first) == ["t", "structuredContent: (nested too deeply to be written)"]
+
+
+def test_every_page_says_whether_the_result_is_an_error_and_the_first_keeps_a_small_meta():
+    big = [{"type": "text", "text": "x" * 5000}]
+    cut = pages({"content": big, "isError": True, "_meta": {"vendor/key": 1}}, 1024)
+    assert cut.first["_meta"] == {"vendor/key": 1}
+    assert all(page["isError"] is True for page in (cut.first, *cut.rest))
+
+
+@pytest.mark.parametrize("name", ["_meta", "vendor", "isError"])
+def test_a_large_member_beside_the_content_is_left_out_and_named(name: str):
+    assert pages({"content": [], name: "x" * 5000}, 1024) == Pages({"content": []}, (), (name,))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"type": "text", "text": "t", "annotations": {"big": "x" * 5000}}],
+        [{"type": "text", "text": ""}] * 5000,
+        [{"type": "text", "text": "x"}] * 5000,
+        [7, None, ["x" * 5000], {"type": "text", "text": 7}],
+        [{"type": "resource", "resource": ["x" * 5000]}, {"type": "resource", "resource": {"text": "x" * 5000}}],
+        [{"type": "text", "text": "\ud83d" * 5000}],
+    ],
+)
+def test_wherever_the_bulk_is_the_first_page_is_small_and_nothing_is_lost(content: list[Any]):
+    cut = pages({"content": content}, 1024)
+    assert weight(cut.first, 10**9) <= 1100
+    if content[0] is not None and len(content) == 5000:
+        assert [block for page in (cut.first, *cut.rest) for block in page["content"]] == content
+
+
+@given(st.lists(st.text(max_size=600)), st.integers(1024, 4096))
+def test_no_page_of_text_is_much_over_the_limit_and_together_they_are_the_whole(parts: list[str], limit: int):
+    cut = pages({"content": [{"type": "text", "text": part} for part in parts]}, limit)
+    assert all(weight(page, 10**9) <= limit + 30 for page in (cut.first, *cut.rest))
+    assert whole_text(cut) == "".join(parts)
 
 
 def test_a_failure_is_all_text():

@@ -1,22 +1,28 @@
 """Our own tools: which there are, in which order, and that each says of its arguments what it takes."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from shelving import skills
 
+from fakes.menu import tool
 from toolcrib.model import BUILTIN_NAMES
 from toolcrib.wire.builtin.registry import BUILTINS
-from worlds import ERAS, OWN_TOOLS, world
+from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
 
 README = Path(__file__).parents[2] / "README.md"
 EVERYTHING = skills()
+CONDITIONAL = ("read_more",)
+"""Those that a list shows only once there is something for them to do."""
 
 
 def test_the_names_and_their_order_are_the_contracts():
-    assert BUILTIN_NAMES == ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+    listed = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
+    assert (*listed, *CONDITIONAL) == BUILTIN_NAMES
 
 
 def test_everybody_knows_the_names_of_the_built_in_tools():
@@ -33,14 +39,24 @@ def test_the_readme_names_every_tool_that_is_offered_by_default():
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_config_that_offers_everything_lists_every_one_in_order(tmp_path, era):
+async def test_a_config_that_offers_everything_lists_every_unconditional_one_in_order(tmp_path, era):
     async with world(tmp_path, {}, EVERYTHING, listing="auto") as w, w.client(era) as client:
-        assert tuple(await client.names()) == BUILTIN_NAMES
+        assert (*await client.names(), *CONDITIONAL) == BUILTIN_NAMES
+
+
+@asynccontextmanager
+async def listing_all(folder: Path) -> AsyncGenerator[Client]:
+    """Connect a client whose list shows every one of them: the rest of a result is kept for it."""
+    config = {**EVERYTHING, "limits": {"result_max_bytes": 1024}}
+    servers = {"db": MemoryServer([tool("get")], answers={"get": text("x" * 2000)})}
+    async with world(folder, servers, config) as w, w.client() as client:
+        await client.call("db__get")
+        yield client
 
 
 @pytest.mark.parametrize("tool", BUILTINS, ids=BUILTIN_NAMES)
 async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp_path, tool):
-    async with world(tmp_path, {}, EVERYTHING) as w, w.client() as client:
+    async with listing_all(tmp_path) as client:
         [schema] = [entry["inputSchema"] for entry in await client.tools() if entry["name"] == tool.name]
     fields = tool.arguments.model_fields
     assert list(schema["properties"]) == list(fields)
@@ -51,7 +67,7 @@ async def test_a_definition_has_the_parameters_and_defaults_of_the_arguments(tmp
 
 @pytest.mark.parametrize("name", BUILTIN_NAMES)
 async def test_arguments_that_do_not_fit_are_named_with_the_parameters_there_are(tmp_path, name):
-    async with world(tmp_path, {}, EVERYTHING) as w, w.client() as client:
+    async with listing_all(tmp_path) as client:
         result = await client.call(name, {"no_such": 1})
         properties = next(tool["inputSchema"]["properties"] for tool in await client.tools() if tool["name"] == name)
     assert result["isError"]

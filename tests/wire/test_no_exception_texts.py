@@ -15,7 +15,7 @@ from toolcrib.access import policy
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.errors import StoreError
 from toolcrib.events.log import EventLog
-from toolcrib.tools import answers, gate, indexing, search, use_cases, wording
+from toolcrib.tools import answers, gate, indexing, long_results, search, use_cases, wording
 from toolcrib.tools.arguments import schema_check
 from toolcrib.tools.definitions import listed
 from toolcrib.tools.index import catalog, tool_index
@@ -51,10 +51,10 @@ CLASSES = [
 MODULES = {
     use_cases: [
         "unwrap_arguments",
-        "bounded",
     ],
+    long_results: ["weight"],
     server: ["_list_result", "_call_result", "meta_for_next_hop", "_tool_call"],
-    registry: ["_checked"],
+    registry: ["checked"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
     listed: ["render"],

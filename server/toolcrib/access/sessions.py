@@ -24,6 +24,8 @@ class Session:
 
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
     ``client`` is the name that its client gives itself, ``served`` how such a client is served.
+    ``lasting``: the next request of its client is of the same session; it is not in the sessionless era.
+    ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for: neither the policy nor the caller changes.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
     the largest budget in tokens, and the largest share that it had of one.
@@ -35,6 +37,8 @@ class Session:
     growing: bool
     client: str = ""
     served: Served = UNASKED
+    lasting: bool = False
+    reads_more: bool = False
     permissions: Permissions | None = None
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=lambda: Recent(_SENT_MAX))

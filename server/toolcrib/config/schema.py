@@ -288,7 +288,13 @@ class LimitsSection(Section):
     catalog_max_age_s: Seconds = 86_400
     """Age at which a server's list of tools is fetched again."""
     result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
-    """Size of one tool result."""
+    """Size of one tool result, or of one page of it; what is larger is read page by page with `read_more`."""
+    results_kept_s: Seconds = 900
+    """How long the rest of a result is kept."""
+    results_kept_bytes: Count = 16 * 1024 * 1024
+    """Size of what is kept so for one session; the oldest goes."""
+    results_kept_total_bytes: Count = 64 * 1024 * 1024
+    """Size of what is kept so for all; the oldest of the caller who has most goes."""
     schema_check_ms: Annotated[float, Strict(), Field(gt=0)] = 50
     """Time for checking the arguments of one call."""
     name_max: Annotated[int, Strict(), Field(ge=24, le=128)] = 64

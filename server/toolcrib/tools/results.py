@@ -1,19 +1,33 @@
-"""How much of a downstream's result may go on to a client.
+"""Tool results: how large one is, and the pages that one comes to that is too large to be passed on whole.
 
-Knows the parts of a tool result; never knows which tool made it or for whom.
+Knows the parts of a tool result; never knows which tool made it, for whom, or where pages are kept.
 """
 
+import codecs
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.model import JsonObject
 
-_SMALL = ("isError", "_meta")
-_SMALL_BYTES = 512
-"""What each of these may take in a result that is cut."""
+_BULK = ("content", "structuredContent")
+"""The members of a result that are cut; the others go with its first page."""
 
-_BLOCK_BYTES = 32
-"""What a block of text takes besides its text."""
+_OTHERS_SHARE = 4
+"""The other members together get at most one such part of a page."""
+
+_MARKS = (("\n",), (". ", "! ", "? ", "。"), (" ",))
+"""Where a text is cut: after the end of a line, else of a sentence, else of a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A result in pages, each a result by itself. ``left_out`` are members of the result that are in none of them."""
+
+    first: JsonObject
+    rest: tuple[JsonObject, ...]
+    left_out: tuple[str, ...]
 
 
 def weight(value: Any, limit: int) -> int:
@@ -23,7 +37,7 @@ def weight(value: Any, limit: int) -> int:
     while left and total <= limit:
         item = left.pop()
         if isinstance(item, str):
-            total += len(item) + 2
+            total += _bytes_of(item, limit) + 2
         elif isinstance(item, dict):
             members = as_object(item)
             total += 4 * len(members)
@@ -37,27 +51,114 @@ def weight(value: Any, limit: int) -> int:
     return total
 
 
-def bounded(result: JsonObject, limit: int) -> tuple[JsonObject, int]:
-    """Return the result and its weight; of one over ``limit`` bytes only what fits of its text, with a notice."""
-    size = weight(result, limit)
-    if size <= limit:
-        return result, size
-    cut = {key: result[key] for key in _SMALL if key in result and weight(result[key], _SMALL_BYTES) <= _SMALL_BYTES}
-    room = limit
-    kept: list[JsonObject] = []
-    for block in as_list(result.get("content")):
-        text = as_object(block).get("text")
-        if isinstance(text, str) and room > 0:
-            kept.append({"type": "text", "text": text[:room]})
-            room -= len(text) + _BLOCK_BYTES
-    notice = (
-        f"[toolcrib: the tool has run, but its result was larger than {limit} bytes (limits.result_max_bytes) and has "
-        "been cut. Ask for less at a time, for instance with a filter, a range or a page.]"
-    )
-    shown = {**cut, "content": [*kept, {"type": "text", "text": notice}]}
+def _bytes_of(text: str, limit: int) -> int:
+    if text.isascii() or len(text) > limit:
+        return len(text)
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def pages(result: JsonObject, limit: int) -> Pages:
+    """Return a result as pages of at most about ``limit`` bytes.
+
+    It is cut between the blocks of its content, and inside a text at the end of a line or a sentence. A block that is
+    no text and takes more than a page is a page by itself, never the first. Structured content that takes more than
+    half of the first page follows as text, and the first page is marked as an error then: a client that was promised
+    structured content raises at its absence from anything else. Takes time that grows with the result.
+    """
+    others, left_out = _others(result, limit // _OTHERS_SHARE)
+    room = limit - weight(others, limit)
+    blocks = as_list(result.get("content"))
     if "structuredContent" in result:
-        shown["isError"] = True  # else a client that was promised structured content raises at its absence
-    return shown, limit
+        structured = result["structuredContent"]
+        size = weight(structured, limit)
+        if size <= room // 2:
+            others, room = {**others, "structuredContent": structured}, room - size
+        else:
+            others = {**others, "isError": True}
+            blocks = [*blocks, _text_block(structured)]
+    first, *rest = _filled(blocks, room, limit)
+    kept = {"isError": True} if result.get("isError") is True else {}
+    return Pages({**others, "content": first}, tuple({**kept, "content": each} for each in rest), left_out)
+
+
+def _others(result: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
+    """Return the small members of a result, and the names of those for which there is no room."""
+    kept: JsonObject = {}
+    left_out: list[str] = []
+    for name, value in result.items():
+        if name in _BULK:
+            continue
+        size = weight({name: value}, limit)
+        if size <= limit:
+            kept[name], limit = value, limit - size
+        else:
+            left_out.append(name)
+    return kept, tuple(left_out)
+
+
+def _text_block(structured: Any) -> JsonObject:
+    try:
+        text = compact(structured)
+    except RecursionError:
+        text = "(nested too deeply to be written)"
+    return {"type": "text", "text": f"structuredContent: {text}"}
+
+
+def _filled(blocks: Sequence[Any], room: int, limit: int) -> list[list[Any]]:
+    """Return the blocks page by page: the first page has ``room`` bytes, the others ``limit``."""
+    filled: list[list[Any]] = [[]]
+    for block in blocks:
+        rest: Any = block
+        while rest is not None:
+            size = weight(rest, limit)
+            if size <= room:
+                filled[-1].append(rest)
+                room, rest = room - size, None
+            elif (size > limit or room > limit // 2) and (parts := _split(rest, room)):
+                filled[-1].append(parts[0])
+                filled.append([])
+                room, rest = limit, parts[1]
+            elif size > limit and len(filled) > 1 and not filled[-1]:
+                filled[-1].append(rest)
+                room, rest = 0, None
+            else:
+                filled.append([])
+                room = limit
+    return [filled[0], *filter(None, filled[1:])]
+
+
+def _split(block: Any, room: int) -> tuple[JsonObject, JsonObject] | None:
+    """Return a block of text, or an embedded resource of one, as two; the first takes ``room`` bytes at most.
+
+    None where there is no text, or no room for half as much text as for what stands beside it.
+    """
+    fields = as_object(block)
+    holder = fields if fields.get("type") == "text" else as_object(fields.get("resource"))
+    text = holder.get("text")
+    if not isinstance(text, str):
+        return None
+    beside = weight(_with_text(fields, ""), room)
+    place = _boundary(text, room - beside) if 2 * beside < room else 0
+    return (_with_text(fields, text[:place]), _with_text(fields, text[place:])) if place else None
+
+
+def _with_text(block: JsonObject, text: str) -> JsonObject:
+    if block.get("type") == "text":
+        return {**block, "text": text}
+    return {**block, "resource": {**as_object(block["resource"]), "text": text}}
+
+
+def _boundary(text: str, most: int) -> int:
+    """Return how many characters of ``text`` to take, which are at most ``most`` bytes: to the end of something."""
+    if not text.isascii():
+        # Incremental: what the last bytes are a part of is left out.
+        head = text[:most].encode("utf-8", "surrogatepass")[:most]
+        most = len(codecs.getincrementaldecoder("utf-8")("surrogatepass").decode(head))
+    for marks in _MARKS:
+        place = max(text.rfind(mark, most // 2, most) + len(mark) for mark in marks)
+        if place > most // 2:
+            return place
+    return most
 
 
 def failure(text: str) -> JsonObject:

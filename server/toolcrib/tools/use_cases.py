@@ -32,8 +32,9 @@ from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.missing_servers import Asked, MissingServers
-from toolcrib.tools.results import bounded, failure
+from toolcrib.tools.results import failure
 from toolcrib.tools.search import SearchRequest
 
 _NOT_UP = (State.STARTING, State.FAILED)
@@ -63,6 +64,7 @@ class ToolUseCaseParts:
     fleet: Fleet
     gate: Gate
     checks: ArgumentChecks
+    long_results: LongResults
     events: EventLog
     first_index_deadline: float
 
@@ -72,13 +74,13 @@ class ToolUseCases:
 
     def __init__(self, parts: ToolUseCaseParts) -> None:
         self._parts = parts
-        self._limits = parts.settings.toolcrib.limits
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
         self.finder = parts.finder
         self.gate = parts.gate
         self.indexer = parts.indexer
         self.fleet = parts.fleet
+        self.long_results = parts.long_results
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -329,8 +331,8 @@ class ToolUseCases:
         try:
             sent = Call(tool.name, tool.fingerprint, arguments, call.meta, call.extra)
             raw = await downstream.call(sent, call.on_progress)
-            result, size = bounded(raw, self._limits.result_max_bytes)
             ok = not raw.get("isError")
+            result, size = await self.long_results.bounded(session, raw, call.announce)
             return result
         finally:
             self._parts.events.emit(

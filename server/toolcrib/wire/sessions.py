@@ -82,7 +82,7 @@ class Sessions:
             label, activations = self._label(caller, client), kept or RunActivations()
             served = self._hosts.of(client)
             growing = served.listing != "stable"
-            session = Session(label, caller, activations, growing=growing, client=client, served=served)
+            session = Session(label, caller, activations, growing, client, served, lasting=True)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
                 del known[next(iter(known))]

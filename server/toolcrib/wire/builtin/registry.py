@@ -3,17 +3,15 @@
 Knows only what every built-in has; never knows what one of them does.
 """
 
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import Any
 
 from toolcrib.access.sessions import Session
-from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
+from toolcrib.wire.builtin.read_more import ReadMore
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
-from toolcrib.wire.builtin.tool import Answer, Arguments, BuiltinParts, BuiltinTool, CallMaker
+from toolcrib.wire.builtin.tool import Answer, BuiltinParts, BuiltinTool, CallMaker, checked
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
 from toolcrib.wire.builtin.tool_search import SearchTools
 
@@ -24,10 +22,9 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
     SearchSkills,
     GetSkills,
     ListSkills,
+    ReadMore,
 )
 """All of them, in the order in which they are listed; a new one needs its own file and a line here."""
-
-_ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 
 class Builtins:
@@ -42,7 +39,8 @@ class Builtins:
 
     def shown_to(self, session: Session) -> list[JsonObject]:
         """Return the definitions of these tools as the session's caller is shown them, in order."""
-        return [{"name": name, **tool.shown_to(session)} for name, tool in self._tools.items()]
+        shown = {name: tool.shown_to(session) for name, tool in self._tools.items()}
+        return [{"name": name, **definition} for name, definition in shown.items() if definition is not None]
 
     async def run(self, session: Session, name: str, arguments: JsonObject, call: CallMaker) -> JsonObject:
         """Answer a call of one of these tools with a result of ``tools/call``.
@@ -53,25 +51,8 @@ class Builtins:
 
         """
         tool = self._tools[name]
-        answer = await tool.run(session, _checked(tool.arguments, arguments), call)
+        answer = await tool.run(session, checked(tool.arguments, arguments), call)
         if not isinstance(answer, Answer):
             return answer
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}
         return {**result, "structuredContent": answer.structured} if session.served.structured else result
-
-
-def _checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
-    """Return the arguments as ``model`` reads them.
-
-    Raises:
-        BadRequest: they do not fit; the text names each field, and the parameters there are.
-
-    """
-    try:
-        return model.model_validate(arguments)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
-        )
-        known = ", ".join(model.model_fields)
-        raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None

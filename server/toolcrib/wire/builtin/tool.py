@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
+from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.use_cases import ToolCall, ToolUseCases
@@ -40,6 +41,23 @@ class Arguments(BaseModel):
 
 
 _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
+
+
+def checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
+    """Return the arguments as ``model`` reads them.
+
+    Raises:
+        BadRequest: they do not fit; the text names each field, and the parameters there are.
+
+    """
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()
+        )
+        known = ", ".join(model.model_fields)
+        raise BadRequest(f"The arguments do not fit: {problems}. Parameters: {known}.") from None
 
 
 CallMaker = Callable[[str, object], ToolCall]
@@ -74,8 +92,8 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
     arguments: type[_ArgumentsT]
     definition: JsonObject
 
-    def shown_to(self, session: Session) -> JsonObject:  # noqa: ARG002 - most are the same for everybody
-        """Return the definition as the session's caller is shown it; it depends on the config alone."""
+    def shown_to(self, session: Session) -> JsonObject | None:  # noqa: ARG002 - most are the same for everybody
+        """Return the definition as the session's caller is shown it; None where the session does not list the tool."""
         return self.definition
 
     @classmethod

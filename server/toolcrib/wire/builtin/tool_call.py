@@ -8,10 +8,12 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Strict
 
 from toolcrib.access.sessions import Session
-from toolcrib.model import JsonObject
+from toolcrib.model import READ_MORE, JsonObject
+from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.use_cases import ToolUseCases
+from toolcrib.wire.builtin.read_more import ReadMore, ReadMoreArguments
 from toolcrib.wire.builtin.schemas import described
-from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, CallMaker
+from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, CallMaker, checked
 
 
 class CallArguments(Arguments):
@@ -21,14 +23,34 @@ class CallArguments(Arguments):
     arguments: Any = None
 
 
-class CallTool(BuiltinTool[CallArguments]):
+class _Door(BuiltinTool[CallArguments]):
+    """A tool that calls another: one of a server, or ``read_more``, which a constant list does not show (ADR 25)."""
+
+    arguments = CallArguments
+    read_only: ClassVar[bool]
+
+    def __init__(self, tool_use_cases: ToolUseCases) -> None:
+        self._tool_use_cases = tool_use_cases
+        self._read_more = ReadMore(tool_use_cases.long_results)
+
+    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
+        """Call the tool that the arguments name."""
+        if given.name == READ_MORE:
+            schema = self._read_more.definition["inputSchema"]
+            arguments = checked(ReadMoreArguments, unwrap_arguments(given.arguments, schema) or {})
+            return await self._read_more.run(session, arguments, call)
+        called = call(given.name, given.arguments)
+        return await self._tool_use_cases.call_any(session, called, read_only=self.read_only)
+
+
+class CallTool(_Door):
     """Calls any permitted tool."""
 
     name: ClassVar[str] = "tool_call"
-    arguments = CallArguments
+    read_only = False
 
     def __init__(self, tool_use_cases: ToolUseCases, *, searchable: bool) -> None:
-        self._tool_use_cases = tool_use_cases
+        super().__init__(tool_use_cases)
         which = "tool that toolcrib's tool_search finds" if searchable else "tool of toolcrib's servers"
         self.definition = {
             "title": "Call a tool",
@@ -47,19 +69,15 @@ class CallTool(BuiltinTool[CallArguments]):
         section = parts.settings.toolcrib.tool_search
         return cls(parts.tool_use_cases, searchable=section.include_search_tool) if section.enabled else None
 
-    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
-        """Call the tool that the arguments name."""
-        return await self._tool_use_cases.call_any(session, call(given.name, given.arguments))
 
-
-class CallReadOnly(BuiltinTool[CallArguments]):
+class CallReadOnly(_Door):
     """Calls permitted tools that their servers declare read-only."""
 
     name: ClassVar[str] = "tool_call_read"
-    arguments = CallArguments
+    read_only = True
 
     def __init__(self, tool_use_cases: ToolUseCases) -> None:
-        self._tool_use_cases = tool_use_cases
+        super().__init__(tool_use_cases)
         self.definition = {
             "title": "Call a read-only tool",
             "description": "Call a tool that its server declares read-only; refuses others.",
@@ -73,10 +91,6 @@ class CallReadOnly(BuiltinTool[CallArguments]):
         """Return the tool where calls that only read are kept apart."""
         section = parts.settings.toolcrib
         return cls(parts.tool_use_cases) if section.tool_search.enabled and section.gate.call_tools == "split" else None
-
-    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
-        """Call the tool that the arguments name, if it only reads."""
-        return await self._tool_use_cases.call_any(session, call(given.name, given.arguments), read_only=True)
 
 
 def _input_schema() -> JsonObject:

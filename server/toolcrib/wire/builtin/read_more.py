@@ -1,0 +1,63 @@
+"""``read_more``: what a model reads of it, and its arguments.
+
+Knows the words that a model reads; never knows how a result was cut or where its rest is kept.
+"""
+
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Strict
+
+from toolcrib.access.sessions import Session
+from toolcrib.model import READ_MORE, JsonObject
+from toolcrib.tools.long_results import LongResults
+from toolcrib.wire.builtin.schemas import described
+from toolcrib.wire.builtin.tool import READ_ONLY, Arguments, BuiltinParts, BuiltinTool, CallMaker
+
+
+class ReadMoreArguments(Arguments):
+    """The arguments of ``read_more``."""
+
+    handle: Annotated[str, Strict()]
+    page: Annotated[int, Strict()] | None = None
+
+
+_DEFINITION: JsonObject = {
+    "title": "Read the rest of a result",
+    "description": (
+        "Read the next page of a tool's result that toolcrib has cut, or the one asked for.\n"
+        'Examples:\n- args: {"handle":"the one in the result","page":2}'
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "handle": described("string", "As the result gives it"),
+            "page": described("integer", "From 2 on; by default the one after the last that was read"),
+        },
+        "required": ["handle"],
+    },
+    **READ_ONLY,
+}
+
+
+class ReadMore(BuiltinTool[ReadMoreArguments]):
+    """Reads the pages of a result after the first; listed only in sessions for which one was kept (ADR 25)."""
+
+    name: ClassVar[str] = READ_MORE
+    arguments = ReadMoreArguments
+    definition = _DEFINITION
+
+    def __init__(self, long_results: LongResults) -> None:
+        self._long_results = long_results
+
+    def shown_to(self, session: Session) -> JsonObject | None:
+        """Return the definition where the session has something to read."""
+        return self.definition if session.reads_more else None
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self:
+        """Return the tool, whatever the config: any result may be too large."""
+        return cls(parts.tool_use_cases.long_results)
+
+    async def run(self, session: Session, given: ReadMoreArguments, _call: CallMaker) -> JsonObject:
+        """Return the page that the arguments ask for."""
+        return await self._long_results.page(session, given.handle, given.page)
