@@ -1,6 +1,7 @@
 """Servers on HTTP: reached in both eras and by SSE, found again after a restart, and never asked twice for one call."""
 
 import gc
+import gzip
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
@@ -500,6 +501,32 @@ async def test_an_answer_that_is_too_large_is_refused_and_the_connection_stays()
         with pytest.raises(DownstreamError, match="an answer of more than 100000 bytes"):
             await it.call("web", "echo", {"big": True})
         assert await it.text("web", "echo") == "{}"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP, gzip"])
+async def test_an_answer_in_an_encoding_that_nobody_asked_for_is_never_decoded(kind: str, encoding: str):
+    bomb = gzip.compress(b'{"jsonrpc":' + b" " * 50_000_000)
+
+    async def script(request: Request) -> Answer | None:
+        if request.message.get("params", {}).get("arguments", {}).get("big"):
+            return Answer(200, bomb, {"content-type": kind, "content-encoding": encoding})
+        return await healthy(request)
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
+        with pytest.raises(DownstreamError, match=rf"its answer is encoded \('{encoding}'\)"):
+            await it.call("web", "echo", {"big": True})
+        assert await it.text("web", "echo") == "{}"
+        assert {request.headers["accept-encoding"] for request in server.requests} == {"identity"}
+
+
+async def test_a_refusal_in_an_encoding_that_nobody_asked_for_is_told_by_its_status():
+    async def script(request: Request) -> Answer | None:
+        return Answer(500, gzip.compress(b" " * 1000), {"content-encoding": "gzip"})
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
+        with pytest.raises(StartFailed, match="HTTP 500 Internal Server Error"):
+            await it.call("web", "echo")
 
 
 async def test_an_endless_body_of_a_refusal_is_not_read_to_the_end():

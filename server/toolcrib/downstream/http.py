@@ -16,6 +16,7 @@ from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from toolcrib.base.json_values import as_object
+from toolcrib.base.text import truncate
 from toolcrib.streams.sdk import SessionMessage
 
 UNDELIVERED = -39_404
@@ -32,6 +33,7 @@ WANTS_LOGIN = -39_401
 
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_ENCODING_SHOWN = 40
 _SESSION_WORDS = (b"session", b"not initialized")
 
 Deliver = Callable[[SessionMessage], None]
@@ -54,6 +56,8 @@ class HttpClient(httpx2.AsyncClient):
             httpx2.TransportError: a request that carries no message failed.
 
         """
+        # A few hundred compressed bytes can be a million: nothing is decoded, so what is counted is what there is.
+        request.headers["accept-encoding"] = "identity"
         try:
             response = await super().send(request, **options)
         except httpx2.TransportError as error:
@@ -66,7 +70,7 @@ class HttpClient(httpx2.AsyncClient):
             response.stream = _BoundedStream(response.stream, self._max_bytes)
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
-        return response
+        return response if _is_plain(response) else await self._unreadable(request, response)
 
     async def _explained(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a refusal as it is if it is a JSON-RPC error, else one made of its status; know a lost session."""
@@ -76,6 +80,15 @@ class HttpClient(httpx2.AsyncClient):
         if self._deliver is None and _is_own_error(body):
             return response
         return self._answer(request, code_of(response), status_text(response))
+
+    async def _unreadable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """Refuse a body in an encoding that was not asked for (RFC 9110, section 12.5.3)."""
+        await response.aclose()
+        encoding = truncate(response.headers["content-encoding"], _ENCODING_SHOWN)
+        reason = f"its answer is encoded ({encoding!r}), although toolcrib asked for none of that"
+        if request.method != "POST":
+            raise httpx2.RemoteProtocolError(reason, request=request)
+        return self._answer(request, types.INTERNAL_ERROR, reason)
 
     def _answer(self, request: httpx2.Request, code: int, text: str) -> httpx2.Response:
         """Return the response that makes the SDK's transport answer the request with an error."""
@@ -119,10 +132,14 @@ def _is_event_stream(response: httpx2.Response) -> bool:
     return response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
+def _is_plain(response: httpx2.Response) -> bool:
+    return response.headers.get("content-encoding", "identity").strip().lower() in ("", "identity")
+
+
 async def _body(response: httpx2.Response) -> bytes:
-    """Return the whole body; nothing of one that is too large or breaks off."""
+    """Return the whole body; nothing of one that is encoded, is too large or breaks off."""
     try:
-        return await response.aread()
+        return await response.aread() if _is_plain(response) else b""
     except (httpx2.StreamError, httpx2.TransportError):
         return b""
     finally:
