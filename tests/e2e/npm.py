@@ -40,6 +40,10 @@ class Npm:
         """Return the conformance suite: ``server --url URL --suite all --spec-version 2026-07-28``."""
         return self._run("conformance/dist/index.js", *args)
 
+    def conformance_01(self, *args: str) -> list[str]:
+        """Return the suite of the 0.1 line, which knows no revision after 2025-11-25."""
+        return self._run("../conformance-0.1/dist/index.js", *args)
+
     def _run(self, script: str, *args: str) -> list[str]:
         return [str(self.node), str(self.folder / "node_modules" / "@modelcontextprotocol" / script), *args]
 

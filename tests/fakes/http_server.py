@@ -52,23 +52,24 @@ class HttpServer:
 @contextmanager
 def http_server(*, sse: bool = False, json_response: bool = False, port: int = 0) -> Iterator[HttpServer]:
     """Serve on loopback until the block ends. ``port`` 0 takes a free one; a given one allows a restart in place."""
+    running = HttpServer("", 0)
+    app = _sse_app() if sse else _server().streamable_http_app(json_response=json_response)
+    with serving(_recording(app, running), port) as address:
+        running.url, running.port = f"{address}/{'sse' if sse else 'mcp'}", int(address.rpartition(":")[2])
+        yield running
+
+
+@contextmanager
+def serving(app: ASGIApp, port: int = 0) -> Iterator[str]:
+    """Serve an ASGI application on loopback, in a thread, until the block ends; yield ``http://HOST:PORT``."""
     with socket.create_server(("127.0.0.1", port)) as listener:
-        port = listener.getsockname()[1]
-        running = HttpServer(f"http://127.0.0.1:{port}/{'sse' if sse else 'mcp'}", port)
-        app = _sse_app() if sse else _server().streamable_http_app(json_response=json_response)
-        config = uvicorn.Config(
-            _recording(app, running),
-            log_config=None,
-            log_level="critical",
-            timeout_graceful_shutdown=1,
-            ws="none",
-        )
+        config = uvicorn.Config(app, log_config=None, log_level="critical", timeout_graceful_shutdown=1, ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
             _wait_until_started(server)
-            yield running
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(timeout=10)
