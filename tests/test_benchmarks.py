@@ -1,5 +1,6 @@
 """Each benchmark runs by itself and prints what it measured; how much that is, a test cannot say."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ TINY = {
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],
+    "skill_parts": ["--against", str(BENCHMARKS.parent)],
 }
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
 QUALITY_BENCHMARKS = {"retrieval", "retrieval_groups"}
@@ -63,7 +65,16 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def inputs(catalog: Path, corpus: Path, tmp_path: Path) -> dict[str, list[str]]:
+def facts(corpus: Path, tmp_path: Path) -> Path:
+    """Write down what must not be missed of one of these skills."""
+    digest = hashlib.sha256((corpus / "pdf-forms" / "SKILL.md").read_bytes()).hexdigest()
+    file = tmp_path / "facts.json"
+    file.write_text(json.dumps({"skills": [{"digest": digest, "facts": ["Fills in forms.", "0. Do this"]}]}))
+    return file
+
+
+@pytest.fixture
+def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str, list[str]]:
     """Return the options by which each benchmark finds what it measures."""
     queries = tmp_path / "queries.jsonl"
     queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
@@ -74,6 +85,7 @@ def inputs(catalog: Path, corpus: Path, tmp_path: Path) -> dict[str, list[str]]:
         "ways": [],
         "skills": skills,
         "skill_budget": skills,
+        "skill_parts": [*skills, "--facts", str(facts)],
         "skill_search": [*skills, "--queries", str(queries)],
     }
     return {name: known.get(name, ["--catalog", str(catalog)]) for name in TINY}
