@@ -30,6 +30,7 @@ from toolcrib.model import Caller
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.streams.sdk import StreamDispatcher
 from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import ToolUseCases
 
@@ -71,7 +72,7 @@ def connector(lists: ToolLists) -> Callable[..., AbstractAsyncContextManager[Str
         to_client, at_client = anyio.create_memory_object_stream[Any](8)
         async with to_server, at_server, to_client, at_client, anyio.create_task_group() as tasks:
             tasks.start_soon(_answer, at_server, to_client, {"tools": list(lists[server.key])})
-            yield Streams(at_client, to_server, http=False, explain=_nothing)
+            yield Streams(StreamDispatcher(at_client, to_server), http=False, explain=_nothing)
             tasks.cancel_scope.cancel()
 
     return connect

@@ -30,7 +30,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
-from toolcrib.streams.sdk import CallOptions, serve_by_era
+from toolcrib.streams.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills
@@ -260,7 +260,7 @@ class World:
             auth_context_var.set(AuthenticatedUser(token))
         server = self.wire.server
         async with server.lifespan(server) as slot:
-            await serve_by_era(server, *end, slot, self.wire.serves_modern)
+            await serve_by_era(server, StreamDispatcher(*end), slot, self.wire.serves_modern)
 
 
 class _Transport:

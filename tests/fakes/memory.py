@@ -17,7 +17,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from toolcrib.downstream.transport import Streams
-from toolcrib.streams.pipes import encode
+from toolcrib.streams.messages import encode
+from toolcrib.streams.sdk import StreamDispatcher
 
 JsonObject = dict[str, Any]
 MODERN = "2026-07-28"
@@ -32,7 +33,7 @@ class _Sender:
         self._stream, self._seen = stream, seen
 
     async def send(self, item: SessionMessage) -> None:
-        text = encode(item.message)
+        text = encode(item.message.model_dump(by_alias=True, exclude_unset=True)).removesuffix(b"\n")
         self._seen.append(text.decode())
         await self._stream.send(SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False)))
 
@@ -134,7 +135,7 @@ class MemoryServer:
             self._talks.add(talk)
             tasks.start_soon(talk.run)
             try:
-                yield Streams(*ends.near, http=False, explain=_nothing)
+                yield Streams(StreamDispatcher(*ends.near), http=False, explain=_nothing)
             finally:
                 self._talks.discard(talk)
                 tasks.cancel_scope.cancel()

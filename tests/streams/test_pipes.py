@@ -1,12 +1,11 @@
-"""Messages over two descriptors: whole, in order, bounded, and without a thread."""
+"""Lines over two descriptors: whole, in order, bounded, and without a thread."""
 
-import json
 import os
 import socket
 import struct
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -14,329 +13,292 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from ends import PATIENCE_S, close, read_on, read_until, socket_pair, two_pipes
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
-from toolcrib.streams.pipes import MessageReader, MessageWriter, PipeBounds, encode, message_pipe, supports
+from toolcrib.streams.pipes import LineReader, LineWriter, open_pipe, supports
 
 pytestmark = pytest.mark.anyio
-BOUNDS = PipeBounds(line_max_bytes=64 * 1024 * 1024, garbage_lines=3)
-PATIENCE_S = 30
-
-ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-OBJECTS = st.dictionaries(st.text(), JSON, max_size=4)
-IDS = st.integers(0, 2**53) | st.text(max_size=8)
-MESSAGES = st.one_of(
-    st.builds(JSONRPCRequest, jsonrpc=st.just("2.0"), id=IDS, method=st.text(min_size=1), params=OBJECTS),
-    st.builds(JSONRPCNotification, jsonrpc=st.just("2.0"), method=st.text(min_size=1), params=OBJECTS),
-    st.builds(JSONRPCResponse, jsonrpc=st.just("2.0"), id=IDS, result=OBJECTS),
-    st.builds(
-        JSONRPCError,
-        jsonrpc=st.just("2.0"),
-        id=IDS,
-        error=st.fixed_dictionaries({"code": st.integers(-(2**31), 2**31), "message": st.text(), "data": JSON}),
-    ),
-)
-
-
-@contextmanager
-def two_pipes() -> Generator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield the descriptors of two ends, each (to read from, to write to)."""
-    (here, far_out), (far_in, out) = os.pipe(), os.pipe()
-    try:
-        yield (here, out), (far_in, far_out)
-    finally:
-        close(here, out, far_in, far_out)
-
-
-@contextmanager
-def socket_pair() -> Generator[tuple[tuple[int, int], tuple[int, int]]]:
-    one, other = socket.socketpair()
-    with one, other:
-        yield (one.fileno(), one.fileno()), (other.fileno(), other.fileno())
-
-
-def close(*fds: int) -> None:
-    for fd in fds:
-        with suppress(OSError):  # a test may have closed it, to see what happens
-            os.close(fd)
+LINE_MAX = 64 * 1024 * 1024
 
 
 @dataclass
 class Ends:
-    """A reader and a writer of ours, and the descriptors at the far end, on which a test does what it likes."""
+    """A reader and a writer of ours, what the reader has handed on, and the descriptors at the far end."""
 
-    reader: MessageReader
-    writer: MessageWriter
+    reader: LineReader
+    writer: LineWriter
     far_in: int
     far_out: int
-    garbage: list[str] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+    def take(self, line: bytearray) -> None:
+        self.lines.append(bytes(line))
 
     def feed(self, data: bytes) -> None:
         """Write bytes at the far end, few enough for a pipe."""
         os.write(self.far_out, data)
 
-    async def rest(self) -> list[Any]:
-        """Close the far end and return the ids of all messages that still come."""
+    async def rest(self) -> list[bytes]:
+        """Close the far end and return all lines, those included that still come."""
         os.close(self.far_out)
-        return [key_of(item) async for item in self.reader]
+        with anyio.fail_after(PATIENCE_S):
+            await self.ended.wait()
+        return self.lines
+
+    async def took(self, number: int) -> list[bytes]:
+        """Return the lines, once there are so many."""
+        with anyio.fail_after(PATIENCE_S):
+            while len(self.lines) < number:
+                await anyio.lowlevel.checkpoint()
+        return self.lines
 
 
-@asynccontextmanager
-async def ends(bounds: PipeBounds = BOUNDS) -> AsyncGenerator[Ends]:
-    garbage: list[str] = []
-    with two_pipes() as (near, (far_in, far_out)):
-        async with message_pipe(*near, bounds, garbage.append) as (reader, writer):
-            with anyio.fail_after(PATIENCE_S):
-                yield Ends(reader, writer, far_in, far_out, garbage)
-
-
-def request(key: int | str, size: int = 0) -> SessionMessage:
-    return SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=key, method="m", params={"text": "x" * size}))
-
-
-def key_of(item: Any) -> Any:
-    """Return the id of a received request or response."""
-    return item.message.id
+@contextmanager
+def ends(line_max_bytes: int = LINE_MAX, wires: Callable[[], Any] = two_pipes) -> Generator[Ends]:
+    with wires() as ((read_fd, write_fd), (far_in, far_out)), open_pipe(read_fd, write_fd, line_max_bytes) as pipe:
+        end = Ends(*pipe, far_in, far_out)
+        end.reader.start(end.take, end.ended.set)
+        yield end
 
 
 def line(key: int | str, size: int = 0) -> bytes:
-    return encode(request(key, size).message) + b"\n"
+    return f"{key} {'x' * size}\n".encode()
 
 
-# -- round trips ---------------------------------------------------------------------------------
+# -- whole and in order --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wires", [two_pipes, socket_pair])
-@given(messages=st.lists(MESSAGES, min_size=1, max_size=5))
-def test_what_is_sent_is_received(wires: Callable[[], Any], messages: list[Any]):
-    async def round_trip() -> list[Any]:
-        async with both_ends(wires) as ((_, writer), (reader, _)):
-            for message in messages:
-                await writer.send(SessionMessage(message))
+@given(lines=st.lists(st.binary(max_size=50).filter(lambda text: b"\n" not in text), min_size=1, max_size=8))
+def test_what_is_sent_is_received(wires: Callable[[], Any], lines: list[bytes]):
+    async def round_trip() -> list[bytes]:
+        with wires() as (near, far), open_pipe(near[0], near[1], LINE_MAX) as (_, writer), open_pipe(far[0], far[1], LINE_MAX) as (there, _):
+            received: list[bytes] = []
+            there.start(lambda line: received.append(bytes(line)), lambda: None)
+            for each in lines:
+                await writer.send(each + b"\n")
             with anyio.fail_after(PATIENCE_S):
-                return [(await reader.receive()).message for _ in messages]
+                while len(received) < len(lines):
+                    await anyio.lowlevel.checkpoint()
+            return received
 
-    received = anyio.run(round_trip)
-    assert [plain(message) for message in received] == [plain(message) for message in messages]
-
-
-def plain(message: Any) -> Any:
-    return message.model_dump(by_alias=True, exclude_unset=True)
-
-
-@asynccontextmanager
-async def both_ends(wires: Callable[[], Any]) -> AsyncGenerator[tuple[Any, Any]]:
-    with wires() as (near, far):
-        (near_in, near_out), (far_in, far_out) = near, far
-        async with (
-            message_pipe(near_in, near_out, BOUNDS, [].append) as one,
-            message_pipe(far_in, far_out, BOUNDS, [].append) as other,
-        ):
-            yield one, other
+    assert anyio.run(round_trip) == lines
 
 
 @pytest.mark.parametrize("wires", [two_pipes, socket_pair])
-async def test_messages_larger_than_any_buffer_come_whole(wires: Callable[[], Any]):
-    tools = [{"name": f"tool {number}", "text": "é\n" * 500} for number in range(2000)]
-    large = JSONRPCResponse(jsonrpc="2.0", id=1, result={"tools": tools})
-    async with both_ends(wires) as ((_, writer), (reader, _)), anyio.create_task_group() as tasks:
-        tasks.start_soon(writer.send, SessionMessage(large))
-        tasks.start_soon(writer.send, request("after"))
+async def test_lines_larger_than_any_buffer_come_whole(wires: Callable[[], Any]):
+    large = b"x" * 20_000_000
+    with wires() as (near, far), open_pipe(near[0], near[1], LINE_MAX) as (_, writer), open_pipe(far[0], far[1], LINE_MAX) as (there, _):
+        received: list[bytes] = []
+        there.start(lambda line: received.append(bytes(line)), lambda: None)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.send, large + b"\n")
+            tasks.start_soon(writer.send, b"after\n")
         with anyio.fail_after(PATIENCE_S):
-            assert (await reader.receive()).message == large
-            assert key_of(await reader.receive()) == "after"
-
-
-@pytest.mark.parametrize("size", [0, 200_000])
-async def test_lone_surrogates_come_through_in_small_and_large_messages(size: int):
-    message = JSONRPCResponse(jsonrpc="2.0", id=1, result={"name": "report\udcff.txt", "text": "x" * size})
-    async with both_ends(two_pipes) as ((_, writer), (reader, _)), anyio.create_task_group() as tasks:
-        tasks.start_soon(writer.send, SessionMessage(message))
-        with anyio.fail_after(PATIENCE_S):
-            assert (await reader.receive()).message == message
-
-
-def test_a_message_is_one_line_of_compact_json():
-    text = encode(JSONRPCResponse(jsonrpc="2.0", id=1, result={"a": "one\ntwo\r\u2028", "b": [1, 2]}))
-    assert text.splitlines() == [text]
-    assert text == b'{"jsonrpc":"2.0","id":1,"result":{"a":"one\\ntwo\\r\xe2\x80\xa8","b":[1,2]}}'
-    no_text = JSONRPCResponse(jsonrpc="2.0", id=1, result={"a": "\ud800"})
-    assert encode(no_text) == b'{"jsonrpc":"2.0","id":1,"result":{"a":"\\ud800"}}'
+            while len(received) < 2:
+                await anyio.sleep(0.001)
+    assert received == [large, b"after"]
 
 
 async def test_a_line_may_come_in_pieces_and_several_in_one():
-    async with ends() as end, anyio.create_task_group() as tasks:
-        received: list[Any] = []
-
-        async def collect() -> None:
-            received.extend([key_of(item) async for item in end.reader])
-
-        tasks.start_soon(collect)
-        data = line(1) + line(2) + b"\n \r\n" + line(3).replace(b"\n", b"\r\n") + line(4)
-        for piece in (data[:7], data[7:60], data[60:61], data[61:]):
+    with ends() as end:
+        for piece in (b"on", b"e\ntwo\n\nthr", b"e", b"e\nfour\n"):
             end.feed(piece)
             await anyio.wait_all_tasks_blocked()
-        os.close(end.far_out)
-    assert received == [1, 2, 3, 4]
-    assert end.garbage == []
+        assert await end.rest() == [b"one", b"two", b"", b"three", b"four"]
 
 
 async def test_no_thread_is_used():
     before = threading.active_count()
-    async with both_ends(two_pipes) as ((_, writer), (reader, _)):
-        await writer.send(request(1))
-        await reader.receive()
+    with ends() as end:
+        end.feed(line(1))
+        await end.writer.send(line(2))
+        await end.took(1)
         assert threading.active_count() == before
+
+
+async def test_many_lines_give_way_to_other_tasks():
+    with ends() as end:
+        async with anyio.create_task_group() as tasks:
+            turns: list[int] = []
+
+            async def count() -> None:
+                while True:
+                    turns.append(len(end.lines))
+                    await anyio.lowlevel.checkpoint()
+
+            tasks.start_soon(count)
+            end.feed(b"noise\n" * 5000)
+            assert len(await end.rest()) == 5000
+            tasks.cancel_scope.cancel()
+    assert max(after - before for before, after in pairwise(turns)) <= 64
+
+
+# -- held ----------------------------------------------------------------------------------------
+
+
+async def test_while_it_is_held_nothing_is_handed_on_and_the_peer_has_to_wait():
+    with ends() as end:
+        end.reader.hold()
+        end.reader.hold()
+        os.set_blocking(end.far_out, False)
+        fed = 0
+        with suppress(BlockingIOError):
+            while fed < 10_000_000:
+                fed += os.write(end.far_out, b"0123456\n" * 512)
+                await anyio.lowlevel.checkpoint()
+        end.reader.release()
+        await anyio.wait_all_tasks_blocked()
+        assert (end.lines, fed < 10_000_000) == ([], True)
+        end.reader.release()
+        await end.took(fed // 8)
+
+
+async def test_whoever_takes_a_line_may_hold_those_behind_it():
+    with ends() as end:
+        taken: list[bytes] = []
+
+        def take(line: bytearray) -> None:
+            taken.append(bytes(line))
+            end.reader.hold()
+
+        end.reader._take = take
+        end.feed(b"one\ntwo\n")
+        for number in (1, 2):
+            with anyio.fail_after(PATIENCE_S):
+                while len(taken) < number:
+                    await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            assert taken == [b"one", b"two"][:number]
+            end.reader.release()
 
 
 # -- many senders --------------------------------------------------------------------------------
 
 
-async def test_frames_of_many_senders_are_never_torn_even_when_some_are_cancelled():
+async def test_lines_of_many_senders_are_never_torn_even_when_some_are_cancelled():
     senders, each = 12, 8
     sizes = [0, 10, 3000, 70_000, 200_000]
     given_up: set[str] = set()
-    async with ends() as end, anyio.create_task_group() as tasks:
-        os.set_blocking(end.far_in, False)
+    with ends() as end:
+        received = bytearray()
 
         async def send_all(sender: int) -> None:
             for number in range(each):
                 key = f"{sender}-{number}"
                 with anyio.move_on_after(0.002 if (sender + number) % 3 == 0 else PATIENCE_S) as patience:
-                    await end.writer.send(request(key, sizes[(sender * 3 + number) % len(sizes)]))
+                    await end.writer.send(line(key, sizes[(sender * 3 + number) % len(sizes)]))
                 if patience.cancelled_caught:
                     given_up.add(key)
 
-        async with anyio.create_task_group() as sending:
-            tasks.start_soon(read_slowly, end.far_in, received := bytearray(), 3001)
-            for sender in range(senders):
-                sending.start_soon(send_all, sender)
-        await end.writer.send(request("last"))
-        while not received.endswith(line("last")):
-            await anyio.lowlevel.checkpoint()
-        tasks.cancel_scope.cancel()
-
-    frames: list[Any] = [jsonrpc_message_adapter.validate_json(each) for each in received.splitlines()]
-    keys = [frame.id for frame in frames]
-    assert given_up, "nobody was cancelled while the pipe was full"
-    assert len(keys) == len(set(keys))
-    assert {f"{sender}-{number}" for sender in range(senders) for number in range(each)} - set(keys) <= given_up
-    for sender in range(senders):
-        own = [key for key in keys if key.startswith(f"{sender}-")]
-        assert own == sorted(own), "a sender's messages overtook each other"
-
-
-async def read_slowly(fd: int, into: bytearray, step: int) -> None:
-    while True:
-        await anyio.wait_readable(fd)
-        into += os.read(fd, step)
-
-
-async def test_a_message_begun_by_a_cancelled_sender_is_finished():
-    async with ends() as end:
-        with anyio.move_on_after(0.01) as patience:
-            await end.writer.send(request("large", 1_000_000))
-        assert patience.cancelled_caught
-        received = bytearray()
         async with anyio.create_task_group() as tasks:
-            os.set_blocking(end.far_in, False)
-            tasks.start_soon(read_slowly, end.far_in, received, 1 << 16)
-            await end.writer.send(request("next"))
-            while not received.endswith(line("next")):
+            tasks.start_soon(read_on, end.far_in, received, 3001)
+            async with anyio.create_task_group() as sending:
+                for sender in range(senders):
+                    sending.start_soon(send_all, sender)
+            await end.writer.send(line("last"))
+            while not received.endswith(line("last")):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
-        assert received == line("large", 1_000_000) + line("next")
+
+    keys: list[str] = []
+    for text in received.decode().splitlines():
+        key, _, padding = text.partition(" ")
+        assert len(padding) in sizes
+        assert set(padding) <= {"x"}
+        keys.append(key)
+    assert given_up, "nobody was cancelled while the pipe was full"
+    assert len(keys) == len(set(keys))
+    # Who gave up was still waiting, so nothing of theirs was sent.
+    assert {f"{sender}-{number}" for sender in range(senders) for number in range(each)} - set(keys) == given_up
+    for sender in range(senders):
+        own = [key for key in keys if key.startswith(f"{sender}-")]
+        assert own == sorted(own), "a sender's lines overtook each other"
 
 
-async def test_a_reader_that_does_not_read_holds_up_nobody_but_the_senders():
-    async with ends() as end, anyio.create_task_group() as tasks:
-        tasks.start_soon(end.writer.send, request("stuck", 1_000_000))
-        tasks.start_soon(end.writer.send, request("behind it"))
-        end.feed(line(1))
-        assert key_of(await end.reader.receive()) == 1
-        tasks.cancel_scope.cancel()
+async def test_nobody_overtakes_who_waits_even_when_there_is_room_again():
+    with ends() as end:
+        await end.writer.send(line("large", 1_000_000))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.writer.send, line("first"))
+            await anyio.wait_all_tasks_blocked()
+
+            async def send_later() -> None:
+                while end.writer._unsent:
+                    await anyio.lowlevel.checkpoint()
+                await end.writer.send(line("second"))
+
+            tasks.start_soon(send_later)
+            assert await read_until(end.far_in, line("second")) == b"".join(
+                (line("large", 1_000_000), line("first"), line("second"))
+            )
+
+
+async def test_a_line_is_finished_whatever_becomes_of_its_sender():
+    with ends() as end:
+        with anyio.CancelScope() as scope:
+            await end.writer.send(line("large", 1_000_000))
+            scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.writer.send, line("next"))
+            assert await read_until(end.far_in, line("next")) == line("large", 1_000_000) + line("next")
+
+
+async def test_what_cannot_wait_is_written_behind_what_is_under_way():
+    with ends() as end:
+        end.writer.post(line("large", 1_000_000))
+        end.writer.post(line("urgent"))
+        assert not end.writer.is_free
+        assert await read_until(end.far_in, line("urgent")) == line("large", 1_000_000) + line("urgent")
+
+
+async def test_a_peer_that_does_not_read_holds_up_nobody_but_the_senders():
+    with ends() as end:
+        end.writer.post(line("stuck", 1_000_000))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.writer.send, line("behind it"))
+            end.feed(line(1))
+            await end.took(1)
+            tasks.cancel_scope.cancel()
+
+
+async def test_what_is_left_over_is_written_within_bounds():
+    with ends() as end:
+        end.writer.post(line("large", 1_000_000))
+        await end.writer.flush(0.01)
+        assert not end.writer.is_free
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(end.writer.flush, PATIENCE_S)
+            assert await read_until(end.far_in, b"x\n") == line("large", 1_000_000)
+        assert end.writer.is_free
 
 
 # -- bounds --------------------------------------------------------------------------------------
 
 
-async def test_garbage_is_passed_over_and_told():
-    async with ends() as end:
-        end.feed(b"Starting up...\n" + line(1) + b'{"jsonrpc": "2.0"}\n\xff\xfe\n' + line(2))
-        assert await end.rest() == [1, 2]
-        assert end.garbage == ["Starting up...", '{"jsonrpc": "2.0"}', "\ufffd\ufffd"]
-        assert end.reader.fault == ""
-
-
-async def test_too_much_garbage_in_a_row_ends_it():
-    async with ends() as end:
-        end.feed(line(1) + b"noise\n" * (BOUNDS.garbage_lines + 1) + line(2))
-        assert await end.rest() == [1]
-        assert end.reader.fault == "sent 4 lines in a row that are no MCP messages"
-
-
-async def test_a_peer_that_also_talks_sense_is_borne_with():
-    async with ends() as end:
-        end.feed((b"noise\n" * BOUNDS.garbage_lines + line("sense")) * 20)
-        assert await end.rest() == ["sense"] * 20
-        assert len(end.garbage) == 60
-
-
-async def test_only_the_beginning_of_garbage_is_kept():
-    async with ends() as end:
-        end.feed(b"x" * 10_000 + b"\n")
-        await end.rest()
-        assert end.garbage == ["x" * 2000]
-
-
-async def test_much_garbage_gives_way_to_other_tasks():
-    async with ends(PipeBounds(1 << 20, 10**6)) as end, anyio.create_task_group() as tasks:
-        turns: list[int] = []
-
-        async def count() -> None:
-            while True:
-                turns.append(len(end.garbage))
-                await anyio.lowlevel.checkpoint()
-
-        tasks.start_soon(count)
-        end.feed(b"noise\n" * 5000)
-        await end.rest()
-        tasks.cancel_scope.cancel()
-    assert max(after - before for before, after in pairwise(turns)) <= 64
-
-
 @pytest.mark.parametrize("ending", [b"\n", b""])
 @pytest.mark.parametrize("pieces", [1, 3])
 async def test_a_line_that_is_too_long_ends_it_after_what_came_before(ending: bytes, pieces: int):
-    async with ends(PipeBounds(line_max_bytes=1000, garbage_lines=3)) as end, anyio.create_task_group() as tasks:
+    with ends(line_max_bytes=1000) as end:
         data = line(1) + line(2, 900) + b"x" * 1001 + ending
-        tasks.start_soon(feed_in_pieces, end, data, pieces)
-        received = [key_of(item) async for item in end.reader]
-        assert received == [1, 2]
+        step = -(-len(data) // pieces)
+        for start in range(0, len(data), step):
+            end.feed(data[start : start + step])
+            await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(PATIENCE_S):
+            await end.ended.wait()
+        assert [bytes(each)[:1] for each in end.lines] == [b"1", b"2"]
         assert end.reader.fault == "sent a line of more than 1000 bytes"
-        assert end.reader.ended.is_set()
 
 
-async def feed_in_pieces(end: Ends, data: bytes, pieces: int) -> None:
-    step = -(-len(data) // pieces)
-    for start in range(0, len(data), step):
-        end.feed(data[start : start + step])
-        await anyio.wait_all_tasks_blocked()
-
-
-async def test_a_line_of_the_greatest_length_is_a_message():
+async def test_a_line_of_the_greatest_length_is_a_line():
     longest = line(1, 500)
-    async with ends(PipeBounds(len(longest) - 1, garbage_lines=0)) as end:
+    with ends(len(longest) - 1) as end:
         end.feed(longest)
-        assert await end.rest() == [1]
+        assert await end.rest() == [longest[:-1]]
         assert end.reader.fault == ""
 
 
@@ -344,104 +306,107 @@ async def test_a_line_of_the_greatest_length_is_a_message():
 
 
 async def test_the_end_of_the_input_ends_the_reader():
-    async with ends() as end:
-        end.feed(line(1) + b'{"jsonrpc": "2.0", "id": 2, "meth')
-        assert await end.rest() == [1]
-        assert (end.reader.fault, end.reader.ended.is_set()) == ("", True)
-        with pytest.raises(anyio.EndOfStream):
-            await end.reader.receive()
+    with ends() as end:
+        end.feed(line(1) + b"half a li")
+        assert await end.rest() == [line(1)[:-1]]
+        assert end.reader.fault == ""
 
 
 async def test_a_connection_reset_is_an_end_like_any_other():
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as near:
         far, _ = listener.accept()
-        async with message_pipe(near.fileno(), near.fileno(), BOUNDS, [].append) as (reader, _):
+        with open_pipe(near.fileno(), near.fileno(), LINE_MAX) as (reader, _):
+            ended = anyio.Event()
+            reader.start(lambda _line: None, ended.set)
             far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             far.close()
-            with anyio.fail_after(PATIENCE_S), pytest.raises(anyio.EndOfStream):
-                await reader.receive()
+            with anyio.fail_after(PATIENCE_S):
+                await ended.wait()
         assert reader.fault == ""
 
 
 async def test_a_false_alarm_does_no_harm():
-    async with ends() as end, anyio.create_task_group() as tasks:
-
-        async def steal_once() -> None:
-            end.feed(line("stolen"))
-            await anyio.lowlevel.checkpoint()
-            os.read(end.reader._fd, 1000)
-            await anyio.wait_all_tasks_blocked()
-            end.feed(line("left"))
-
-        tasks.start_soon(steal_once)
-        assert key_of(await end.reader.receive()) == "left"
+    with ends() as end:
+        await anyio.wait_all_tasks_blocked()
+        end.feed(line("stolen"))
+        os.read(end.reader._fd, 1000)
+        end.reader._read()
+        end.feed(line("left"))
+        assert await end.took(1) == [b"left "]
 
 
-async def test_a_closed_reader_gives_nothing_more():
-    async with ends() as end:
+async def test_an_ended_reader_hands_on_nothing_more_and_says_so_once():
+    with ends() as end:
+        ended: list[str] = []
+        end.reader._on_end = lambda: ended.append("ended")
         end.feed(line(1) + line(2))
-        async with end.reader as reader:
-            assert key_of(await reader.receive()) == 1
-        with pytest.raises(anyio.EndOfStream):
-            await end.reader.receive()
+        end.reader.end("was told to")
+        end.reader.end("again")
+        end.reader.hold()
+        end.reader.release()
+        await anyio.wait_all_tasks_blocked()
+        assert (end.lines, ended, end.reader.fault) == ([], ["ended"], "was told to")
 
 
 async def test_sending_to_a_peer_that_is_gone_fails_at_once_and_ever_after():
-    async with ends() as end:
+    with ends() as end:
         os.close(end.far_in)
         for _ in range(2):
             with pytest.raises(anyio.BrokenResourceError):
-                await end.writer.send(request(1))
+                await end.writer.send(line(1))
 
 
 async def test_a_peer_that_goes_away_wakes_the_senders_that_wait_for_it():
     failed: list[str] = []
 
-    async with ends() as end, anyio.create_task_group() as tasks:
+    with ends() as end:
+        end.writer.post(line("large", 1_000_000))
+        async with anyio.create_task_group() as tasks:
 
-        async def send(key: str) -> None:
-            try:
-                await end.writer.send(request(key, 1_000_000))
-            except anyio.BrokenResourceError:
-                failed.append(key)
+            async def send(key: str) -> None:
+                try:
+                    await end.writer.send(line(key))
+                except anyio.BrokenResourceError:
+                    failed.append(key)
 
-        tasks.start_soon(send, "first")
-        tasks.start_soon(send, "second")
-        await anyio.wait_all_tasks_blocked()
-        os.close(end.far_in)
-    assert sorted(failed) == ["first", "second"]
+            for key in ("first", "second", "third"):
+                tasks.start_soon(send, key)
+            await anyio.wait_all_tasks_blocked()
+            os.close(end.far_in)
+    assert failed == ["first", "second", "third"]
 
 
-async def test_a_closed_writer_refuses_messages_and_wakes_who_waits():
-    async with ends() as end, anyio.create_task_group() as tasks:
+async def test_a_closed_writer_refuses_lines_and_wakes_who_waits():
+    with ends() as end:
+        end.writer.post(line(1, 1_000_000))
+        async with anyio.create_task_group() as tasks:
 
-        async def stuck() -> None:
-            with pytest.raises(anyio.BrokenResourceError):
-                await end.writer.send(request(1, 1_000_000))
+            async def stuck() -> None:
+                with pytest.raises(anyio.BrokenResourceError):
+                    await end.writer.send(line(2))
 
-        tasks.start_soon(stuck)
-        await anyio.wait_all_tasks_blocked()
-        async with end.writer:
-            pass
+            tasks.start_soon(stuck)
+            tasks.start_soon(stuck)
+            await anyio.wait_all_tasks_blocked()
+            end.writer.close()
         with pytest.raises(anyio.BrokenResourceError):
-            await end.writer.send(request(2))
+            await end.writer.send(line(3))
 
 
 @pytest.mark.parametrize("blocking", [True, False])
 async def test_the_descriptors_are_left_open_and_in_the_mode_they_had(*, blocking: bool):
     with two_pipes() as ((read_fd, write_fd), _):
         os.set_blocking(read_fd, blocking)
-        with pytest.RaisesGroup(ZeroDivisionError):
-            async with message_pipe(read_fd, write_fd, BOUNDS, [].append):
-                assert not os.get_blocking(read_fd)
-                assert not os.get_blocking(write_fd)
-                raise ZeroDivisionError
+        with suppress(ZeroDivisionError), open_pipe(read_fd, write_fd, LINE_MAX):
+            assert not os.get_blocking(read_fd)
+            assert not os.get_blocking(write_fd)
+            raise ZeroDivisionError
         assert (os.get_blocking(read_fd), os.get_blocking(write_fd)) == (blocking, True)
 
 
 async def test_one_socket_for_both_directions_gets_its_mode_back():
     with socket_pair() as ((fd, _), _):
-        async with message_pipe(fd, fd, BOUNDS, [].append):
+        with open_pipe(fd, fd, LINE_MAX):
             assert not os.get_blocking(fd)
         assert os.get_blocking(fd)
 
@@ -455,8 +420,4 @@ def test_pipes_and_sockets_are_supported_and_files_are_not(tmp_path: Any, monkey
         assert not supports(file.fileno())
         monkeypatch.setattr("sys.platform", "win32")
         assert not supports(read_fd)
-
-
-def test_big_messages_are_still_json_for_others():
-    message = JSONRPCResponse(jsonrpc="2.0", id=1, result={"n": [1.5, -0.0, 10**30, True, None]})
-    assert json.loads(encode(message))["result"] == {"n": [1.5, -0.0, 10**30, True, None]}
+        close(write_fd)

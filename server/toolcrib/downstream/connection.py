@@ -27,7 +27,6 @@ from toolcrib.streams.sdk import (
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
     CallOptions,
-    EndingDispatcher,
     IncomingMessage,
     SubscriptionLost,
     encode_header_value,
@@ -90,13 +89,13 @@ class Connection:
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup) -> None:
         self._streams = streams
         self._tasks = tasks
-        self._dispatcher = EndingDispatcher(streams.read, streams.write)
+        self._channel = streams.channel
         self.session = ClientSession(
-            dispatcher=self._dispatcher, client_info=CLIENT_INFO, message_handler=self._on_message
+            dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self._on_message
         )
         self._ids = count(1)
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
-        self.closed, self.retired = self._dispatcher.ended, anyio.Event()
+        self.closed, self.retired = self._channel.ended, anyio.Event()
         self.list_changed = anyio.Event()
         # No list has been taken in yet.
         self.changes, self.changes_listed = 0, -1
@@ -182,7 +181,7 @@ class Connection:
         if self.era == "modern":
             self._stamp(method, params, options)
         try:
-            return await self._dispatcher.send_raw_request(method, params, options)
+            return await self._channel.send_raw_request(method, params, options)
         except MCPError as error:
             if is_undelivered(error) or is_end(error):
                 self.retired.set()
@@ -215,7 +214,7 @@ class Connection:
                 self._param_headers[name] = x_mcp_header_map(schema)
 
     async def _cancel(self, request_id: str) -> None:
-        await self._dispatcher.notify("notifications/cancelled", {"requestId": request_id})
+        await self._channel.notify("notifications/cancelled", {"requestId": request_id})
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):

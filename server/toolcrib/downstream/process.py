@@ -59,7 +59,7 @@ async def running(target: StdioTarget, close_timeout_s: float) -> AsyncGenerator
         OSError: the program cannot be started (no such file, not executable, no such folder).
 
     """
-    # Pipes of our own instead of the streams that anyio makes, because message_pipe works on descriptors.
+    # Pipes of our own instead of the streams that anyio makes, because the dispatcher works on descriptors.
     (child_in, write_fd), (read_fd, child_out), (stderr_fd, child_err) = os.pipe(), os.pipe(), os.pipe()
     try:
         try:

@@ -1,4 +1,4 @@
-"""From a server's settings to a pair of message streams: a process's pipes, streamable HTTP, or the older SSE.
+"""From a server's settings to a dispatcher of messages: over a process's pipes, streamable HTTP, or the older SSE.
 
 Knows the three ways to reach a server and their bounds; never knows protocol eras, tools or policies.
 """
@@ -27,8 +27,9 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import Deliver, HttpClient
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, running
-from toolcrib.streams.pipes import MessageReader, PipeBounds, message_pipe
-from toolcrib.streams.sdk import ReadStream, SessionMessage, TransportStreams, WriteStream
+from toolcrib.streams.dispatcher import LineDispatcher, open_dispatcher
+from toolcrib.streams.pipes import PipeBounds
+from toolcrib.streams.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
 _QUOTED_MAX = 300
 
@@ -37,8 +38,7 @@ _QUOTED_MAX = 300
 class Streams:
     """An open transport. ``explain`` adds what the transport knows about a failure: exit code, last words."""
 
-    read: ReadStream[SessionMessage | Exception]
-    write: WriteStream[SessionMessage]
+    channel: Channel
     http: bool
     explain: Callable[[], Awaitable[str]]
 
@@ -69,15 +69,15 @@ async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGe
                 env=dict(target.env),
                 cwd=target.cwd,
             )
-            async with stdio_client(parameters) as (read, write):
-                yield Streams(read, write, http=False, explain=_nothing_known)
+            async with stdio_client(parameters) as streams:
+                yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known)
         case StdioTarget() as target:
-            async with _process_streams(server, target, limits) as streams:
-                yield streams
+            async with _process_streams(server, target, limits) as process:
+                yield process
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
-            async with way(server, target, limits) as (read, write):
-                yield Streams(read, write, http=True, explain=_nothing_known)
+            async with way(server, target, limits) as streams:
+                yield Streams(StreamDispatcher(*streams), http=True, explain=_nothing_known)
 
 
 @asynccontextmanager
@@ -145,27 +145,25 @@ async def _process_streams(
             first_garbage.append(_quoted(clean(line)))
 
     bounds = PipeBounds(limits.message_max_bytes, limits.garbage_lines)
-    async with (
-        running(target, limits.close_timeout_s) as child,
-        message_pipe(child.read_fd, child.write_fd, bounds, note_garbage) as (reader, writer),
-    ):
+    async with running(target, limits.close_timeout_s) as child:
+        with open_dispatcher(child.read_fd, child.write_fd, bounds, note_garbage) as channel:
 
-        async def explain() -> str:
-            said = await _state_of(reader, child)
-            if words := clean(" / ".join(last_words(child.stderr))):
-                said.append(f"its last words on stderr: {_quoted(words[-_QUOTED_MAX:])}")
-            if first_garbage:
-                said.append(f"it printed {first_garbage[0]} on stdout, where only MCP messages may go")
-            return "; ".join(said)
+            async def explain() -> str:
+                said = await _state_of(channel, child)
+                if words := clean(" / ".join(last_words(child.stderr))):
+                    said.append(f"its last words on stderr: {_quoted(words[-_QUOTED_MAX:])}")
+                if first_garbage:
+                    said.append(f"it printed {first_garbage[0]} on stdout, where only MCP messages may go")
+                return "; ".join(said)
 
-        yield Streams(reader, writer, http=False, explain=explain)
+            yield Streams(channel, http=False, explain=explain)
 
 
-async def _state_of(reader: MessageReader, child: Child) -> list[str]:
+async def _state_of(channel: LineDispatcher, child: Child) -> list[str]:
     """Return what happened to a process and its output."""
-    if reader.ended.is_set():
+    if channel.ended.is_set():
         await child.settle()
-    said = [f"it {reader.fault}"] if reader.fault else []
+    said = [f"it {channel.fault}"] if channel.fault else []
     match child.exit_status:
         case None:
             pass

@@ -1,35 +1,23 @@
-"""MCP over two file descriptors, one JSON-RPC message a line: bounded, and without a thread hop a message.
+"""Lines over two file descriptors: bounded, on the event loop itself, without a thread or a task for each line.
 
-Knows bytes, lines and JSON-RPC messages; never knows who is at the other end or what a message asks.
-Feeds the same streams that the SDK's own stdio transports feed; POSIX pipes and sockets only (see
+Knows bytes, lines and who waits for whom; never knows what a line says. POSIX pipes, sockets and terminals only (see
 :func:`supports`).
 """
 
-import json
+import asyncio
 import os
 import stat
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import anyio
-import anyio.lowlevel
-from anyio.abc import AsyncResource
-from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
-from pydantic_core import PydanticSerializationError, ValidationError
-
-from toolcrib.streams.json_steps import decode_in_steps
-from toolcrib.streams.sdk import ReadStream, SessionMessage
 
 _CHUNK = 256 * 1024
-_STEPWISE_FROM = 128 * 1024
-"""Bytes from which on a line is decoded in steps; a shorter one does not hold up the event loop for long."""
 _BURST = 32
-"""Messages between two turns of other tasks: lines that have been read already need no waiting."""
-_GARBAGE_KEPT = 2000
-"""Bytes of a line that is no message, which ``on_garbage`` is given."""
+"""Lines handed on between two turns of other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,51 +39,98 @@ def supports(read_fd: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(read_fd)
 
 
-class MessageReader(AsyncResource):
-    """The receiving half: an async iterator of messages. ``fault`` says why it ended, if not by end of file."""
+class LineReader:
+    """Hands on the lines that come by a descriptor, in order, as the event loop finds them.
 
-    def __init__(self, fd: int, bounds: PipeBounds, on_garbage: Callable[[str], None]) -> None:
-        self._fd, self._bounds, self._on_garbage = fd, bounds, on_garbage
+    Whoever takes a line may :meth:`hold` the reader: then nothing more is read, and the peer has to wait, until it is
+    released as often as it was held. ``fault`` says why it ended, if not by the end of the input.
+    """
+
+    def __init__(self, fd: int, line_max_bytes: int) -> None:
+        self._fd, self._line_max_bytes = fd, line_max_bytes
+        self._loop = asyncio.get_running_loop()
         self._lines: deque[bytearray] = deque()
         self._partial = bytearray()
-        self._garbage = 0
-        self._burst = 0
-        self._closed = False
-        self.ended = anyio.Event()
+        self._take: Callable[[bytearray], None] = _drop
+        self._on_end: Callable[[], None] = _nothing
+        self._holds = 0
+        self._is_listening = self._is_at_end = self._has_ended = False
+        self._turn: asyncio.Handle | None = None
         self.fault = ""
 
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message.
+    def start(self, take: Callable[[bytearray], None], on_end: Callable[[], None]) -> None:
+        """Begin: ``take`` gets each line without its end, and ``on_end`` is called once after the last of them."""
+        self._take, self._on_end = take, on_end
+        self._go_on_later()
 
-        Raises:
-            anyio.EndOfStream: the peer closed its end, or broke a bound (then ``fault`` is set).
+    def hold(self) -> None:
+        """Hand on no further line, and read none, before :meth:`release`."""
+        self._holds += 1
 
-        """
-        while not self._closed:
-            if self._lines:
-                message = await self._parse(self._lines.popleft())
-                if message is not None:
-                    return message
-            elif self.fault or not await self._fill():
+    def release(self) -> None:
+        """Undo one :meth:`hold`."""
+        self._holds -= 1
+        if not self._holds:
+            self._go_on_later()
+
+    def end(self, fault: str = "") -> None:
+        """Hand on nothing more; a second call does nothing. The descriptor stays its owner's."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self.fault = self.fault or fault
+        self._lines.clear()
+        self._partial.clear()
+        self._listen(wanted=False)
+        if self._turn:
+            self._turn.cancel()
+        self._on_end()
+
+    def _go_on_later(self) -> None:
+        if not self._has_ended and self._turn is None:
+            self._turn = self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._turn = None
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Hand on a burst of the lines that were read; then wait for more, for a turn, for a release, or end."""
+        for _ in range(_BURST):
+            if self._holds or not self._lines:
                 break
-        self._closed = True  # a terminal reports the end of its input once only
-        self.ended.set()
-        raise anyio.EndOfStream
+            self._take(self._lines.popleft())
+        if self._has_ended:
+            return
+        if self._is_at_end and not self._lines and not self._holds:
+            self.end()
+            return
+        self._listen(wanted=not self._lines and not self._holds)
+        if self._lines and not self._holds:
+            self._go_on_later()
 
-    async def _fill(self) -> bool:
-        """Read what there is into lines; return whether there may be more."""
-        self._burst = 0
+    def _listen(self, *, wanted: bool) -> None:
+        if wanted == self._is_listening:
+            return
+        self._is_listening = wanted
+        if wanted:
+            self._loop.add_reader(self._fd, self._read)
+        else:
+            self._loop.remove_reader(self._fd)
+
+    def _read(self) -> None:
+        """Read what there is into lines, and hand them on."""
         try:
-            await anyio.wait_readable(self._fd)
             chunk = os.read(self._fd, _CHUNK)
         except BlockingIOError:
-            return True
-        except (OSError, anyio.ClosedResourceError):
-            return False
-        if not chunk:
-            return False
-        self._split(chunk)
-        return True
+            return
+        except OSError:
+            chunk = b""
+        if chunk:
+            self._split(chunk)
+        else:
+            self._is_at_end = True  # a terminal reports the end of its input once only
+        self._hand_on()
 
     def _split(self, chunk: bytes) -> None:
         """Take the lines that end in ``chunk``, up to one that is too long, and keep the beginning of the last."""
@@ -112,144 +147,118 @@ class MessageReader(AsyncResource):
         self._is_too_long(rest)
 
     def _is_too_long(self, line: bytearray) -> bool:
-        if len(line) <= self._bounds.line_max_bytes:
+        if len(line) <= self._line_max_bytes:
             return False
-        self.fault = f"sent a line of more than {self._bounds.line_max_bytes} bytes"
+        self.fault = f"sent a line of more than {self._line_max_bytes} bytes"
         self._partial.clear()
+        self._is_at_end = True
         return True
 
-    async def _parse(self, line: bytearray) -> SessionMessage | None:
-        """Return the message that a line is, or None; let other tasks run now and then."""
-        self._burst += 1
-        if self._burst % _BURST == 0:
-            await anyio.lowlevel.checkpoint()
-        try:
-            message = await _decode(line)
-        except ValueError:
-            if line.strip():
-                self._note_garbage(line)
-            return None
-        self._garbage = 0
-        return SessionMessage(message)
 
-    def _note_garbage(self, line: bytearray) -> None:
-        self._garbage += 1
-        self._on_garbage(line[:_GARBAGE_KEPT].decode("utf-8", "replace"))
-        if self._garbage > self._bounds.garbage_lines:
-            self.fault = f"sent {self._garbage} lines in a row that are no MCP messages"
-            self._closed = True
-
-    async def aclose(self) -> None:
-        """Stop receiving. The descriptor stays its owner's."""
-        self._closed = True
-
-    def __aiter__(self) -> ReadStream[SessionMessage | Exception]:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-
-class MessageWriter(AsyncResource):
-    """The sending half. A message is written whole or not at all, also when its sender is cancelled."""
+class LineWriter:
+    """Writes lines to a descriptor, each whole or not at all, in the order in which they were given."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._loop = asyncio.get_running_loop()
         self._unsent = bytearray()
-        self._waiting = anyio.Event()
-        self._drained = anyio.Event()
-        self._broken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_broken = False
 
-    async def send(self, item: SessionMessage) -> None:
-        """Write one message; wait while the peer does not read.
+    @property
+    def is_free(self) -> bool:
+        """Whether a line can be sent without waiting for the peer to read."""
+        return not self._unsent and not self._waiting
+
+    async def send(self, line: bytes) -> None:
+        """Write a line; wait before, while the peer does not read. Who is cancelled there has sent nothing.
 
         Raises:
             anyio.BrokenResourceError: the peer is gone, or this end was closed.
 
         """
-        while self._unsent:
-            await self._drained.wait()
-        self._check_open()
-        self._unsent += encode(item.message) + b"\n"
-        if not self._write_some():
-            self._drained = anyio.Event()
-            # A sender that is cancelled from here on leaves the rest to flush_forever: half a message would break the
-            # stream.
-            self._waiting.set()
-            await self._drained.wait()
-            self._check_open()
+        if not self.is_free:
+            await self._turn()
+        try:
+            self.post(line)
+        finally:
+            self._wake_next()
 
-    def _check_open(self) -> None:
-        if self._broken:
+    def post(self, line: bytes) -> None:
+        """Write as much of a line as the descriptor takes now; the rest follows. Never waits.
+
+        Raises:
+            anyio.BrokenResourceError: the peer is gone, or this end was closed.
+
+        """
+        if self._is_broken:
             raise anyio.BrokenResourceError
-
-    def _write_some(self) -> bool:
-        """Write as much as the pipe takes now; return whether that was all."""
+        if self._unsent:
+            self._unsent += line
+            return
         try:
-            while self._unsent:
-                sent = os.write(self._fd, self._unsent)
-                del self._unsent[:sent]
+            sent = os.write(self._fd, line)
         except BlockingIOError:
-            return False
+            sent = 0
         except OSError:
-            self._break()
+            self.close()
             raise anyio.BrokenResourceError from None
-        return True
+        if sent < len(line):
+            self._unsent += line[sent:]
+            self._loop.add_writer(self._fd, self._write_on)
 
-    def _break(self) -> None:
-        self._broken = True
+    async def flush(self, within_s: float) -> None:
+        """Wait until all is written, at most so long."""
+        if not self.is_free:
+            with anyio.move_on_after(within_s, shield=True):
+                await self._turn()
+
+    def close(self) -> None:
+        """Refuse further lines and wake whoever waits. The descriptor stays its owner's."""
+        if self._unsent:
+            self._loop.remove_writer(self._fd)
+        self._is_broken = True
         self._unsent.clear()
-        self._drained.set()
+        self._wake_next()
 
-    async def flush_forever(self) -> None:
-        """Write on what a full pipe left over: the one task that waits for the peer to read."""
-        while True:
-            await self._waiting.wait()
-            self._waiting = anyio.Event()
-            try:
-                while not self._write_some():
-                    await anyio.wait_writable(self._fd)
-            except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._break()
-                return
-            self._drained.set()
-
-    async def aclose(self) -> None:
-        """Refuse further messages. The descriptor stays its owner's."""
-        self._break()
-
-
-async def _decode(line: bytearray) -> JSONRPCMessage:
-    """Return the message that a line is; ValueError if it is none.
-
-    Long lines are decoded in steps. So are lines that the fast decoder refuses: it does not know lone surrogates,
-    which JSON may hold.
-    """
-    if len(line) < _STEPWISE_FROM:
+    def _write_on(self) -> None:
+        """Write on what a full pipe left over."""
         try:
-            return jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValidationError:
-            pass
-    return jsonrpc_message_adapter.validate_python(await decode_in_steps(line), by_name=False)
+            sent = os.write(self._fd, self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._fd)
+            self._wake_next()
+
+    async def _turn(self) -> None:
+        """Wait until all is written that was given before."""
+        turn = self._loop.create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except anyio.get_cancelled_exc_class():
+            self._waiting.remove(turn)
+            self._wake_next()
+            raise
+        self._waiting.remove(turn)
+
+    def _wake_next(self) -> None:
+        """Wake who waits for longest, if it is their turn.
+
+        They leave the queue themselves, once they run, so that nobody overtakes them until then.
+        """
+        if self._waiting and not self._unsent and not self._waiting[0].done():
+            self._waiting[0].set_result(None)
 
 
-def encode(message: JSONRPCMessage) -> bytes:
-    """Return a message as compact JSON. Lone surrogates, which UTF-8 cannot hold, go out as escapes."""
-    try:
-        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except (PydanticSerializationError, UnicodeEncodeError):
-        document = message.model_dump(by_alias=True, exclude_unset=True)
-        return json.dumps(document, separators=(",", ":")).encode()
-
-
-@asynccontextmanager
-async def message_pipe(
-    read_fd: int, write_fd: int, bounds: PipeBounds, on_garbage: Callable[[str], None]
-) -> AsyncGenerator[tuple[MessageReader, MessageWriter]]:
-    """Open the message streams over two descriptors, which stay the caller's to close.
+@contextmanager
+def open_pipe(read_fd: int, write_fd: int, line_max_bytes: int) -> Generator[tuple[LineReader, LineWriter]]:
+    """Open both directions over two descriptors, which stay the caller's to close.
 
     Both are made non-blocking while this is open and put back afterwards.
     """
@@ -257,12 +266,19 @@ async def message_pipe(
     blocking = {fd: os.get_blocking(fd) for fd in (read_fd, write_fd)}
     for fd in blocking:
         os.set_blocking(fd, False)
-    reader, writer = MessageReader(read_fd, bounds, on_garbage), MessageWriter(write_fd)
+    reader, writer = LineReader(read_fd, line_max_bytes), LineWriter(write_fd)
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(writer.flush_forever)
-            yield reader, writer
-            tasks.cancel_scope.cancel()
+        yield reader, writer
     finally:
+        reader.end()
+        writer.close()
         for fd, was_blocking in blocking.items():
             os.set_blocking(fd, was_blocking)
+
+
+def _drop(_line: bytearray) -> None:
+    """Take a line of a reader that has not been started: there is none."""
+
+
+def _nothing() -> None:
+    """Do nothing at the end of a reader that has not been started."""

@@ -6,7 +6,7 @@ Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the tra
 
 from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import anyio
 import mcp_types as types
@@ -24,7 +24,20 @@ from mcp.server.runner import (
 )
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.dispatcher import CallOptions, DispatchContext, Dispatcher
+from mcp.shared.dispatcher import (
+    CallOptions,
+    DispatchContext,
+    Dispatcher,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+    Outbound,
+    ProgressFnT,
+    as_request_id,
+    coerce_request_id,
+    run_notify_intercept,
+)
+from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -36,9 +49,15 @@ from mcp.shared.inbound import (
     mcp_param_headers,
     x_mcp_header_map,
 )
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.jsonrpc_dispatcher import (
+    JSONRPCDispatcher,
+    cancelled_request_id_from_params,
+    handler_exception_to_error_data,
+    progress_token_from_params,
+)
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
+from mcp_types import ProgressToken, RequestId
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.model import JsonObject
@@ -49,24 +68,41 @@ __all__ = [
     "MCP_PROTOCOL_VERSION_HEADER",
     "CallNext",
     "CallOptions",
+    "Channel",
     "Connection",
     "Context",
-    "EndingDispatcher",
+    "DispatchContext",
     "HandlerResult",
     "IncomingMessage",
+    "NoBackChannelError",
+    "OnNotify",
+    "OnNotifyIntercept",
+    "OnRequest",
+    "Outbound",
+    "ProgressFnT",
+    "ProgressToken",
     "ProtocolServer",
     "ReadStream",
+    "RequestId",
     "SessionMessage",
+    "StreamDispatcher",
     "SubscriptionLost",
     "Subscriptions",
+    "TransportContext",
     "TransportStreams",
     "WriteStream",
+    "as_request_id",
+    "cancelled_request_id_from_params",
+    "coerce_request_id",
     "connection_of",
     "encode_header_value",
     "envelope_of",
     "find_invalid_x_mcp_header",
+    "handler_exception_to_error_data",
     "listen",
     "mcp_param_headers",
+    "progress_token_from_params",
+    "run_notify_intercept",
     "serve_by_era",
     "x_mcp_header_map",
 ]
@@ -240,14 +276,15 @@ class EraRouter:
 
 async def serve_by_era(
     server: Server[Any],
-    read: ReadStream[SessionMessage | Exception],
-    write: WriteStream[SessionMessage],
+    dispatcher: Dispatcher[TransportContext],
     state: Any,
     serves_modern: Callable[[Params], bool],
 ) -> None:
-    """Serve one connection until it ends, in the era that its client opens it with (see :class:`EraRouter`)."""
-    # Inline: what a client sends right behind `initialize` meets a connection that has shaken hands.
-    dispatcher = JSONRPCDispatcher[TransportContext](read, write, inline_methods=frozenset({"initialize"}))
+    """Serve one connection until it ends, in the era that its client opens it with (see :class:`EraRouter`).
+
+    The dispatcher must answer ``initialize`` before it takes the next message: what a client sends right behind it
+    meets a connection that has shaken hands.
+    """
     router = EraRouter(server, dispatcher, state, serves_modern)
     try:
         await dispatcher.run(router.on_request, router.on_notify)
@@ -255,14 +292,23 @@ async def serve_by_era(
         await router.aclose()
 
 
-# -- as a client ---------------------------------------------------------------------------------
+# -- one connection, either side ------------------------------------------------------------------
 
 
-class EndingDispatcher(JSONRPCDispatcher[Any]):
-    """The SDK's dispatcher, which also tells when its connection has ended."""
+class Channel(Dispatcher[TransportContext], Protocol):
+    """A dispatcher that also tells when its connection has ended."""
 
-    def __init__(self, *streams: Any) -> None:
-        super().__init__(*streams)
+    @property
+    def ended(self) -> anyio.Event:
+        """Set when nothing more arrives."""
+        ...
+
+
+class StreamDispatcher(JSONRPCDispatcher[TransportContext]):
+    """The SDK's dispatcher over a pair of its message streams, which also tells when its connection has ended."""
+
+    def __init__(self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]) -> None:
+        super().__init__(read, write, inline_methods=frozenset({"initialize"}))
         self.ended = anyio.Event()
 
     async def run(self, *handlers: Any, **options: Any) -> None:

@@ -15,34 +15,32 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from toolcrib.config.schema import LimitsSection
-from toolcrib.streams.pipes import PipeBounds, message_pipe, supports
-from toolcrib.streams.sdk import ReadStream, SessionMessage, WriteStream, serve_by_era
+from toolcrib.streams.dispatcher import open_dispatcher
+from toolcrib.streams.pipes import PipeBounds, supports
+from toolcrib.streams.sdk import Channel, StreamDispatcher, serve_by_era
 
 _log = logging.getLogger(__name__)
-
-MessageStreams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
 
 async def serve_stdio(
     server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool]
 ) -> None:
     """Serve one client until it closes our stdin; ``serves_modern`` says what it may ask without a session."""
-    async with _streams(limits) as (read, write), server.lifespan(server) as state:
-        await serve_by_era(server, read, write, state, serves_modern)
+    async with _channel(limits) as channel, server.lifespan(server) as state:
+        await serve_by_era(server, channel, state, serves_modern)
 
 
 @asynccontextmanager
-async def _streams(limits: LimitsSection) -> AsyncGenerator[MessageStreams]:
+async def _channel(limits: LimitsSection) -> AsyncGenerator[Channel]:
     if not supports(0):
         async with stdio_server() as streams:
-            yield streams
+            yield StreamDispatcher(*streams)
         return
     bounds = PipeBounds(limits.request_max_bytes, limits.garbage_lines)
-    with _claimed_descriptors() as (read_fd, write_fd):
-        async with message_pipe(read_fd, write_fd, bounds, _ignore) as streams:
-            yield streams
-            if fault := streams[0].fault:
-                _log.warning("ended, because the client %s", fault)
+    with _claimed_descriptors() as (read_fd, write_fd), open_dispatcher(read_fd, write_fd, bounds, _ignore) as channel:
+        yield channel
+        if channel.fault:
+            _log.warning("ended, because the client %s", channel.fault)
 
 
 @contextmanager
@@ -72,4 +70,4 @@ def _own(fd: int) -> int:
 
 
 def _ignore(_line: str) -> None:
-    """Let garbage from a client pass; the pipe counts it and ends the connection past its bound."""
+    """Let garbage from a client pass; the dispatcher counts it and ends the connection past its bound."""

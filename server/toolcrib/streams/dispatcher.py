@@ -1,0 +1,304 @@
+"""The SDK's ``Dispatcher`` spoken over two descriptors, a JSON-RPC message a line: bounded, and quick.
+
+Knows requests, answers, cancellation and progress, on either side of a connection; never knows what a method means.
+What a message costs here every call pays four times, so there is no model object, no stream and no task but the
+handler's between the descriptor and whoever is waiting (ADR 18).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anyio
+import anyio.abc
+from mcp_types import INTERNAL_ERROR, ErrorData
+
+from toolcrib.model import JsonObject
+from toolcrib.streams.incoming import IncomingRequest, Params
+from toolcrib.streams.json_steps import decode_in_steps
+from toolcrib.streams.messages import decode, encode, is_long, notification, refusal, result
+from toolcrib.streams.outgoing import CLOSED, Outcome, OutgoingRequests
+from toolcrib.streams.pipes import LineReader, LineWriter, PipeBounds, open_pipe
+from toolcrib.streams.sdk import (
+    CallOptions,
+    Channel,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+    RequestId,
+    as_request_id,
+    cancelled_request_id_from_params,
+    coerce_request_id,
+    handler_exception_to_error_data,
+    progress_token_from_params,
+    run_notify_intercept,
+)
+
+_GARBAGE_KEPT = 2000
+"""Bytes of a line that is no message, which ``on_garbage`` is given."""
+
+_ANSWERS_WAITING = 64
+"""Answers that may wait for a peer that does not read; with more of them nothing more is read from it."""
+
+_LAST_WRITE_S = 0.5
+"""Seconds that what is still to be written has at the end, so that no message is left half written."""
+
+_INLINE = "initialize"
+"""Answered before the next message is taken: what comes right behind it meets a connection that has shaken hands."""
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handlers:
+    on_request: OnRequest
+    on_notify: OnNotify
+    intercept: OnNotifyIntercept | None
+
+
+class LineDispatcher(Channel):
+    """A connection over a pipe. Make one with :func:`open_dispatcher`; ``run`` it once.
+
+    ``ended`` is set when the peer's input has ended, and ``fault`` then says why, if the peer broke a bound.
+    """
+
+    def __init__(
+        self, reader: LineReader, writer: LineWriter, garbage_lines: int, on_garbage: Callable[[str], None]
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._garbage_lines, self._on_garbage = garbage_lines, on_garbage
+        self._garbage = 0
+        self._loop = asyncio.get_running_loop()
+        self._outgoing = OutgoingRequests(writer)
+        self._in_flight: dict[RequestId, IncomingRequest] = {}
+        self._tasks: dict[asyncio.Task[None], anyio.CancelScope] = {}
+        self._answers_waiting = 0
+        self._handlers: _Handlers | None = None
+        self._ended = anyio.Event()
+
+    @property
+    def ended(self) -> anyio.Event:
+        """Set when nothing more arrives."""
+        return self._ended
+
+    @property
+    def fault(self) -> str:
+        """What the peer did that ended the connection; empty unless it broke a bound."""
+        return self._reader.fault
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Hand what arrives to the handlers until the peer's input ends; then cancel those that are still at work."""
+        self._handlers = _Handlers(on_request, on_notify, on_notify_intercept)
+        self._reader.start(self._take, self._on_end)
+        task_status.started()
+        try:
+            await self._ended.wait()
+        finally:
+            self._reader.end()
+            with anyio.CancelScope(shield=True):
+                for scope in self._tasks.values():
+                    scope.cancel()
+                if self._tasks:
+                    await asyncio.wait(self._tasks)
+                await self._writer.flush(_LAST_WRITE_S)
+
+    # -- to the peer -----------------------------------------------------------------------------
+
+    async def send_raw_request(self, method: str, params: Params | None, opts: CallOptions | None = None) -> JsonObject:
+        """Send a request and return its result.
+
+        Raises:
+            MCPError: the peer's own error; ``REQUEST_TIMEOUT``; ``CONNECTION_CLOSED``.
+            RuntimeError: called before :meth:`run`.
+            ValueError: the id that ``opts`` asks for is in use.
+
+        """
+        if self._handlers is None:
+            raise RuntimeError("send_raw_request was called before run()")
+        return await self._outgoing.send(method, params, opts or {})
+
+    async def notify(self, method: str, params: Params | None, opts: CallOptions | None = None) -> None:  # noqa: ARG002
+        """Send a notification; one to a peer that is gone is dropped."""
+        with suppress(anyio.BrokenResourceError):
+            await self._writer.send(encode(notification(method, params)))
+
+    # -- from the peer ---------------------------------------------------------------------------
+
+    def _take(self, line: bytearray) -> None:
+        """Take the next line. While a long one is being decoded, those behind it wait."""
+        if is_long(line):
+            self._reader.hold()
+            self._spawn(self._take_long(line), anyio.CancelScope())
+            return
+        try:
+            message = decode(line)
+        except ValueError:
+            message = None
+        self._dispatch(message, line)
+
+    async def _take_long(self, line: bytearray) -> None:
+        try:
+            message = await decode_in_steps(line)
+        except ValueError:
+            message = None
+        self._dispatch(message, line)
+        self._reader.release()
+
+    def _dispatch(self, message: Any, line: bytearray) -> None:
+        if self._is_taken(message):
+            self._garbage = 0
+        elif line.strip():
+            self._note_garbage(line)
+
+    def _note_garbage(self, line: bytearray) -> None:
+        self._garbage += 1
+        self._on_garbage(line[:_GARBAGE_KEPT].decode("utf-8", "replace"))
+        if self._garbage > self._garbage_lines:
+            self._reader.end(f"sent {self._garbage} lines in a row that are no MCP messages")
+
+    def _is_taken(self, message: Any) -> bool:
+        """Give a message to whom it is for; return whether it is one (JSON-RPC 2.0, with params by name only)."""
+        if not isinstance(message, dict):
+            return False
+        members = cast("JsonObject", message)
+        if members.get("jsonrpc") != "2.0":
+            return False
+        method = members.get("method")
+        if not isinstance(method, str):
+            return self._is_answer(members)
+        params = members.get("params")
+        if not isinstance(params, dict) and params is not None:
+            return False
+        named = cast("JsonObject | None", params)
+        request_id = as_request_id(members.get("id"))
+        if request_id is None:
+            self._on_notification(method, named)
+        else:
+            self._on_request(request_id, method, named)
+        return True
+
+    def _is_answer(self, members: JsonObject) -> bool:
+        """Give an answer to who waits for it, if anybody still does; return whether it is one."""
+        request_id, outcome = as_request_id(members.get("id")), members.get("result")
+        if "error" in members:
+            try:
+                outcome = ErrorData.model_validate(members["error"], by_name=False)
+            except ValueError:
+                return False
+        elif not isinstance(outcome, dict) or request_id is None:
+            return False
+        self._outgoing.settle(request_id, cast("Outcome", outcome))
+        return True
+
+    def _on_notification(self, method: str, params: JsonObject | None) -> None:
+        assert self._handlers is not None
+        if method == "notifications/cancelled":
+            request_id = cancelled_request_id_from_params(params)
+            if request_id is not None and (known := self._in_flight.get(coerce_request_id(request_id))):
+                known.cancel()
+        elif method == "notifications/progress" and (told := self._outgoing.progress_told(params or {})):
+            self._spawn(_contained(told, method), anyio.CancelScope())
+        if not run_notify_intercept(self._handlers.intercept, method, params):
+            notified = IncomingRequest(self, None, None)
+            self._spawn(_contained(self._handlers.on_notify(notified, method, params), method), notified.scope)
+
+    def _on_request(self, request_id: RequestId, method: str, params: JsonObject | None) -> None:
+        asked = IncomingRequest(self, request_id, progress_token_from_params(params))
+        # Of two requests under one id, which is the peer's mistake, both are answered, and the later can be cancelled.
+        self._in_flight[coerce_request_id(request_id)] = asked
+        task = self._spawn(self._answer(asked, request_id, method, params), asked.scope)
+        if method == _INLINE:
+            self._reader.hold()
+            task.add_done_callback(lambda _: self._reader.release())
+
+    async def _answer(
+        self, asked: IncomingRequest, request_id: RequestId, method: str, params: JsonObject | None
+    ) -> None:
+        """Have a request handled and answer it, unless the peer has taken it back meanwhile."""
+        assert self._handlers is not None
+        try:
+            answer = encode(result(request_id, await self._handlers.on_request(asked, method, params)))
+        except anyio.get_cancelled_exc_class():
+            if not asked.is_cancelled:
+                with suppress(anyio.BrokenResourceError):
+                    self._writer.post(encode(refusal(request_id, CLOSED)))
+            raise
+        except Exception as error:  # barrier: a request; nothing but what it was raised for is told
+            answer = encode(refusal(request_id, _told(error, method)))
+        finally:
+            asked.close()
+            key = coerce_request_id(request_id)
+            if self._in_flight.get(key) is asked:
+                del self._in_flight[key]
+        if not asked.is_cancelled:
+            await self._send_answer(answer)
+
+    async def _send_answer(self, line: bytes) -> None:
+        """Send an answer; read nothing more from a peer that lets too many of them wait."""
+        self._answers_waiting += 1
+        if self._answers_waiting == _ANSWERS_WAITING:
+            self._reader.hold()
+        try:
+            with suppress(anyio.BrokenResourceError):
+                await self._writer.send(line)
+        finally:
+            if self._answers_waiting == _ANSWERS_WAITING:
+                self._reader.release()
+            self._answers_waiting -= 1
+
+    # -- tasks and the end -----------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None], scope: anyio.CancelScope) -> "asyncio.Task[None]":
+        """Do something in a task that ``run`` outlives."""
+
+        async def within() -> None:
+            with scope:
+                await work
+
+        task = self._loop.create_task(within())
+        self._tasks[task] = scope
+        task.add_done_callback(self._tasks.pop)
+        return task
+
+    def _on_end(self) -> None:
+        self._ended.set()
+        self._outgoing.close()
+
+
+async def _contained(work: Any, method: str) -> None:
+    try:
+        await work
+    except Exception:  # barrier: a notification; it must not end the connection
+        _log.exception("the handler of %r failed", method)
+
+
+def _told(error: Exception, method: str) -> ErrorData:
+    """Return what a peer is told of a failure: the protocol's own errors; of any other, only that there was one."""
+    told = handler_exception_to_error_data(error)
+    if told is None:
+        _log.error("the handler of %r failed", method, exc_info=error)
+        return ErrorData(code=INTERNAL_ERROR, message="Internal error")
+    return told
+
+
+@contextmanager
+def open_dispatcher(
+    read_fd: int, write_fd: int, bounds: PipeBounds, on_garbage: Callable[[str], None]
+) -> Generator[LineDispatcher]:
+    """Open a connection over two descriptors, which stay the caller's to close.
+
+    ``on_garbage`` gets the beginning of every line that is no message.
+    """
+    with open_pipe(read_fd, write_fd, bounds.line_max_bytes) as (reader, writer):
+        yield LineDispatcher(reader, writer, bounds.garbage_lines, on_garbage)

@@ -1,0 +1,149 @@
+"""Requests of ours to a peer, from the moment they are sent to their answer, or to when nobody waits for it any more.
+
+Knows ids, answers, progress and taking back; never knows how messages are read, or what the peer asks of us.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, ErrorData
+
+from toolcrib.model import JsonObject
+from toolcrib.streams.incoming import Params
+from toolcrib.streams.messages import encode, notification, request
+from toolcrib.streams.pipes import LineWriter
+from toolcrib.streams.sdk import CallOptions, ProgressFnT, RequestId, as_request_id, coerce_request_id
+
+CLOSED = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+"""What is told of a request that the end of the connection has cut off."""
+
+Outcome = JsonObject | ErrorData
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A request that has no answer yet."""
+
+    answer: "asyncio.Future[Outcome]"
+    on_progress: ProgressFnT | None
+
+
+class OutgoingRequests:
+    """The requests of ours on one connection."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._ids = count(1)
+        self._pending: dict[RequestId, _Pending] = {}
+        self._is_closed = False
+
+    async def send(self, method: str, params: Params | None, opts: CallOptions) -> JsonObject:
+        """Send a request and return its result.
+
+        Raises:
+            MCPError: the peer's own error; ``REQUEST_TIMEOUT``; ``CONNECTION_CLOSED``.
+            ValueError: the id that ``opts`` asks for is in use.
+
+        """
+        if self._is_closed:
+            raise _raised(CLOSED)
+        request_id, key = self._id_for(opts)
+        on_progress = opts.get("on_progress")
+        sent = dict(params or {})
+        if on_progress is not None:
+            # The id is the token too, so that who waits for the answer is found by it.
+            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request_id}
+        line = encode(request(request_id, method, sent))
+        # Until here nothing is sent: who was cancelled before has asked for nothing.
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        pending = self._pending[key] = _Pending(self._loop.create_future(), on_progress)
+        try:
+            await self._writer.send(line)
+            outcome = await self._answer_to(request_id, pending, method, opts)
+        except anyio.BrokenResourceError:
+            outcome = CLOSED
+        finally:
+            del self._pending[key]
+        if isinstance(outcome, ErrorData):
+            raise _raised(outcome)
+        return outcome
+
+    def settle(self, request_id: RequestId | None, outcome: Outcome) -> None:
+        """Give an answer to who waits for it, if anybody still does."""
+        pending = self._of(request_id)
+        if pending is not None and not pending.answer.done():
+            pending.answer.set_result(outcome)
+
+    def progress_told(self, params: Params) -> Coroutine[Any, Any, None] | None:
+        """Return what gives a report of progress to whoever made the request; None where nobody wants it."""
+        pending, progress = self._of(as_request_id(params.get("progressToken"))), _number(params.get("progress"))
+        if pending is None or pending.on_progress is None or progress is None:
+            return None
+        message = params.get("message")
+        return pending.on_progress(
+            progress, _number(params.get("total")), message if isinstance(message, str) else None
+        )
+
+    def close(self) -> None:
+        """Tell all who wait that no answer will come."""
+        self._is_closed = True
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_result(CLOSED)
+
+    def _of(self, request_id: RequestId | None) -> _Pending | None:
+        return None if request_id is None else self._pending.get(coerce_request_id(request_id))
+
+    def _id_for(self, opts: CallOptions) -> tuple[RequestId, RequestId]:
+        """Return the id of a new request, and the key by which its answer is found: a peer may echo 7 as "7"."""
+        given = opts.get("request_id")
+        if given is None:
+            minted = next(each for each in self._ids if each not in self._pending)
+            return minted, minted
+        key = coerce_request_id(given)
+        if key in self._pending:
+            raise ValueError(f"request id {given!r} is already in flight")
+        return given, key
+
+    async def _answer_to(self, request_id: RequestId, pending: _Pending, method: str, opts: CallOptions) -> Outcome:
+        """Wait for the answer to what was sent; who gives up waiting takes the request back."""
+        takes_back = opts.get("cancel_on_abandon", True)
+        timeout = opts.get("timeout")
+        try:
+            if timeout is None:
+                return await pending.answer
+            with anyio.move_on_after(timeout):
+                return await pending.answer
+        except anyio.get_cancelled_exc_class():
+            if takes_back:
+                self._take_back(request_id, "caller cancelled")
+            raise
+        if takes_back:
+            self._take_back(request_id, f"timed out after {timeout}s")
+        return ErrorData(code=REQUEST_TIMEOUT, message=f"Request {method!r} timed out")
+
+    def _take_back(self, request_id: RequestId, reason: str) -> None:
+        message = notification("notifications/cancelled", {"requestId": request_id, "reason": reason})
+        with suppress(anyio.BrokenResourceError):
+            self._writer.post(encode(message))
+
+
+def _raised(error: ErrorData) -> MCPError:
+    return MCPError(code=error.code, message=error.message, data=error.data)
+
+
+def _number(value: Any) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
