@@ -75,7 +75,11 @@ def line(key: int | str, size: int = 0) -> bytes:
 @given(lines=st.lists(st.binary(max_size=50).filter(lambda text: b"\n" not in text), min_size=1, max_size=8))
 def test_what_is_sent_is_received(wires: Callable[[], Any], lines: list[bytes]):
     async def round_trip() -> list[bytes]:
-        with wires() as (near, far), open_pipe(near[0], near[1], LINE_MAX) as (_, writer), open_pipe(far[0], far[1], LINE_MAX) as (there, _):
+        with (
+            wires() as (near, far),
+            open_pipe(near[0], near[1], LINE_MAX) as (_, writer),
+            open_pipe(far[0], far[1], LINE_MAX) as (there, _),
+        ):
             received: list[bytes] = []
             there.start(lambda line: received.append(bytes(line)), lambda: None)
             for each in lines:
@@ -91,7 +95,11 @@ def test_what_is_sent_is_received(wires: Callable[[], Any], lines: list[bytes]):
 @pytest.mark.parametrize("wires", [two_pipes, socket_pair])
 async def test_lines_larger_than_any_buffer_come_whole(wires: Callable[[], Any]):
     large = b"x" * 20_000_000
-    with wires() as (near, far), open_pipe(near[0], near[1], LINE_MAX) as (_, writer), open_pipe(far[0], far[1], LINE_MAX) as (there, _):
+    with (
+        wires() as (near, far),
+        open_pipe(near[0], near[1], LINE_MAX) as (_, writer),
+        open_pipe(far[0], far[1], LINE_MAX) as (there, _),
+    ):
         received: list[bytes] = []
         there.start(lambda line: received.append(bytes(line)), lambda: None)
         async with anyio.create_task_group() as tasks:
