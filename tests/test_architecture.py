@@ -56,6 +56,7 @@ LAYERS = {
         failures transport
         connection
         live_list progress
+        calls
         lifecycle
         fleet
     """,

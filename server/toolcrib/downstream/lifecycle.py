@@ -10,27 +10,24 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.downstream.calls import Calls
 from toolcrib.downstream.connection import (
     Call,
     Connection,
     DiedOnProbe,
     Era,
-    Outdated,
     Progress,
-    Undelivered,
     connect,
 )
 from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
-from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.transport import Connector
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, StartFailed
+from toolcrib.errors import StartFailed
 from toolcrib.model import JsonObject
 
 _DEBOUNCE_S = 0.05
@@ -90,15 +87,12 @@ class Downstream:
         self.was_never_listed = False
         self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
         self._around, self._tasks = surroundings, tasks
-        self._redactor = settings.redactor
-        self._clean = self._redactor.clean
+        self._clean = settings.redactor.clean
         self._owner = anyio.Lock()
         self._start: _Start | None = None
         self._failures = 0
         self._next_start = -math.inf
-        self._in_flight = 0
-        self._last_use = -math.inf
-        self._capacity = anyio.Semaphore(surroundings.limits.calls_in_flight, fast_acquire=True)
+        self._calls = Calls(settings, surroundings.limits, self._list, self.connection)
 
     @property
     def live(self) -> LiveTools:
@@ -144,74 +138,8 @@ class Downstream:
             await anyio.sleep(pause)
 
     async def call(self, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Call a tool on the live connection, once, within the server's deadline, which progress restarts.
-
-        A call that surely did not reach the server is sent again, once, on a new connection with the same tool.
-
-        Raises:
-            StartFailed: the server cannot be started; nothing ran.
-            CallTimeout: no answer in time; the call may have run and is never repeated.
-            ConnectionLost: the server went away; the call may have run.
-            DownstreamError: the server's own error.
-            Outdated: the server lists the tool otherwise by now; nothing ran.
-
-        """
-        try:
-            return await self._answer(await self.connection(), call, on_progress)
-        except Undelivered:
-            connection = await self.connection()
-        try:
-            return await self._answer(connection, call, on_progress)
-        except Undelivered as error:
-            raise self._not_run(call, str(error)) from None
-        except Outdated:
-            raise self._not_run(call, "it has started anew, and the tool has changed") from None
-
-    async def _answer(self, connection: Connection, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Send the call and wait for its result, no longer than the deadline allows."""
-        options, call_max_s = self.settings.options, self._around.limits.call_max_s
-        self._in_flight += 1
-        try:
-            with anyio.move_on_after(call_max_s), anyio.move_on_after(options.call_timeout_s) as patience:
-                relay = Relay(patience, options.call_timeout_s, on_progress) if on_progress is not None else None
-                async with self._capacity:
-                    await self._list.settle(connection)
-                    if self.live.get(call.name) != call.fingerprint:
-                        raise Outdated
-                    result = await connection.call_tool(call, relay)
-                if relay:
-                    await relay.settle()
-                # In a thread: it may be long. What is no error is passed on as it is.
-                is_error = bool(result.get("isError"))
-                return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
-        except ConnectionLost as error:
-            raise await self._lost(connection, str(error)) from None
-        except DownstreamError as error:
-            raise DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data)) from None
-        finally:
-            self._in_flight -= 1
-            self._last_use = anyio.current_time()
-        waited_s = options.call_timeout_s if patience.cancelled_caught else call_max_s
-        raise CallTimeout(
-            self.settings.key,
-            f"The server {self.settings.key!r} did not answer {call.name!r} within {waited_s:g} s. "
-            "The call may have run: check before you repeat it.",
-        )
-
-    async def _lost(self, connection: Connection, reason: str) -> ConnectionLost:
-        known = self._clean(await connection.explain() or reason)
-        return ConnectionLost(
-            self.settings.key,
-            f"The server {self.settings.key!r} went away during the call ({known}). "
-            "The call may have run: check before you repeat it. The next call starts or reaches the server anew.",
-        )
-
-    def _not_run(self, call: Call, reason: str) -> ConnectionLost:
-        return ConnectionLost(
-            self.settings.key,
-            f"The server {self.settings.key!r} did not take the call of {call.name!r}: {self._clean(reason)}. "
-            "Nothing ran; search for the tool again, then repeat the call.",
-        )
+        """Call a tool on the live connection: see :meth:`Calls.run`."""
+        return await self._calls.run(call, on_progress)
 
     async def _own(self, start: _Start) -> None:
         """Own one connection for its whole life."""
@@ -294,7 +222,7 @@ class Downstream:
     async def _serve(self, start: _Start, connection: Connection) -> None:
         """Let callers use the connection until it ends or nobody wants it."""
         self._failures = 0
-        self._last_use = anyio.current_time()
+        self._calls.last_use = anyio.current_time()
         start.connection = connection
         start.done.set()
         self._set(State.READY)
@@ -328,14 +256,14 @@ class Downstream:
         """Leave a connection that takes no more calls, as soon as those under way have heard so too."""
         await connection.retired.wait()
         with anyio.move_on_after(_DRAIN_S):
-            while self._in_flight:
+            while self._calls.in_flight:
                 await anyio.sleep(_DRAIN_POLL_S)
         serving.cancel()
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:
         idle_s = self.settings.options.idle_stop_s
-        while self._in_flight or anyio.current_time() < self._last_use + idle_s:
-            await anyio.sleep_until(max(self._last_use, anyio.current_time() - idle_s / 2) + idle_s)
+        while self._calls.in_flight or anyio.current_time() < self._calls.last_use + idle_s:
+            await anyio.sleep_until(max(self._calls.last_use, anyio.current_time() - idle_s / 2) + idle_s)
         # In this order: nobody is given a connection that is about to be closed.
         self._end(start)
         serving.cancel()
