@@ -51,7 +51,7 @@ LAYERS = {
         inspection
     """,
     "downstream": """
-        http last_words launchers start_queue states
+        http last_words launchers scopes start_queue states
         process
         failures transport
         connection

@@ -19,6 +19,7 @@ from toolcrib.config.settings import SKILL_CACHE, Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
@@ -56,6 +57,8 @@ from toolcrib.wire.server import Wire, WireParts, open_wire
 from toolcrib.wire.sessions import Sessions
 
 _log = logging.getLogger(__name__)
+_IN_PROCESS = Front(one_client=True, one_principal=True)
+"""Who comes to a toolcrib that a command runs for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +85,23 @@ def refuse_without_session(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _open_tools(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[ToolUseCases]:
+async def _open_tools(
+    settings: Settings, known: Known, outside: Outside, front: Front = _IN_PROCESS
+) -> AsyncGenerator[ToolUseCases]:
     section = settings.toolcrib
     eras: dict[str, Era] = {
         key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
     }
     tells = _state_reporter(known.events, known.failures)
-    surroundings = Surroundings(section.limits, outside.connector, known.indexer.listed, tells, outside.jitter)
+    surroundings = Surroundings(
+        limits=section.limits,
+        connector=outside.connector,
+        listed=known.indexer.listed,
+        state_changed=tells,
+        jitter=outside.jitter,
+        compared=known.indexer.compared,
+        front=front,
+    )
     async with open_fleet(settings.servers, eras, surroundings) as fleet, anyio.create_task_group() as tasks:
         parts = ToolUseCaseParts(
             settings=settings,
@@ -169,9 +182,10 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
     """Open tools and skills with their protocol side."""
     async with AsyncExitStack() as stack:
         known = stack.enter_context(open_catalog(settings, outside, outside.mirror))
-        tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside))
+        front = _front_of(settings, hosts)
+        tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside, front))
         kept = KeptActivations(known.state.sessions, outside.wall_clock)
-        sessions = Sessions(settings, kept, hosts)
+        sessions = Sessions(settings, kept, hosts, tool_use_cases.fleet.end_session)
         skill_use_cases = None
         if settings.toolcrib.skills.enabled:
             skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside))
@@ -227,6 +241,12 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
             now=outside.wall_clock,
             is_owners=True,
         )
+
+
+def _front_of(settings: Settings, hosts: Hosts) -> Front:
+    """Return who can come: over HTTP by the tokens there are, else only the person at this machine."""
+    principals = {(entry.tenant_id, entry.subject) for entry in settings.toolcrib.http.tokens}
+    return Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1)
 
 
 def _to_nobody(_line: str) -> None:

@@ -184,15 +184,14 @@ def _servers(
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
     if parts.fleet is None:
         return None
-    server = parts.fleet[key]
-    status, arriving = server.status, server.arriving
+    status, arriving = parts.fleet.status(key), parts.fleet[key].arriving
     reason = str(arriving) if arriving and arriving.seconds is not None else told(status.reason)
     return Running(status.state.value, reason, parts.now() - (anyio.current_time() - status.since))
 
 
 def _failure(parts: StatusParts, key: str, kept: KeptFailure | None, told: Callable[[str], str]) -> KeptFailure | None:
     """Return why a server fails: as this process has seen it, else as it is kept."""
-    status = parts.fleet[key].status if parts.fleet else None
+    status = parts.fleet.status(key) if parts.fleet else None
     if status and status.failure and (kept is None or kept.failure != status.failure):
         kept = KeptFailure(status.failure, parts.now() - (anyio.current_time() - status.since))
     return kept and replace(kept, failure=replace(kept.failure, reason=told(kept.failure.reason)))

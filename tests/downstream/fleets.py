@@ -20,6 +20,7 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.connection import Call, Era, Progress
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.transport import open_streams
 from toolcrib.errors import CallTimeout, StartFailed
@@ -53,6 +54,9 @@ class Watched:
         self.lists.append((server.key, [tool["name"] for tool in raw], era))
         await anyio.lowlevel.checkpoint()
         return {tool["name"]: json.dumps(tool, sort_keys=True) for tool in raw}
+
+    async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[Mapping[str, str], bool]:
+        return await self.listed(server, raw, "legacy"), True
 
     def state_changed(self, key: str, status: Status) -> None:
         self.states.append((key, status))
@@ -114,7 +118,9 @@ async def fleet_of(
     """Run a fleet; servers get a moment to stop. The shortest pause after a failure is a quarter of a second."""
     bounds = LimitsSection.model_validate({"close_timeout_s": 0.3, **limits})
     watched = Watched()
-    surroundings = Surroundings(bounds, open_streams, watched.listed, watched.state_changed, lambda: jitter)
+    surroundings = Surroundings(
+        bounds, open_streams, watched.listed, watched.state_changed, lambda: jitter, watched.compared, Front()
+    )
     with anyio.fail_after(TEST_S):
         async with open_fleet({server.key: server for server in servers}, eras or {}, surroundings) as watched.fleet:
             yield watched

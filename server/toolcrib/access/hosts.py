@@ -92,11 +92,13 @@ class Hosts:
 
     What the config says of a client by its name goes before what it says of all. ``all_sessionful``: nobody is served
     without a session, because every client gets a list that grows. ``table`` has the hosts that are known.
+    ``serves_one``: the transport has one client.
     """
 
     def __init__(self, settings: Settings, transport: str) -> None:
         section = settings.toolcrib
         self._gate, self._results = section.gate, section.results
+        self.serves_one = transport == "stdio"
         self._grows = bool(settings.servers) and section.tool_search.enabled
         self._by_transport: Listing = "auto" if transport == "http" and section.http.tokens else "dynamic"
         self.table = tuple(_table())

@@ -19,7 +19,7 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
     """
     identity = {
         "target": _target(entry),
-        "options": options.model_dump(),
+        "options": options.model_dump(exclude={"isolation"}),
         "policy": section.policy.model_dump(),
         "tool_examples": section.tool_examples.model_dump(),
         "loading": [section.tool_search.default_loading_mode, section.tool_search.always_loaded_patterns],

@@ -220,6 +220,8 @@ class ServerSection(Section):
     """Seconds a call may take without progress."""
     inherit_env: Strings = ()
     """More variables of toolcrib's own environment that it gets: globs."""
+    isolation: Literal["shared", "principal", "session"] | None = None
+    """Who shares a connection; null: `principal` for a command where tokens have several subjects, else `shared`."""
 
 
 class TokenSection(Section):
@@ -311,6 +313,8 @@ class LimitsSection(Section):
     """Size of one message from a server."""
     garbage_lines: Count = 1000
     """Lines in a row of a server's output that are no messages before it is given up."""
+    connections_per_server: Count = 32
+    """Processes of one server, or connections to it, where `isolation` asks for more than one."""
     calls_in_flight: Count = 128
     """Calls under way at a time."""
     call_max_s: Seconds = 3600

@@ -1,10 +1,12 @@
-"""All downstreams together: which are indexed first, how many start at once, which are kept up.
+"""All downstreams together: which are indexed first, how many start at once, which are kept up, and who shares them.
 
-Knows the set of servers and their order of business; never knows what their tools mean or who calls them.
+Knows the set of servers, their connections and their order of business; never knows what their tools mean.
 """
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -12,9 +14,11 @@ from anyio.abc import TaskGroup
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.lifecycle import Downstream, Surroundings
+from toolcrib.downstream.live_list import LiveTools
+from toolcrib.downstream.scopes import SHARED, Party, Scope
 from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.downstream.states import ServersNow, State, Status
-from toolcrib.errors import StartFailed
+from toolcrib.errors import StartFailed, Unavailable
 
 _KEEP_UP_PAUSE_S = 1.0
 _SLOT_S = 2.0
@@ -28,14 +32,22 @@ _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 
 
 class Fleet:
-    """The configured servers by key. Make one with :func:`open_fleet`."""
+    """The configured servers by key, and for whom one is not enough, by scope. Make one with :func:`open_fleet`.
 
-    def __init__(self, servers: Mapping[str, Downstream], parallel_starts: int, tasks: TaskGroup) -> None:
-        self._servers, self._tasks = servers, tasks
+    A server is listed, and kept up, by the connection that is everybody's; ``fleet[key]`` is that one.
+    """
+
+    def __init__(
+        self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings, tasks: TaskGroup
+    ) -> None:
+        self._around, self._tasks = around, tasks
+        self._scoped_around = replace(around, listed=self._compare)
+        self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
+        self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
         self._silent = frozenset[str]()
-        self._starts = StartQueue(parallel_starts)
+        self._starts = StartQueue(around.limits.parallel_starts)
 
     def __getitem__(self, key: str) -> Downstream:
         """Return a server; KeyError if it is not configured."""
@@ -44,9 +56,77 @@ class Fleet:
     def __contains__(self, key: str) -> bool:
         return key in self._servers
 
+    def of(self, key: str, party: Party) -> Downstream:
+        """Return the server by the connection that a party uses; KeyError if it is not configured.
+
+        Raises:
+            Unavailable: a connection of its own is wanted, and there are too many already.
+
+        """
+        server = self._servers[key]
+        scope = self._around.front.scope(server.settings, party)
+        if scope == SHARED:
+            return server
+        scoped = self._scoped[key]
+        known = scoped.pop(scope, None)
+        if known is None:
+            self._make_room(key)
+            known = Downstream(server.settings, server.era, self._scoped_around, self._tasks, scope)
+        scoped[scope] = known  # last: the one used longest ago stands first
+        return known
+
+    def _make_room(self, key: str) -> None:
+        """Let go of what nobody would miss, where there are as many connections to a server as may be."""
+        scoped, most = self._scoped[key], self._around.limits.connections_per_server
+        for scope, server in list(scoped.items()):
+            if len(scoped) < most:
+                return
+            if server.is_idle and (not scope.session or server.status.state is not State.READY):
+                scoped.pop(scope).stop()
+        if len(scoped) >= most:
+            raise Unavailable(
+                key,
+                f"The server {key!r} has {most} connections, each of somebody else (limits.connections_per_server). "
+                "Nothing ran; try again later.",
+            )
+
+    async def _compare(self, settings: ServerSettings, raw: list[Any], _era: Era) -> LiveTools:
+        """Take a list for that of one connection only; where it is not what is indexed, have everybody's read again."""
+        tools, is_indexed = await self._around.compared(settings, raw)
+        if not is_indexed and settings.key not in self.listing:
+            self.list_again([settings.key])
+        return tools
+
+    async def list_now(self, key: str, server: Downstream) -> None:
+        """List a server anew by one of its connections; what is indexed is read by everybody's.
+
+        Raises:
+            StartFailed: it cannot be started, or its list cannot be read.
+
+        """
+        await server.list_again()
+        shared = self._servers[key]
+        if server is shared:
+            return
+        if shared.status.state is State.READY:
+            await shared.list_again()
+        else:
+            await shared.connection(wanted=False)
+
+    def end_session(self, party: Party) -> None:
+        """Let go of the connections that were one session's own."""
+        for scoped in self._scoped.values():
+            for scope in [scope for scope in scoped if scope.session == party.label]:
+                scoped.pop(scope).stop()
+
+    def status(self, key: str) -> Status:
+        """Return a server's state: of its connections, that of one that is up, else of the one that changed last."""
+        statuses = [server.status for server in (self._servers[key], *self._scoped[key].values())]
+        return max(statuses, key=lambda status: (status.state is State.READY, status.since))
+
     def statuses(self) -> dict[str, Status]:
         """Return every server's state."""
-        return {key: server.status for key, server in self._servers.items()}
+        return {key: self.status(key) for key in self._servers}
 
     def now(self) -> ServersNow:
         """Return every server's state, and how far those are that were never listed."""
@@ -181,10 +261,7 @@ async def open_fleet(
 ) -> AsyncGenerator[Fleet]:
     """Run a fleet; when left, every connection is closed and every process is gone."""
     async with anyio.create_task_group() as tasks:
-        downstreams = {
-            key: Downstream(settings, eras.get(key), surroundings, tasks) for key, settings in servers.items()
-        }
-        yield Fleet(downstreams, surroundings.limits.parallel_starts, tasks)
+        yield Fleet(servers, eras, surroundings, tasks)
         tasks.cancel_scope.cancel()
 
 

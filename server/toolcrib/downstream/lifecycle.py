@@ -5,8 +5,9 @@ One task owns a connection from its first byte to its last; everybody else only 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -25,6 +26,7 @@ from toolcrib.downstream.connection import (
 from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
+from toolcrib.downstream.scopes import SHARED, Front, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.transport import Connector
 from toolcrib.errors import StartFailed
@@ -47,7 +49,9 @@ _PATIENCE_S = 2.0
 class Surroundings:
     """What a downstream needs from the program around it.
 
-    ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready.
+    ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
+    gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
+    whose a connection is.
     ``jitter`` returns a random number in [0, 1).
     """
 
@@ -56,6 +60,8 @@ class Surroundings:
     listed: TakeIn
     state_changed: Callable[[str, Status], None]
     jitter: Callable[[], float]
+    compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
+    front: Front
 
 
 @dataclass(slots=True)
@@ -72,7 +78,8 @@ class _Start:
 class Downstream:
     """One configured server. ``tasks`` will own its connections.
 
-    ``was_never_listed``: nothing is known of it yet, so its start may have to download it first.
+    ``was_never_listed``: nothing is known of it yet, so its start may have to download it first. ``scope`` says whose
+    connections they are.
     """
 
     def __init__(
@@ -81,8 +88,10 @@ class Downstream:
         era: Era | None,
         surroundings: Surroundings,
         tasks: anyio.abc.TaskGroup,
+        scope: Scope = SHARED,
     ) -> None:
         self.settings = settings
+        self.scope = scope
         self.status = Status(State.SLEEPING, since=anyio.current_time())
         self.was_never_listed = False
         self._list = LiveList(settings, surroundings.listed, surroundings.limits.list_pages, era)
@@ -93,6 +102,26 @@ class Downstream:
         self._failures = 0
         self._next_start = -math.inf
         self._calls = Calls(settings, surroundings.limits, self._list, self.connection)
+
+    @property
+    def era(self) -> Era | None:
+        """The era that it spoke when it was last connected; None where nothing is known of it."""
+        return self._list.era
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way on it."""
+        return not self._calls.in_flight and self.status.state is not State.STARTING
+
+    def stop(self) -> None:
+        """Let go of the connection: calls under way get a moment to end, and the next call starts anew."""
+        start = self._start
+        if start is None:
+            return
+        start.wanted = False
+        self._end(start)
+        if start.connection is not None:
+            start.connection.retired.set()
 
     @property
     def live(self) -> LiveTools:
@@ -230,7 +259,7 @@ class Downstream:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._refresh, connection)
                 tasks.start_soon(self._retire, connection, tasks.cancel_scope)
-                if self.settings.options.idle_stop_s and self.settings.options.start == "lazy":
+                if self._may_sleep:
                     tasks.start_soon(self._sleep_when_idle, start, tasks.cancel_scope)
                 await connection.closed.wait()
                 tasks.cancel_scope.cancel()
@@ -259,6 +288,13 @@ class Downstream:
             while self._calls.in_flight:
                 await anyio.sleep(_DRAIN_POLL_S)
         serving.cancel()
+
+    @property
+    def _may_sleep(self) -> bool:
+        """Whether it is stopped when nobody uses it; one session's own server lasts as long as the session."""
+        options = self.settings.options
+        is_own = options.isolation == "session" and (self.scope == SHARED or bool(self.scope.session))
+        return bool(options.idle_stop_s) and options.start == "lazy" and not is_own
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:
         idle_s = self.settings.options.idle_stop_s

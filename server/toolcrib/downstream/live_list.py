@@ -33,7 +33,7 @@ class LiveList:
 
     def __init__(self, settings: ServerSettings, take_in: TakeIn, pages: int, era: Era | None) -> None:
         self.tools: LiveTools = {}
-        self.era = era
+        self.era: Era | None = era
         self._settings, self._take_in, self._pages = settings, take_in, pages
         self._clean = settings.redactor.clean
         self._reading, self._settling = anyio.Lock(), anyio.Lock()

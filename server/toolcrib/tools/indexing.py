@@ -139,6 +139,16 @@ class Indexer:
             self.look()  # the rows of the other servers went with the file
         return {record.name: record.fingerprint for record in taken.records}
 
+    async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
+        """Return what :meth:`listed` does, and whether that is what is indexed; keep nothing.
+
+        For a connection that is not everybody's: what it lists decides what is called by it, and nothing else.
+        """
+        taken = await anyio.to_thread.run_sync(ingest, server, raw_tools, self._shaping)
+        tools = {record.name: record.fingerprint for record in taken.records}
+        indexed = {tool.name: tool.fingerprint for tool in self.catalog.tools if tool.server == server.key}
+        return tools, tools == indexed
+
     def _tell(self, change: CatalogChange) -> None:
         for on_change in self._on_change:
             on_change(change)

@@ -199,7 +199,7 @@ class ToolUseCases:
 
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server state that matters to a caller; that a server sleeps is normal."""
-        state = self._parts.fleet[tool.server].status.state
+        state = self._parts.fleet.status(tool.server).state
         return state.value if state in _NOT_UP else None
 
     def _report_search(self, session: Session, answer: SearchAnswer, catalog: Catalog, began: float) -> None:
@@ -316,7 +316,7 @@ class ToolUseCases:
         began = time.perf_counter()
         if (await self._live(session, tool)).fingerprint != tool.fingerprint:
             raise Outdated
-        downstream = self._parts.fleet[tool.server]
+        downstream = self._parts.fleet.of(tool.server, session)
         if await session.activations.add(tool.public_name):
             self._parts.events.emit(
                 ToolActivated(
@@ -343,12 +343,12 @@ class ToolUseCases:
 
     async def _live(self, session: Session, tool: Tool) -> Tool:
         """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""
-        downstream = self._parts.fleet[tool.server]
+        downstream = self._parts.fleet.of(tool.server, session)
         await downstream.connection()
         if downstream.live.get(tool.name) != tool.fingerprint:
             tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
-            await downstream.list_again()
+            await self._parts.fleet.list_now(tool.server, downstream)
             tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
             raise UnknownTool(tool.public_name)
@@ -363,7 +363,7 @@ class ToolUseCases:
             BadRequest: they do not fit; the text names each problem and shows the schema.
 
         """
-        checks, downstream = self._checks, self._parts.fleet[tool.server]
+        checks, downstream = self._checks, self._parts.fleet.of(tool.server, session)
         arguments = unwrap_arguments(given, checks.schema(tool))
         if arguments is None:
             shape = await self._shape(session, tool)

@@ -3,7 +3,7 @@
 Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import mcp_types as types
@@ -52,10 +52,19 @@ def is_modern(context: Context) -> bool:
 
 
 class Sessions:
-    """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
+    """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for.
 
-    def __init__(self, settings: Settings, kept: KeptActivations, hosts: Hosts) -> None:
-        self._settings, self._kept, self._hosts = settings, kept, hosts
+    ``ended`` is told of each session that has a connection when that is over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        kept: KeptActivations,
+        hosts: Hosts,
+        ended: Callable[[Session], None] = lambda _session: None,
+    ) -> None:
+        self._settings, self._kept, self._hosts, self._ended = settings, kept, hosts, ended
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
@@ -85,7 +94,7 @@ class Sessions:
             session = Session(label, caller, activations, growing, client, served, lasting=True)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
-                del known[next(iter(known))]
+                self._ended(known.pop(next(iter(known))).session)
         return connected.session
 
     def keeping_nothing(self) -> Session:
@@ -102,8 +111,12 @@ class Sessions:
         connection = connection_of(channel)
         if connection not in self._by_connection:
             self._by_connection[connection] = {}
-            connection.exit_stack.callback(self._by_connection.pop, connection)
+            connection.exit_stack.callback(self._forget, connection)
         return self._by_connection[connection]
+
+    def _forget(self, connection: Connection) -> None:
+        for connected in self._by_connection.pop(connection).values():
+            self._ended(connected.session)
 
     def _label(self, caller: Caller, client: str) -> str:
         """Return a name for a new session in events: whose it is, its number, and the client's name if it has one."""
