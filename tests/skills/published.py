@@ -54,12 +54,13 @@ async def data(client: Any, uri: str) -> bytes:
 
 
 async def refusal(client: Any, method: str, uri: str) -> dict[str, Any]:
-    """Return the whole error with which ``uri`` is refused, without the URI."""
+    """Return the whole error with which ``uri`` is refused, without the URI, which its text and its data name."""
     with pytest.raises(MCPError) as caught:
         await client.ask(method, {"uri": uri})
     error = caught.value.error.model_dump()
     assert error["message"].count(uri) == 1, error
-    return {**error, "message": error["message"].replace(uri, "")}
+    assert error["data"] == {"uri": uri}, error
+    return {**error, "message": error["message"].replace(uri, ""), "data": None}
 
 
 async def is_true(client: Any, entry: dict[str, Any]) -> bool:

@@ -85,7 +85,9 @@ class Wire:
             return await call_next(ctx)
         except (MCPError, ValidationError):
             raise
-        except (UnknownTool, UnknownResource, BadRequest) as error:
+        except UnknownResource as error:
+            raise _not_found(error, ctx.params) from None
+        except (UnknownTool, BadRequest) as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
             raise MCPError(code=error.code, message=str(error), data=error.data) from None
@@ -263,6 +265,12 @@ def _sessionful_definition(tool: JsonObject) -> JsonObject:
 def _is_open(context: Context) -> bool:
     """Return whether the handshake is over, where there is one; before it the SDK gives the answer."""
     return is_modern(context) or context.session.client_params is not None
+
+
+def _not_found(error: UnknownResource, asked: Mapping[str, Any] | None) -> MCPError:
+    """Return the error that names what was asked for, also to programs (SEP-2164)."""
+    uri = (asked or {}).get("uri")
+    return MCPError(code=types.INVALID_PARAMS, message=str(error), data={"uri": uri} if isinstance(uri, str) else None)
 
 
 def _internal(error: Exception, method: str) -> MCPError:
