@@ -146,7 +146,7 @@ LAYERS = {
         rendering
     """,
     "wire": """
-        builtin sessions stdio
+        builtin replay sessions stdio
         changes instructions methods
         server
         http

@@ -22,6 +22,8 @@ from mcp.server.runner import (
     aclose_shielded,
     serve_one,
 )
+from mcp.server.streamable_http import EventStore
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.dispatcher import (
@@ -73,6 +75,7 @@ __all__ = [
     "Context",
     "DispatchContext",
     "HandlerResult",
+    "HttpSessions",
     "IncomingMessage",
     "NoBackChannelError",
     "OnNotify",
@@ -179,6 +182,22 @@ class Subscriptions:
     def close(self) -> None:
         """End them in order: each client is told that this was meant."""
         self._handler.close()
+
+
+class HttpSessions(StreamableHTTPSessionManager):
+    """The SDK's manager of sessions over HTTP, which gives each of them an event store of its own.
+
+    One that all of them share would send a session what another one was sent: streams are named by the ids of requests.
+    """
+
+    def __init__(self, server: Server[Any], new_event_store: Callable[[], EventStore | None], **options: Any) -> None:
+        super().__init__(server, **options)
+        self._new_event_store = new_event_store
+
+    def _admit_session(self, requestor: Any) -> Any:
+        # Called under the manager's lock, and reads the attribute once.
+        self.event_store = self._new_event_store()
+        return super()._admit_session(requestor)
 
 
 # -- one connection, two eras ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -24,6 +24,8 @@ from starlette.routing import Route
 
 from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
 from toolcrib.errors import StartRefused
+from toolcrib.streams.sdk import HttpSessions
+from toolcrib.wire.replay import RETRY_MS, Replay
 from toolcrib.wire.server import Wire
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -66,8 +68,10 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
 
     Its lifespan is that of all sessions and streams: when it ends, they do.
     """
-    manager = StreamableHTTPSessionManager(
+    manager = HttpSessions(
         wire.server,
+        Replay(limits.replay_max_bytes).session,
+        retry_interval=RETRY_MS,
         security_settings=_security(http),
         session_idle_timeout=http.session_idle_s,
         max_sessions=http.max_sessions,

@@ -1,0 +1,105 @@
+"""What clients of HTTP sessions have lately been sent: one that lost a stream takes it up again where it broke.
+
+Knows sessions, streams and bytes; never knows what a message says.
+2025-11-25 basic/transports, "Resumability and redelivery": a call whose answer was lost need not be made again.
+"""
+
+from collections import deque
+from dataclasses import dataclass, replace
+from itertools import count
+
+from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
+
+from toolcrib.tools.results import weight
+
+RETRY_MS = 1000
+"""How long a client is asked to wait before it comes back."""
+
+_EVENT_BYTES = 256
+"""What an event takes besides its message."""
+
+_SHARE = 4
+"""A message of more than one part in so many of the whole bound is not kept: it would push out everybody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    stream: StreamId
+    message: JSONRPCMessage | None
+
+
+class Replay:
+    """The newest events of all sessions, ``max_bytes`` of them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._ids = count(1)
+        self._in_order: deque[tuple[SessionEvents, EventId, int]] = deque()
+        self._bytes = 0
+
+    def session(self) -> "SessionEvents | None":
+        """Return where a new session keeps its own; None where nothing is kept."""
+        return SessionEvents(self) if self._max_bytes else None
+
+    def keep(self, session: "SessionEvents", event: _Event) -> EventId:
+        """Keep an event, unless it is too large, in place of the oldest ones, and return its id."""
+        event_id = str(next(self._ids))
+        most = self._max_bytes // _SHARE
+        size = _EVENT_BYTES + _weight(event.message, most)
+        if size > most:
+            if not isinstance(event.message, JSONRPCResponse):
+                return event_id
+            event, size = replace(event, message=_too_large(event.message)), _EVENT_BYTES
+        session.events[event_id] = event
+        self._in_order.append((session, event_id, size))
+        self._bytes += size
+        while self._bytes > self._max_bytes:
+            owner, oldest, freed = self._in_order.popleft()
+            del owner.events[oldest]
+            self._bytes -= freed
+        return event_id
+
+
+class SessionEvents(EventStore):
+    """The events of one session, which no other can ask for: the SDK names streams by the ids of requests."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self.events: dict[EventId, _Event] = {}
+
+    async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
+        """Keep what is sent on a stream."""
+        return self._replay.keep(self, _Event(stream_id, message))
+
+    async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
+        """Send what came on a stream after an event, and return the stream; None where the event is gone."""
+        last = self.events.get(last_event_id)
+        if last is None:
+            return None
+        after = int(last_event_id)
+        for event_id, event in list(self.events.items()):
+            if event.stream == last.stream and int(event_id) > after and event.message is not None:
+                await send_callback(EventMessage(event.message, event_id))
+        return last.stream
+
+
+def _too_large(answer: JSONRPCResponse) -> JSONRPCError:
+    """Return what stands for an answer that is not kept: who asks for it would wait for it in vain."""
+    message = (
+        "The connection broke before the answer had come, and the answer is too large to be sent again "
+        "(limits.replay_max_bytes). What was asked for has run: check before you repeat it."
+    )
+    return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=INTERNAL_ERROR, message=message))
+
+
+def _weight(message: JSONRPCMessage | None, most: int) -> int:
+    match message:
+        case None:
+            return 0
+        case JSONRPCResponse():
+            return weight(message.result, most)
+        case JSONRPCError():
+            return weight(message.error.data, most) + len(message.error.message)
+        case _:
+            return weight(message.params, most)
