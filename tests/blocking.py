@@ -25,7 +25,7 @@ ALLOWED = {
     "toolcrib.cli.in_process:with_tools": "one command of a person: nobody else waits for its loop",
     "toolcrib.cli.in_process:with_index": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_skills": "one command of a person",
-    "toolcrib.events.log:EventFile.write": "one line for each event, appended to a file that is open",
+    "toolcrib.events.batches:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",
     "toolcrib.tools.finding:ToolFinder._shown": "one read of the few rows that a quick search in memory has found",
     "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called for the first time",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",

@@ -61,7 +61,7 @@ LAYERS = {
         fleet
     """,
     "events": """
-        kinds
+        batches kinds
         log
     """,
     "formats": """

@@ -4,15 +4,18 @@ import json
 import logging
 import os
 import stat
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from toolcrib.events.batches import WAITING_MAX, Batches
 from toolcrib.events.kinds import Event, Level, SkillGet, ToolActivationDenied
 from toolcrib.events.log import TEXT_MAX, EventFile, EventLog, open_event_log
 from toolcrib.redaction.rules import Redactor
@@ -189,6 +192,60 @@ def test_a_text_is_bounded_and_cannot_break_the_line_or_steer_a_terminal(path: P
     assert line["other"] == "p"
 
 
+def test_events_are_written_soon_and_in_order_while_it_is_open(path: Path):
+    with open_event_log(EventFile(path), clock=noon) as log:
+        for number in range(50):
+            log.emit(Noted(number))
+        give_up = time.monotonic() + 30
+        while len(lines(path)) < 50:
+            assert time.monotonic() < give_up
+        assert [line["number"] for line in lines(path)] == list(range(50))
+
+
+def test_none_is_lost_however_slow_the_disk_is():
+    written: list[bytes] = []
+    slow, released = threading.Event(), threading.Event()
+
+    def write(batch: Sequence[bytes]) -> None:
+        slow.set()
+        assert released.wait(30)
+        written.extend(batch)
+
+    with Batches(write) as batches:
+        batches.add(lambda: "first")
+        assert slow.wait(30)
+        for number in range(WAITING_MAX):
+            batches.add(partial(str, number))
+        assert written == []
+        released.set()
+        batches.add(lambda: "last")  # writes all that waits, itself
+        assert written == [b"first\n", *(f"{number}\n".encode() for number in range(WAITING_MAX)), b"last\n"]
+
+
+def test_what_is_added_by_several_threads_is_all_written():
+    written: list[bytes] = []
+    with Batches(written.extend) as batches:
+        threads = [threading.Thread(target=batches.add, args=(partial(str, number),)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(int(line) for line in written) == list(range(20))
+
+
+def test_where_nothing_happens_no_thread_is_started(path: Path):
+    before = threading.active_count()
+    with open_event_log(EventFile(path)):
+        assert threading.active_count() == before
+
+
+def test_the_mirror_is_told_at_once(path: Path):
+    mirrored: list[str] = []
+    with open_event_log(EventFile(path), mirror=mirrored.append) as log:
+        log.emit(Noted(1))
+        assert json.loads(mirrored[0])["number"] == 1
+
+
 def test_a_full_file_is_moved_aside_once(path: Path):
     with open_event_log(EventFile(path, 300), clock=noon) as log:
         for number in range(7):
@@ -261,10 +318,12 @@ def test_a_pipe_that_nobody_reads_does_not_hang(tmp_path: Path, warnings: Callab
 
 def test_writing_goes_on_once_the_directory_is_back(path: Path, warnings: Callable[[], list[str]]):
     path.parent.write_text("in the way")
-    with open_event_log(EventFile(path)) as log:
-        log.emit(Noted(1))
-        path.parent.unlink()
-        log.emit(Noted(2))
+    file = EventFile(path)
+    file.open()
+    file.write([b'{"number": 1}\n'])
+    path.parent.unlink()
+    file.write([b'{"number": 2}\n'])
+    file.close()
     assert [line["number"] for line in lines(path)] == [2]
     assert len(warnings()) == 1
 

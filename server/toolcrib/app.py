@@ -249,7 +249,7 @@ def _front_of(settings: Settings, hosts: Hosts) -> Front:
     return Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1)
 
 
-def _to_nobody(_line: str) -> None:
+def _to_nobody(_line: Callable[[], str]) -> None:
     """Take an event that nobody is told of."""
 
 

@@ -1,6 +1,6 @@
 """The event log: one JSON object a line, in a file and wherever the lines are mirrored to.
 
-Knows lines, levels and the file; never knows what an event is about. Every text is redacted on its way in.
+Knows lines, levels and the file; never knows what an event is about. Every text is redacted before it is written.
 """
 
 import json
@@ -9,19 +9,24 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.base.text import truncate
+from toolcrib.events.batches import Batches, Line
 from toolcrib.events.kinds import Event, Level
 from toolcrib.redaction.secrets import redact_text
 from toolcrib.store.files import private_directory
 
 TEXT_MAX = 2000
 """Characters of one text in an event."""
+
+_KNOWN_TEXTS, _KNOWN_TEXT_MAX = 256, 100
+"""Texts that are remembered with what was made of them, and their length: names of tools and sessions come again."""
 
 _RANKS: Mapping[Level, int] = {"debug": 0, "info": 1, "warning": 2, "off": 3}
 # O_APPEND: lines of several processes do not overwrite each other. O_NONBLOCK: opening a FIFO that nobody reads fails
@@ -53,15 +58,25 @@ class EventFile:
         except (OSError, ValueError) as error:
             self._fail(error)
 
-    def write(self, line: bytes) -> None:
-        """Append ``line`` with one system call."""
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Append ``lines``, as many with one system call as the file has room for."""
         with self._lock:
             try:
-                if self._fd is not None and self._size and self._size + len(line) > self._max_bytes:
-                    self._rotate(self._fd)
-                self._size += os.write(self._fd if self._fd is not None else self._open(), line)
+                self._append(lines)
             except (OSError, ValueError) as error:
                 self._fail(error)
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        fd = self._fd if self._fd is not None else self._open()
+        batch = bytearray()
+        for line in lines:
+            if self._size + len(batch) and self._size + len(batch) + len(line) > self._max_bytes:
+                self._size += os.write(fd, batch)
+                batch.clear()
+                self._rotate(fd)
+                fd = self._open()
+            batch += line
+        self._size += os.write(fd, batch)
 
     def close(self) -> None:
         """Close the file; writing opens it again."""
@@ -76,11 +91,12 @@ class EventFile:
         return self._fd
 
     def _rotate(self, fd: int) -> None:
-        """Move the file away and begin anew, unless another process has already done so."""
+        """Move the file away and begin anew, unless another process has already done so, or somebody deleted it."""
         ours = os.fstat(fd)
         self.close()
-        if os.path.samestat(ours, self._path.stat()):
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        with suppress(FileNotFoundError):
+            if os.path.samestat(ours, self._path.stat()):
+                self._path.replace(self._path.with_name(f"{self._path.name}.1"))
 
     def _fail(self, error: Exception) -> None:
         if not self._is_reported:
@@ -98,31 +114,36 @@ class EventLog:
 
     def __init__(
         self,
-        write: Callable[[str], None],
+        write: Callable[[Line], None],
         *,
         level: Level = "info",
         clean: Callable[[str], str] = redact_text,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._write, self._clean, self._clock = write, clean, clock
+        self._clean_known = lru_cache(_KNOWN_TEXTS)(clean)
         self._floor = _RANKS[level]
         self._encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
     def emit(self, event: Event, *, session: str | None = None, duration_ms: float | None = None) -> None:
         """Write an event: its fields, and ``ts`` (ISO 8601, UTC), ``event``, ``session``, ``duration_ms``."""
-        if self._floor > _RANKS[event.level]:
-            return
+        if self._floor <= _RANKS[event.level]:
+            self._write(partial(self._line, self._clock(), event, session, duration_ms))
+
+    def _line(self, now: float, event: Event, session: str | None, duration_ms: float | None) -> str:
         record = {
-            "ts": datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "event": event.name,
             "session": self._cleaned(session),
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
             **{field.name: self._cleaned(getattr(event, field.name)) for field in fields(event)},
         }
-        self._write(self._encode(record))
+        return self._encode(record)
 
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, str):
+            if len(value) <= _KNOWN_TEXT_MAX:
+                return self._clean_known(value)
             # Cut before cleaning too, which bounds the work; with a margin, because cleaning shortens.
             return truncate(self._clean(value[: 4 * TEXT_MAX]), TEXT_MAX)
         if value is None or isinstance(value, int | float):
@@ -151,22 +172,26 @@ def open_event_log(
 ) -> Generator[EventLog]:
     """Open the event log in ``file``, if any; ``mirror`` gets every line too, without its line end.
 
-    Never raises because of either: a file that cannot be written is logged once, and serving goes on without it.
+    The file gets them a batch at a time, within :data:`toolcrib.events.batches.BATCH_S` and all of them in the end; the
+    mirror at once. Never raises because of either: a file that cannot be written is logged once, and serving goes on
+    without it.
     """
     if level == "off":
         file = None
-
-    def write(line: str) -> None:
+    with ExitStack() as stack:
+        add: Callable[[Line], None] | None = None
         if file:
-            file.write(f"{line}\n".encode())
-        if mirror:
-            with suppress(OSError, ValueError):
-                mirror(line)
+            stack.callback(file.close)
+            file.open()
+            add = stack.enter_context(Batches(file.write)).add
 
-    if file:
-        file.open()
-    try:
+        def write(line: Line) -> None:
+            if mirror:
+                text = line()
+                with suppress(OSError, ValueError):
+                    mirror(text)
+                line = partial(str, text)
+            if add:
+                add(line)
+
         yield EventLog(write, level=level, clean=clean, clock=clock)
-    finally:
-        if file:
-            file.close()

@@ -263,12 +263,15 @@ class LineDispatcher(Channel):
         """Do something in a task that ``run`` outlives."""
 
         async def within() -> None:
-            with scope:
-                await work
+            try:
+                with scope:
+                    await work
+            finally:
+                # Here and not in a callback of the task, which would take another turn of the loop.
+                del self._tasks[task]
 
         task = self._loop.create_task(within())
         self._tasks[task] = scope
-        task.add_done_callback(self._tasks.pop)
         return task
 
     def _on_end(self) -> None:

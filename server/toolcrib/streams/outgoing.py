@@ -100,7 +100,9 @@ class OutgoingRequests:
                 pending.answer.set_result(CLOSED)
 
     def _of(self, request_id: RequestId | None) -> _Pending | None:
-        return None if request_id is None else self._pending.get(coerce_request_id(request_id))
+        if request_id is None:
+            return None
+        return self._pending.get(request_id) or self._pending.get(coerce_request_id(request_id))
 
     def _id_for(self, opts: CallOptions) -> tuple[RequestId, RequestId]:
         """Return the id of a new request, and the key by which its answer is found: a peer may echo 7 as "7"."""
