@@ -64,11 +64,12 @@ class Calls:
 
     async def _answer(self, connection: Connection, call: Call, on_progress: Progress | None) -> JsonObject:
         """Send the call and wait for its result, no longer than the deadline allows."""
-        options, call_max_s = self._settings.options, self._limits.call_max_s
+        timeout_s, call_max_s = self._settings.options.call_timeout_s, self._limits.call_max_s
+        ends_at = anyio.current_time() + call_max_s
         self.in_flight += 1
         try:
-            with anyio.move_on_after(call_max_s), anyio.move_on_after(options.call_timeout_s) as patience:
-                relay = Relay(patience, options.call_timeout_s, on_progress) if on_progress is not None else None
+            with anyio.move_on_after(min(timeout_s, call_max_s)) as patience:
+                relay = Relay(patience, timeout_s, ends_at, on_progress) if on_progress is not None else None
                 async with self._capacity:
                     await self._list.settle(connection)
                     if self._list.tools.get(call.name) != call.fingerprint:
@@ -86,7 +87,7 @@ class Calls:
         finally:
             self.in_flight -= 1
             self.last_use = anyio.current_time()
-        waited_s = options.call_timeout_s if patience.cancelled_caught else call_max_s
+        waited_s = timeout_s if anyio.current_time() < ends_at else call_max_s
         raise CallTimeout(
             self._settings.key,
             f"The server {self._settings.key!r} did not answer {call.name!r} within {waited_s:g} s. "

@@ -7,37 +7,39 @@ import anyio
 
 from toolcrib.downstream.connection import Progress
 
-_UNDER_WAY = 100
-"""Reports being delivered at a time; with a receiver slower than that, later ones are left out."""
-
 _LAST_S = 1.0
-"""Seconds that reports under way have to be delivered once the call has ended."""
+"""Seconds that the report under way has to be delivered once the call has ended."""
 
 
 class Relay:
-    """Passes progress on, and restarts the deadline with it. What the receiver is too slow for is left out."""
+    """Passes progress on as fast as the receiver takes it: of what comes meanwhile, only the latest report.
 
-    def __init__(self, patience: anyio.CancelScope, deadline_s: float, on_progress: Progress) -> None:
-        self._patience, self._deadline_s, self._on_progress = patience, deadline_s, on_progress
-        self._under_way = 0
-        self._settled = anyio.Event()
+    Each report restarts the deadline, but not beyond ``ends_at``.
+    """
+
+    def __init__(self, patience: anyio.CancelScope, deadline_s: float, ends_at: float, on_progress: Progress) -> None:
+        self._patience, self._deadline_s, self._ends_at = patience, deadline_s, ends_at
+        self._on_progress = on_progress
+        self._latest: tuple[float, float | None, str | None] | None = None
+        self._settled: anyio.Event | None = None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass one report on, unless too many are still under way."""
-        self._patience.deadline = anyio.current_time() + self._deadline_s
-        if self._under_way >= _UNDER_WAY:
+        """Pass one report on, or leave it to whoever is still passing on the one before."""
+        self._patience.deadline = min(anyio.current_time() + self._deadline_s, self._ends_at)
+        self._latest = progress, total, message
+        if self._settled is not None:
             return
-        self._under_way += 1
+        self._settled = anyio.Event()
         try:
-            await self._on_progress(progress, total, message)
+            while self._latest is not None:
+                report, self._latest = self._latest, None
+                await self._on_progress(*report)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._settled.set()
+            self._settled.set()
+            self._settled = self._latest = None
 
     async def settle(self) -> None:
         """Wait a moment for what is under way: after its result, progress would reach nobody."""
-        if self._under_way:
-            self._settled = anyio.Event()
+        if self._settled is not None:
             with anyio.move_on_after(_LAST_S, shield=True):
                 await self._settled.wait()
