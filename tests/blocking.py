@@ -29,6 +29,7 @@ ALLOWED = {
     "toolcrib.tools.finding:ToolFinder._shown": "one read of the few rows that a quick search in memory has found",
     "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called for the first time",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",
+    "toolcrib.downstream.process:Lifeline.ready": "likewise, once, with the first server",
     "toolcrib.wire.http:serve_http.<locals>.serve": "the start of the HTTP server",
 }
 """Functions, as ``module:qualified name``, that may block the loop or whatever they call; each with its reason."""

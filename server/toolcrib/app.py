@@ -19,6 +19,7 @@ from toolcrib.config.settings import SKILL_CACHE, Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.process import Lifeline, open_lifeline
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector, open_streams
@@ -63,9 +64,12 @@ _IN_PROCESS = Front(one_client=True, one_principal=True)
 
 @dataclass(frozen=True, slots=True)
 class Outside(Clocks):
-    """What the program takes from the world: clocks, ways to reach servers, chance, and a mirror for events."""
+    """What the program takes from the world: clocks, chance, a mirror for events, and ways to reach servers.
 
-    connector: Connector = open_streams
+    Where no ``connector`` is given, servers are reached as the config says.
+    """
+
+    connector: Connector | None = None
     jitter: Callable[[], float] = random.random
     mirror: Callable[[str], None] | None = None
 
@@ -92,17 +96,11 @@ async def _open_tools(
     eras: dict[str, Era] = {
         key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
     }
-    tells = _state_reporter(known.events, known.failures)
-    surroundings = Surroundings(
-        limits=section.limits,
-        connector=outside.connector,
-        listed=known.indexer.listed,
-        state_changed=tells,
-        jitter=outside.jitter,
-        compared=known.indexer.compared,
-        front=front,
-    )
-    async with open_fleet(settings.servers, eras, surroundings) as fleet, anyio.create_task_group() as tasks:
+    async with (
+        open_lifeline() as lifeline,
+        open_fleet(settings.servers, eras, _surroundings(settings, known, outside, lifeline, front)) as fleet,
+        anyio.create_task_group() as tasks,
+    ):
         parts = ToolUseCaseParts(
             settings=settings,
             indexer=known.indexer,
@@ -122,6 +120,20 @@ async def _open_tools(
         finally:
             tasks.cancel_scope.cancel()
             known.failures.flush()
+
+
+def _surroundings(
+    settings: Settings, known: Known, outside: Outside, lifeline: Lifeline, front: Front
+) -> Surroundings:
+    return Surroundings(
+        limits=settings.toolcrib.limits,
+        connector=outside.connector or partial(open_streams, lifeline=lifeline),
+        listed=known.indexer.listed,
+        state_changed=_state_reporter(known.events, known.failures),
+        jitter=outside.jitter,
+        compared=known.indexer.compared,
+        front=front,
+    )
 
 
 @asynccontextmanager

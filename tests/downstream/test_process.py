@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from downstream.fleets import LATE_S, PATIENCE_S, TEST_S, Stopwatch, until
 from fakes.menu import FakeServer
 from toolcrib.config.settings import StdioTarget
 from toolcrib.downstream.last_words import LINES_KEPT
-from toolcrib.downstream.process import Child, running
+from toolcrib.downstream.process import Child, open_lifeline, running
 
 pytestmark = pytest.mark.anyio
 CLOSE_S = 0.6
@@ -232,3 +233,55 @@ async def test_stderr_is_read_however_much_there_is():
     async with started(python("import sys; sys.stderr.write('noise ' * 200_000); print('done', flush=True)")) as child:
         await anyio.wait_readable(child.read_fd)
         assert os.read(child.read_fd, 100) == b"done\n"
+
+
+# -- if we are killed ----------------------------------------------------------------------------
+
+
+def asleep() -> subprocess.Popen[bytes]:
+    """Start a process that nothing but a kill ends, in a group of its own."""
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
+
+
+async def test_the_watcher_ends_the_groups_that_are_held_when_its_input_ends_and_no_other():
+    held, freed, other = processes = [asleep() for _ in range(3)]
+    try:
+        async with open_lifeline() as lifeline:
+            await lifeline.ready()
+            for process in (freed, held):
+                lifeline.hold(process.pid)
+            lifeline.free(freed.pid)
+        await until(lambda: held.poll() == -signal.SIGKILL)
+        assert (freed.poll(), other.poll()) == (None, None)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+async def test_a_watcher_that_holds_nothing_is_gone_when_the_lifeline_is_left():
+    async with open_lifeline() as lifeline:
+        async with running(target("/bin/cat"), CLOSE_S, lifeline) as child:
+            assert child.exit_status is None
+        watcher = lifeline._watcher
+        assert watcher is not None
+        assert watcher.returncode is None
+    assert watcher.returncode == 0
+
+
+async def test_a_watcher_that_somebody_has_killed_is_told_and_harms_no_server(caplog: pytest.LogCaptureFixture):
+    async with open_lifeline() as lifeline:
+        await lifeline.ready()
+        watcher = lifeline._watcher
+        assert watcher is not None
+        watcher.kill()
+        await watcher.wait()
+        async with running(target("/bin/cat"), CLOSE_S, lifeline) as child:
+            os.write(child.write_fd, b"hello\n")
+            assert os.read(child.read_fd, 100) == b"hello\n"
+    assert "servers may survive" in caplog.text

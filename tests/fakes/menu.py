@@ -43,6 +43,7 @@ class Menu(TypedDict, total=False):
     garbage: int  # lines that are no JSON before each message
     flood: int  # bytes without a newline at the start
     stderr: str  # printed at the start
+    ignore_eof: bool  # the end of its stdin does not stop it
     ignore_sigterm: bool  # neither that nor the end of its stdin stops it
     fork_child: bool  # starts a sleeping grandchild that holds its pipes
 

@@ -101,7 +101,7 @@ class Server:
         for line in sys.stdin.buffer:
             self.receive(line)
         self.record.write("end")
-        if self.menu.get("ignore_sigterm"):
+        if self.menu.get("ignore_sigterm") or self.menu.get("ignore_eof"):
             time.sleep(FOREVER_S)
 
     def fork_child(self):

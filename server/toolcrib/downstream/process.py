@@ -1,10 +1,12 @@
-"""The only module that starts programs: a downstream's process, its pipes, and its end.
+"""The only module that starts programs: a downstream's process, its pipes, and its end, also if ours comes first.
 
 Knows commands, descriptors and signals; never knows MCP, tools or why a server is started.
 """
 
+import logging
 import os
 import signal
+import subprocess
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +26,28 @@ _POLL_S = 0.01
 _SETTLE_S = 0.3
 _STDERR_LINE_MAX = 2000
 _STDERR_CHUNK = 16 * 1024
+
+_WATCHER_END_S = 1.0
+_WATCHER = """
+trap '' HUP INT QUIT TERM
+held=' '
+while read -r order group; do
+    case $order in
+        hold) held="$held$group " ;;
+        free) held="${held%% $group *} ${held#* $group }" ;;
+    esac
+done
+for signal in TERM KILL; do
+    [ -n "${held# }" ] && sleep 1
+    for group in $held; do kill -s $signal -- "-$group"; done
+done
+"""
+"""A program for sh: it keeps the numbers of process groups, and ends them when its input ends and they are not freed.
+
+Its input ends with the process that writes to it, however that ends. The servers have a second to end by themselves.
+"""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -48,9 +72,79 @@ class Child:
             await anyio.sleep(_POLL_S)
 
 
+class Lifeline:
+    """Has process groups ended by a small watcher if this process is killed. Make one with :func:`open_lifeline`."""
+
+    def __init__(self) -> None:
+        self._read_fd, self._write_fd = os.pipe()
+        self._watcher: anyio.abc.Process | None = None
+        self._starting = anyio.Lock()
+        self._is_wanted = True
+
+    async def ready(self) -> None:
+        """Have the watcher run. Where there is no shell to run it, nothing watches, and the log says so."""
+        async with self._starting:
+            if self._watcher is not None or not self._is_wanted:
+                return
+            os.set_blocking(self._write_fd, False)
+            try:
+                with anyio.CancelScope(shield=True):
+                    self._watcher = await anyio.open_process(
+                        ["/bin/sh", "-c", _WATCHER],
+                        stdin=self._read_fd,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        cwd="/",
+                        env={"PATH": "/usr/bin:/bin"},
+                        # What ends our own process group, such as ^C, must not end it too.
+                        start_new_session=True,
+                    )
+                # Held open here, it would take what is written after the watcher has gone.
+                _close(self._read_fd)
+                self._read_fd = -1
+            except OSError as error:
+                self._is_wanted = False
+                _log.warning("servers may survive if toolcrib is killed, because /bin/sh cannot be run: %s", error)
+
+    def hold(self, group: int) -> None:
+        """Have this process group ended if we are killed."""
+        self._tell("hold", group)
+
+    def free(self, group: int) -> None:
+        """Forget a process group that has ended: its number may soon be another's."""
+        self._tell("free", group)
+
+    def _tell(self, order: str, group: int) -> None:
+        try:
+            os.write(self._write_fd, f"{order} {group}\n".encode())
+        except OSError as error:  # somebody has killed or stopped the watcher
+            _log.warning("servers may survive if toolcrib is killed: %s", error)
+
+    async def aclose(self) -> None:
+        """End the watcher, which has nothing to end by now."""
+        _close(self._write_fd, self._read_fd)
+        if self._watcher is not None:
+            with anyio.move_on_after(_WATCHER_END_S, shield=True):
+                await self._watcher.wait()
+
+
 @asynccontextmanager
-async def running(target: StdioTarget, close_timeout_s: float) -> AsyncGenerator[Child]:
+async def open_lifeline() -> AsyncGenerator[Lifeline]:
+    """Hold a lifeline, whose watcher is started with the first server; leave it after the last has ended."""
+    lifeline = Lifeline()
+    try:
+        yield lifeline
+    finally:
+        await lifeline.aclose()
+
+
+@asynccontextmanager
+async def running(
+    target: StdioTarget, close_timeout_s: float, lifeline: Lifeline | None = None
+) -> AsyncGenerator[Child]:
     """Start ``target`` in a process group of its own; when left, no process of that group is alive.
+
+    With a ``lifeline``, none is a few seconds after this process is killed either.
 
     It may take ``close_timeout_s`` seconds to stop: half of them after the end of its input, half of them after the
     termination signal (2025-11-25 lifecycle). Then it is killed.
@@ -63,7 +157,11 @@ async def running(target: StdioTarget, close_timeout_s: float) -> AsyncGenerator
     (child_in, write_fd), (read_fd, child_out), (stderr_fd, child_err) = os.pipe(), os.pipe(), os.pipe()
     try:
         try:
+            if lifeline:
+                await lifeline.ready()
             process = await _spawn(target, child_in, child_out, child_err)
+            if lifeline:
+                lifeline.hold(process.pid)
         finally:
             # While we hold the child's ends open, the end of its output would never be seen.
             _close(child_in, child_out, child_err)
@@ -79,6 +177,8 @@ async def running(target: StdioTarget, close_timeout_s: float) -> AsyncGenerator
                 with anyio.CancelScope(shield=True):
                     # Also when the owner is cancelled: no process may be left behind.
                     await _end(process, close_timeout_s / 2)
+                if lifeline:
+                    lifeline.free(process.pid)
                 tasks.cancel_scope.cancel()
     finally:
         _close(read_fd, write_fd, stderr_fd)

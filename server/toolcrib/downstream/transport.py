@@ -26,7 +26,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import Deliver, HttpClient
 from toolcrib.downstream.last_words import last_words
-from toolcrib.downstream.process import Child, running
+from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.streams.dispatcher import LineDispatcher, open_dispatcher
 from toolcrib.streams.pipes import PipeBounds
 from toolcrib.streams.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
@@ -52,8 +52,10 @@ class Connector(Protocol):
 
 
 @asynccontextmanager
-async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGenerator[Streams]:
-    """Connect to ``server`` as its settings say.
+async def open_streams(
+    server: ServerSettings, limits: LimitsSection, lifeline: Lifeline | None = None
+) -> AsyncGenerator[Streams]:
+    """Connect to ``server`` as its settings say. With a ``lifeline``, its process does not outlive a kill of ours.
 
     Raises:
         OSError: a program that cannot be started.
@@ -72,7 +74,7 @@ async def open_streams(server: ServerSettings, limits: LimitsSection) -> AsyncGe
             async with stdio_client(parameters) as streams:
                 yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known)
         case StdioTarget() as target:
-            async with _process_streams(server, target, limits) as process:
+            async with _process_streams(server, target, limits, lifeline) as process:
                 yield process
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
@@ -135,7 +137,7 @@ async def _pump(
 
 @asynccontextmanager
 async def _process_streams(
-    server: ServerSettings, target: StdioTarget, limits: LimitsSection
+    server: ServerSettings, target: StdioTarget, limits: LimitsSection, lifeline: Lifeline | None
 ) -> AsyncGenerator[Streams]:
     clean = server.redactor.clean
     first_garbage: list[str] = []
@@ -145,7 +147,7 @@ async def _process_streams(
             first_garbage.append(_quoted(clean(line)))
 
     bounds = PipeBounds(limits.message_max_bytes, limits.garbage_lines)
-    async with running(target, limits.close_timeout_s) as child:
+    async with running(target, limits.close_timeout_s, lifeline) as child:
         with open_dispatcher(child.read_fd, child.write_fd, bounds, note_garbage) as channel:
 
             async def explain() -> str:
