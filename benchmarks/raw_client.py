@@ -5,6 +5,7 @@ Knows JSON-RPC over a process's pipes; never knows what the process is.
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,13 @@ class RawClient:
             self._process.kill()
             self._process.wait()
         self._stdout.close()
+
+    def end(self, number: signal.Signals | None = None) -> None:
+        """Send a signal to the process, or let it see the end of its input."""
+        if number is None:
+            self._stdin.close()
+        else:
+            self._process.send_signal(number)
 
     def open(self) -> dict[str, Any]:
         """Shake hands and return what the server says of itself."""

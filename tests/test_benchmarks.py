@@ -22,6 +22,7 @@ TINY = {
     "against": ["--repeat", "1", "--requests", "4", "--against", str(BENCHMARKS.parent)],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "commands": ["--repeat", "1"],
+    "survivors": ["--repeat", "1"],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],
