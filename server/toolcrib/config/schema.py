@@ -6,9 +6,9 @@ The text under each key is its row in docs/configuration.md.
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
+from toolcrib.config.http_schema import HttpSection
 from toolcrib.config.skills_schema import SkillsSection
 from toolcrib.config.values import Bool, Count, OneOrMore, Seconds, Section, Str, Strings
 from toolcrib.model import LoadingMode, SideEffects
@@ -222,49 +222,6 @@ class ServerSection(Section):
     """More variables of toolcrib's own environment that it gets: globs."""
     isolation: Literal["shared", "principal", "session"] | None = None
     """Who shares a connection; null: `principal` for a command where tokens have several subjects, else `shared`."""
-
-
-class TokenSection(Section):
-    """One bearer token and the caller it stands for."""
-
-    token: Annotated[str, Strict(), Field(min_length=8, repr=False)]
-    """The secret; write `${VARIABLE}`."""
-    subject: Annotated[str, Strict(), Field(min_length=1)]
-    """The caller's name."""
-    tenant_id: Str | None = None
-    """The caller's tenant."""
-    project_id: Str | None = None
-    """The caller's project."""
-    profile: Str | None = None
-    """The caller's profile."""
-
-
-class HttpSection(Section):
-    """Serving over streamable HTTP."""
-
-    host: Str = "127.0.0.1"
-    """The address to listen on; beyond loopback only with tokens."""
-    port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8765
-    """The port to listen on; 0: any free one."""
-    path: Annotated[str, Strict(), Field(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
-    """The path of the endpoint."""
-    allowed_hosts: Strings = ()
-    """More values of the header `Host` to accept."""
-    allowed_origins: Strings = ()
-    """Values of the header `Origin` to accept."""
-    session_idle_s: Seconds = 1800
-    """Seconds without a request after which a session ends."""
-    max_sessions: Count = 1000
-    """Most sessions at a time."""
-    tokens: tuple[TokenSection, ...] = ()
-    """Who may connect; empty: anyone on this computer."""
-
-    @field_validator("tokens")
-    @classmethod
-    def _each_token_once(cls, tokens: tuple[TokenSection, ...]) -> tuple[TokenSection, ...]:
-        if len({entry.token for entry in tokens}) < len(tokens):
-            raise PydanticCustomError("repeated_token", "must not hold the same token twice")
-        return tokens
 
 
 class EventsSection(Section):

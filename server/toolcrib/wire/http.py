@@ -22,7 +22,8 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
 
-from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
+from toolcrib.config.http_schema import HttpSection, TokenSection
+from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import StartRefused
 from toolcrib.streams.sdk import HttpSessions
 from toolcrib.wire.replay import RETRY_MS, Replay
