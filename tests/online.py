@@ -161,6 +161,6 @@ async def online(
             async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:
                 if around is not None:
                     app.add_middleware(around)
-                tasks.start_soon(serve_http, app, listener, stop)
+                tasks.start_soon(serve_http, app, http, listener, stop)
                 yield Online(running, url_of(listener, http), client, stop)
                 stop.set()

@@ -146,7 +146,7 @@ LAYERS = {
         rendering
     """,
     "wire": """
-        builtin replay sessions stdio
+        builtin http_connections http_limits replay sessions stdio
         changes instructions methods
         server
         http
@@ -163,8 +163,8 @@ LAYERS = {
         registry
     """,
     "cli": """
-        demo options output serve waiting
-        config in_process
+        demo log_rate options output waiting
+        config in_process serve
         completion
         index lint skills tools
         app

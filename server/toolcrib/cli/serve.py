@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from anyio.abc import TaskStatus
 
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside, open_server, refuse_without_session
+from toolcrib.cli.log_rate import LogRate
 from toolcrib.config.loading import load
 from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.settings import Settings
@@ -133,7 +135,7 @@ async def _serve_http(settings: Settings, hosts: Hosts, outside: Outside, stop: 
     with bind(http) as listener:
         async with open_server(settings, hosts, outside) as wire:
             print(f"toolcrib: serving {url_of(listener, http)}", file=sys.stderr, flush=True)
-            await serve_http(http_app(wire, http, settings.toolcrib.limits), listener, stop)
+            await serve_http(http_app(wire, http, settings.toolcrib.limits), http, listener, stop)
 
 
 async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
@@ -146,6 +148,7 @@ async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -
 
 def _log_to_stderr(level: str, *, as_json: bool) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(LogRate(time.monotonic))
     handler.setFormatter(_JsonFormatter() if as_json else logging.Formatter("toolcrib: %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("toolcrib").setLevel(level.upper())

@@ -44,8 +44,22 @@ class HttpSection(Section):
     """Seconds without a request after which a session ends."""
     max_sessions: Count = 1000
     """Most sessions at a time."""
+    max_sessions_per_subject: Count | None = None
+    """Most sessions of one token subject at a time; null: half of `max_sessions` where there are several subjects."""
+    max_connections: Count = 512
+    """Most connections at a time, at most half of the descriptors that the process may have; the silent go first."""
+    head_timeout_s: Seconds = 10
+    """Seconds in which the head of a request must arrive."""
+    body_timeout_s: Seconds = 30
+    """Seconds in which the body of a request must arrive."""
     tokens: tuple[TokenSection, ...] = ()
     """Who may connect; empty: anyone on this computer."""
+
+    @property
+    def sessions_of_one(self) -> int:
+        """Most sessions of one subject at a time."""
+        shared = len({entry.subject for entry in self.tokens}) > 1
+        return self.max_sessions_per_subject or (max(1, self.max_sessions // 2) if shared else self.max_sessions)
 
     @field_validator("tokens")
     @classmethod

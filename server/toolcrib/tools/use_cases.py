@@ -130,6 +130,11 @@ class ToolUseCases:
         with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
             await fleet.first_listing(wanted)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether no answer waits for a server that is being listed for the first time."""
+        return not self._parts.fleet.awaited or anyio.current_time() >= self._parts.first_index_deadline
+
     async def list_servers(self) -> dict[str, Status]:
         """Have every server list its tools anew, and return what became of each."""
         return await self._parts.fleet.list_all()

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
+from typing import Any
 
 import anyio
 import uvicorn
@@ -26,6 +27,8 @@ from toolcrib.config.http_schema import HttpSection, TokenSection
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import StartRefused
 from toolcrib.streams.sdk import HttpSessions
+from toolcrib.wire.http_connections import bounded
+from toolcrib.wire.http_limits import SessionCap, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
 from toolcrib.wire.server import Wire
 
@@ -86,13 +89,14 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
             wire.changes.end_subscriptions()
 
     endpoint = StreamableHTTPASGIApp(manager)
-    protected = RequireAuthMiddleware(endpoint, [], None) if http.tokens else endpoint
+    capped = SessionCap(endpoint, wire.sessions_of, http.sessions_of_one)
+    protected = RequireAuthMiddleware(capped, [], None) if http.tokens else endpoint
     middleware = [
         Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(TokenTable(http.tokens))),
         Middleware(AuthContextMiddleware),
     ]
     app = Starlette(
-        routes=[Route(http.path, protected)],
+        routes=[Route(http.path, protected), *health_routes(wire.is_ready)],
         middleware=middleware if http.tokens else None,
         lifespan=lifespan,
     )
@@ -164,10 +168,17 @@ class _HttpServer(uvicorn.Server):
         yield
 
 
-async def serve_http(app: Starlette, listener: socket.socket, stop: anyio.Event) -> None:
+async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket, stop: anyio.Event) -> None:
     """Serve on a bound socket until ``stop`` is set; requests under way get a moment to end, then all streams do."""
+    protocol: Any = bounded(http)  # uvicorn asks for a class, and calls it
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=2 * _GRACE_S
+        app,
+        http=protocol,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=2 * _GRACE_S,
     )
     server = _HttpServer(config)
     served = anyio.Event()

@@ -69,6 +69,14 @@ class Wire:
         for methods in parts.methods:
             methods.register(self.server)
 
+    def sessions_of(self, principal: str) -> int:
+        """Return how many sessions a principal has open."""
+        return self._sessions.count_of(principal)
+
+    def is_ready(self) -> bool:
+        """Return whether answers no longer wait for servers that are being listed for the first time."""
+        return self._tool_use_cases.is_ready
+
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer tool requests here, past the SDK's shaping of results; leave the rest to the SDK."""
         if ctx.request_id is None:

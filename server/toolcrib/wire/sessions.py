@@ -106,6 +106,10 @@ class Sessions:
         """Return the sessions that can be told of a change."""
         return [connected for known in self._by_connection.values() for connected in known.values()]
 
+    def count_of(self, principal: str) -> int:
+        """Return how many connections a principal has a session on."""
+        return sum(any(caller.principal == principal for caller, _ in known) for known in self._by_connection.values())
+
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
         """Return the sessions of one connection, which are forgotten when the SDK ends it."""
         connection = connection_of(channel)

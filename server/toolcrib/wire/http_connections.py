@@ -1,0 +1,111 @@
+"""HTTP connections: so many at a time, each with so long for the head and the body of a request.
+
+Knows bytes that have not arrived yet; never knows who is asking or what for: all of it is before any authentication.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from toolcrib.config.http_schema import HttpSection
+
+if sys.platform != "win32":
+    import resource
+
+_OF_DESCRIPTORS = 2
+"""Connections take one such part at most of the descriptors that this process may have."""
+
+
+@dataclass(slots=True, eq=False)
+class Connections:
+    """What all connections of one listener share. ``waited_for``: those whose clients are silent, the longest first."""
+
+    most: int
+    head_timeout_s: float
+    body_timeout_s: float
+    waited_for: dict["BoundedProtocol", None] = field(default_factory=dict["BoundedProtocol", None])
+
+    def make_room(self) -> None:
+        """Close the connection whose client has been silent for longest."""
+        if silent := next(iter(self.waited_for), None):
+            silent.abort()
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol with a deadline for the head of each request and one for its body.
+
+    Past ``Connections.most``, the connection goes that waits for longest: clients that are answered stay. A new one
+    always gets its turn, however many there are that send nothing.
+    """
+
+    def __init__(self, shared: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._shared = shared
+        self._awaited: object = None
+        self._deadline: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection, and let another one go where there are too many."""
+        super().connection_made(transport)
+        self._wait_for("head", self._shared.head_timeout_s)
+        if len(self.connections) > self._shared.most:
+            self._shared.make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._wait_for(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; go on waiting where more of the same request have to come."""
+        super().data_received(data)
+        match self.conn.their_state:
+            case h11.IDLE:
+                self._wait_for("head", self._shared.head_timeout_s)
+            case h11.SEND_BODY:
+                self._wait_for(self.cycle, self._shared.body_timeout_s)
+            case _:
+                self._wait_for(None)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, for as long as uvicorn keeps a silent connection, unless one has begun to come."""
+        super().on_response_complete()
+        if self._awaited is None and self.conn.their_state is h11.IDLE:
+            self._shared.waited_for[self] = None
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._wait_for(None)
+        self.transport.abort()
+
+    def _wait_for(self, what: object, seconds: float = 0.0) -> None:
+        """Give the client so long for a head, or for the body of one request, unless that has begun already."""
+        if what is not None and what is self._awaited:
+            return
+        self._awaited = what
+        self._shared.waited_for.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if what is not None:
+            self._shared.waited_for[self] = None
+            self._deadline = self.loop.call_later(seconds, self.abort)
+
+
+def bounded(http: HttpSection) -> Callable[..., BoundedProtocol]:
+    """Return what makes the protocol of each connection of one listener."""
+    shared = Connections(min(http.max_connections, _affordable()), http.head_timeout_s, http.body_timeout_s)
+    return partial(BoundedProtocol, shared)
+
+
+def _affordable() -> int:
+    """Return how many connections the limit on descriptors allows: at that limit nobody could connect any more."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // _OF_DESCRIPTORS)

@@ -1,0 +1,196 @@
+"""What clients may take before anybody knows who they are: connections, time, sessions; and what they are told."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+import anyio
+import httpx2
+import pytest
+from anyio.abc import ByteStream
+
+from fakes.menu import tool
+from online import Online, online, request
+from worlds import MemoryServer, text, until
+
+pytestmark = pytest.mark.anyio
+
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+BODY = HEAD + b"Accept: application/json, text/event-stream\r\nContent-Length: 1000\r\n\r\n{"
+HELLO = request("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}})
+SOON = {"http": {"head_timeout_s": 0.3, "body_timeout_s": 0.3}}
+
+
+def tokens(*subjects: str, **more: int) -> dict[str, object]:
+    return {"http": {"tokens": [{"token": f"token-{who}", "subject": who} for who in subjects], **more}}
+
+
+@asynccontextmanager
+async def connected(it: Online) -> AsyncGenerator[ByteStream]:
+    url = httpx2.URL(it.url)
+    async with await anyio.connect_tcp(url.host, url.port or 0) as stream:
+        yield stream
+
+
+async def ended(stream: ByteStream) -> bytes:
+    """Wait until the server closes the connection; return what came before."""
+    came = b""
+    with anyio.fail_after(20):
+        while True:
+            try:
+                came += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return came
+
+
+# -- time ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD, BODY], ids=["nothing", "half a head", "half a body"])
+@pytest.mark.parametrize("more", [{}, tokens("ann")["http"]], ids=["open", "with tokens"])
+async def test_a_request_that_does_not_arrive_is_not_waited_for(tmp_path, sent, more):
+    async with online(tmp_path, {}, {"http": {**SOON["http"], **more}}) as it, connected(it) as stream:
+        if sent:
+            await stream.send(sent)
+        answer = await ended(stream)
+        assert answer == b"" or b" 401 " in answer
+
+
+@pytest.mark.parametrize("sent", [HEAD, BODY], ids=["head", "body"])
+async def test_single_bytes_now_and_then_buy_no_time(tmp_path, sent):
+    async with online(tmp_path, {}, SOON) as it, connected(it) as stream, anyio.create_task_group() as tasks:
+
+        async def trickle() -> None:
+            await stream.send(sent)
+            while True:
+                await anyio.sleep(0.05)
+                await stream.send(b"x")
+
+        async def drip() -> None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await trickle()
+
+        tasks.start_soon(drip)
+        await ended(stream)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_second_request_on_a_connection_has_the_same_deadline(tmp_path):
+    async with online(tmp_path, {}, SOON) as it, connected(it) as stream:
+        await stream.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea")
+        assert (await ended(stream)).endswith(b"ok\n")
+
+
+async def test_a_long_answer_and_a_stream_are_no_silence_of_the_client(tmp_path):
+    async def slow(_call):
+        await anyio.sleep(1)
+        return text("done")
+
+    servers = {"zoo": MemoryServer([tool("feed")], answers={"feed": slow})}
+    async with online(tmp_path, servers, SOON) as it:
+        session = await it.session()
+        async with session.own_stream() as heard:
+            assert (await session.call("zoo__feed"))[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
+            await it.world["zoo"].change(tool("feed", "Another."))
+            await until(lambda: bool(heard))
+
+
+# -- connections ---------------------------------------------------------------------------------
+
+
+async def test_silent_connections_make_room_for_those_that_ask(tmp_path):
+    async with (
+        online(tmp_path, {"zoo": [tool("feed")]}, {"http": {"max_connections": 6}}) as it,
+        AsyncExitStack() as stack,
+    ):
+        session = await it.session()
+        silent = [await stack.enter_async_context(connected(it)) for _ in range(30)]
+        for _ in range(3):
+            assert await session.names()
+            async with connected(it) as stream:
+                await stream.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                assert b" 200 " in await ended(stream)
+        for stream in silent[:20]:
+            assert await ended(stream) == b""
+
+
+async def test_a_request_that_is_being_answered_keeps_its_connection(tmp_path):
+    go = anyio.Event()
+
+    async def waiting(_call):
+        await go.wait()
+        return text("done")
+
+    servers = {"zoo": MemoryServer([tool("feed")], answers={"feed": waiting})}
+    async with online(tmp_path, servers, {"http": {"max_connections": 2}}) as it, AsyncExitStack() as stack:
+        session = await it.session()
+        answers = []
+
+        async def call() -> None:
+            answers.extend(await session.call("zoo__feed"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await until(lambda: bool(it.world["zoo"].calls()))
+            for _ in range(10):
+                await stack.enter_async_context(connected(it))
+            go.set()
+        assert answers[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
+
+
+# -- sessions ------------------------------------------------------------------------------------
+
+
+async def test_one_subject_cannot_take_all_sessions(tmp_path):
+    async with online(tmp_path, {}, tokens("ann", "bob", max_sessions=6)) as it:
+        mine = [await it.session("token-ann") for _ in range(3)]
+        refused = await it.post(HELLO, authorization="Bearer token-ann")
+        assert refused.status_code == 429
+        assert refused.json()["error"]["message"].startswith("Too many open sessions of this token's subject")
+        assert await (await it.session("token-bob")).names()
+        await mine[0].end()
+        await until(lambda: it.world.wire.sessions_of("ann") == 2)
+        await it.session("token-ann")
+        assert [await session.names() for session in mine[1:]]
+
+
+async def test_sessions_that_are_being_opened_count_too(tmp_path):
+    async with online(tmp_path, {}, tokens("ann", max_sessions_per_subject=2)) as it:
+        answers: list[int] = []
+
+        async def hello() -> None:
+            answers.append((await it.post(HELLO, authorization="Bearer token-ann")).status_code)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(hello)
+        assert answers.count(429) == 6
+
+
+async def test_a_single_subject_may_have_all_sessions_and_needs_none_in_the_newer_era(tmp_path):
+    async with online(tmp_path, {}, tokens("ann", max_sessions=2), listing="auto") as it:
+        for _ in range(2):
+            await it.session("token-ann")
+        for _ in range(3):
+            answer = await it.modern("tools/list", authorization="Bearer token-ann")
+            assert answer.status_code == 200
+
+
+# -- health --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [{}, tokens("ann")], ids=["open", "with tokens"])
+async def test_health_and_readiness_are_told_to_anybody_and_nothing_else(tmp_path, config):
+    async with online(tmp_path, {"zoo": [tool("feed")]}, config) as it:
+        base = it.url.removesuffix("/mcp")
+        for path, said in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
+            answer = await it.http.get(base + path, headers={"host": "10.0.0.1"})
+            assert (answer.status_code, answer.text) == (200, said)
+            assert (await it.http.post(base + path)).status_code == 405
+
+
+async def test_it_is_not_ready_while_answers_wait_for_a_first_list(tmp_path):
+    slow = MemoryServer([tool("feed")], hangs_at="tools/list")
+    async with online(tmp_path, {"zoo": slow}, {"limits": {"first_index_wait_s": 60}}, wait=False) as it:
+        answer = await it.http.get(it.url.removesuffix("/mcp") + "/readyz")
+        assert (answer.status_code, answer.text) == (503, "not ready\n")
+        assert (await it.http.get(it.url.removesuffix("/mcp") + "/healthz")).status_code == 200
