@@ -22,7 +22,7 @@ from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.sources.files import has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
-from toolcrib.skills.sources.scanning import RootScan, read_again, scan
+from toolcrib.skills.sources.scanning import ROOT_ITSELF, RootScan, read_again, scan
 from toolcrib.skills.sources.walking import find_files
 
 _VISIBLE_MAX = 64
@@ -64,6 +64,18 @@ class Home:
         return not any(path.startswith(f"{folder}/") for folder in self.hidden)
 
 
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """What the skills that a caller sees rest on besides their rows: while none of it changes, neither do they.
+
+    ``files`` count with time and size, ``places`` with where they lead to, ``variables`` with whether they are set.
+    """
+
+    files: tuple[str, ...]
+    places: tuple[str, ...]
+    variables: tuple[str, ...]
+
+
 class SkillCatalog:
     """The skills of the configured roots, as they were last scanned. Safe to use from several threads."""
 
@@ -73,6 +85,7 @@ class SkillCatalog:
         self._settings, self._index, self._decisions, self._now = settings, index, decisions, now
         self._visibility = Visibility(settings.toolcrib.skills, settings.place.variables)
         found = find_roots(settings)
+        self._places = found.places
         self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
         self._by_key = {root.rows_key: root for root in found.roots}
         self._marks: dict[str, dict[str, FileMark]] = {}
@@ -184,6 +197,25 @@ class SkillCatalog:
         if generation != self._index.generation:
             self.refresh(threading.Event())
         return changed
+
+    def footing(self, caller: Caller) -> Footing | None:
+        """Return what else than rows decides which skills a caller sees; None where that is not known for certain.
+
+        It is not while a file differs from its rows, and where a pack is named as a resource of a package.
+        """
+        if self._places is None:
+            return None
+        files: list[str] = []
+        for root in self.roots:
+            walk = find_files(root, self._settings.toolcrib.limits)
+            read = {path: mark for path, mark in self._marks.get(root.rows_key, {}).items() if path != ROOT_ITSELF}
+            if {file.path: (file.mtime_ns, file.size) for file in walk.files} != {
+                path: (mark.mtime_ns, mark.size) for path, mark in read.items()
+            }:
+                return None
+            files += [str(root.folder / path) for path in (*read, *walk.passed)]
+        variables = {name for skill in self._in_scope(caller) for name in skill.requires}
+        return Footing(tuple(files), tuple(map(str, self._places)), tuple(sorted(variables)))
 
     def texts(self, skills: Iterable[Skill]) -> dict[int, SkillText]:
         """Return the whole texts by row; rows that are gone are left out."""

@@ -26,10 +26,11 @@ class Overviews:
         self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
         self._catalog, self._section = self._parts.catalog, self._parts.settings.toolcrib.skills
 
-    async def directory(self, session: Session, max_bytes: int) -> str:
+    async def directory(self, session: Session, max_bytes: int, *, is_rehearsal: bool = False) -> str:
         """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122).
 
-        A client waits for it before it does anything else, so it is empty rather than late.
+        A client waits for it before it does anything else, so it is empty rather than late. ``is_rehearsal``: it is
+        shown to nobody now, so there is no event.
         """
         section = self._section.directory
         if not section.enabled or max_bytes < 1:
@@ -39,7 +40,8 @@ class Overviews:
         if made is None:
             return ""
         text, count = made
-        self._parts.events.emit(SkillDirectoryRendered(count=count), session=session.label)
+        if not is_rehearsal:
+            self._parts.events.emit(SkillDirectoryRendered(count=count), session=session.label)
         return text
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from toolcrib.errors import BadRequest, ToolcribError
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
-from toolcrib.skills.catalog import RootLoad, SkillCatalog
+from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.requests import (
     FoundSkill,
@@ -49,6 +49,8 @@ _TRIGGER_MAX = 160
 ERRORS_MAX = 20
 """Files that could not be loaded, named in one answer."""
 _WHOLE_TOKENS = 6000
+_UNASKED_S = 0.5
+"""After how long the skills are scanned although nobody has asked for them."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ class SkillUseCases:
         self._catalog, self._events = parts.catalog, parts.events
         self._cleaners: dict[tuple[int, ...], Cleaner] = {}
         self.loads: list[RootLoad] = []
-        self._is_loaded = anyio.Event()
+        self._is_wanted, self._is_loaded = anyio.Event(), anyio.Event()
         self._stopped = threading.Event()
 
     @cached_property
@@ -94,7 +96,14 @@ class SkillUseCases:
     # -- loading ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Scan every root and bring the index in step. Whatever goes wrong, what was indexed before is served."""
+        """Scan every root and bring the index in step. Whatever goes wrong, what was indexed before is served.
+
+        Begun when somebody asks for skills, and soon in any case: a client that first wants its tools gets those first.
+        """
+        with anyio.move_on_after(_UNASKED_S):
+            await self._is_wanted.wait()
+        if self._stopped.is_set():
+            return
         try:
             await self._scan()
             lacking = await anyio.to_thread.run_sync(self._catalog.lacking)
@@ -118,12 +127,23 @@ class SkillUseCases:
                     )
                 )
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the first scan is over."""
+        return self._is_loaded.is_set()
+
+    async def footing(self, session: Session) -> Footing | None:
+        """Return what the skills that the session's caller sees rest on; None where that is not known for certain."""
+        return await anyio.to_thread.run_sync(self._catalog.footing, session.caller) if self.is_loaded else None
+
     def stop(self) -> None:
-        """Have a scan that is under way end soon."""
+        """Have a scan that is under way end soon, and none begin."""
         self._stopped.set()
+        self._is_wanted.set()
 
     async def worked_out(self, work: Callable[[], _Answer]) -> _Answer:
         """Return what ``work`` does in a worker thread, once the first scan is over or has taken too long."""
+        self._is_wanted.set()
         with anyio.move_on_after(self.parts.deadline - anyio.current_time()):
             await self._is_loaded.wait()
         return await anyio.to_thread.run_sync(work)
@@ -133,6 +153,7 @@ class SkillUseCases:
 
         Half of the time the first scan is waited for; after that, what was indexed before it has to do.
         """
+        self._is_wanted.set()
         with anyio.move_on_after(within_s):
             with anyio.move_on_after(within_s / 2):
                 await self._is_loaded.wait()

@@ -6,7 +6,7 @@ Knows folders and whether they are trusted; never knows what lies in a folder.
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -78,11 +78,16 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """All places that skills come from, in order. ``untrusted`` are not read: they belong to the repository (C28)."""
+    """All places that skills come from, in order. ``untrusted`` are not read: they belong to the repository (C28).
+
+    ``places`` are all paths that were looked at, whether something is there or not: where they lead to decides which
+    roots there are. None where that depends on more, as on how Python finds a package.
+    """
 
     roots: tuple[Root, ...]
     untrusted: tuple[Root, ...]
     problems: tuple[Problem, ...]
+    places: tuple[Path, ...] | None = field(default=(), compare=False)
 
 
 def find_roots(settings: Settings) -> Roots:
@@ -118,10 +123,16 @@ def repository_folders(place: Place) -> tuple[Path, ...]:
         top = _real(place.skills_root)
         chain = _down_to(cwd, top) if cwd.is_relative_to(top) else (top,)
     else:
-        own = [folder for folder in (cwd, *cwd.parents) if home is None or not home.is_relative_to(folder)]
-        marked = (folder for folder in own if any(map(os.path.lexists, (folder / marker for marker in MARKERS))))
+        marked = (marker.parent for marker in _markers(place) if os.path.lexists(marker))
         chain = _down_to(cwd, next(marked, cwd))
     return tuple(folder for folder in chain if folder != home)
+
+
+def _markers(place: Place) -> list[Path]:
+    """Return what would make the working directory or a folder above it the root of a repository, nearest first."""
+    cwd, home = _real(place.cwd), None if place.home is None else _real(place.home)
+    own = (folder for folder in (cwd, *cwd.parents) if home is None or not home.is_relative_to(folder))
+    return [folder / marker for folder in own for marker in MARKERS]
 
 
 def _down_to(folder: Path, top: Path) -> tuple[Path, ...]:
@@ -144,19 +155,26 @@ class _Search:
         self._context = settings.toolcrib.context
         self._home = settings.place.home
         self._repository = repository_folders(settings.place)
+        self._places = [*_markers(settings.place), *filter(None, (settings.place.skills_root, self._home))]
+        self._finds_packages = False
 
     def found(self) -> Roots:
         """Return what was collected. A repository's folder that the config names too is trusted."""
         trusted = {root.key for root in self._trusted}
         untrusted = (root for root in self._untrusted if root.key not in trusted)
-        return Roots(tuple(self._trusted), tuple(untrusted), tuple(self.problems))
+        places = None if self._finds_packages else tuple(self._places)
+        return Roots(tuple(self._trusted), tuple(untrusted), tuple(self.problems), places)
+
+    def _is_folder(self, path: Path) -> bool:
+        self._places.append(path)
+        return _is_folder(path)
 
     def add_core_pack(self, package: Path) -> None:
         """Add the pack that ships with toolcrib: inside the installed package, or beside ``server/`` in a checkout."""
         places = [package / "packs" / CORE_PACK]
         if package.parent.name == "server":
             places.append(package.parents[1] / "packs" / CORE_PACK)
-        folder = next(filter(_is_folder, places), None)
+        folder = next(filter(self._is_folder, places), None)
         if folder is None:
             self.problems.append(Problem(join(_SECTION, "core_pack"), "the pack that ships with toolcrib is not there"))
         else:
@@ -164,8 +182,10 @@ class _Search:
 
     def add_pack(self, pack: SkillPackConfig, where: str) -> None:
         """Add a pack of the config; its path is absolute, or else ``package:resource``."""
-        folder = Path(pack.path) if Path(pack.path).is_absolute() else _resource(pack.path)
-        if folder is not None and _is_folder(folder):
+        is_path = Path(pack.path).is_absolute()
+        self._finds_packages = self._finds_packages or not is_path
+        folder = Path(pack.path) if is_path else _resource(pack.path)
+        if folder is not None and self._is_folder(folder):
             self._add_pack(pack, folder)
         else:
             self.problems.append(Problem(where, f"{pack.path} is not there", "name a folder, or package:folder"))
@@ -175,7 +195,7 @@ class _Search:
         into = self._trusted if self._section.trust_project else self._untrusted
         for folder in (above / name for above in self._repository for name in names):
             real, base = _real(folder), self._repository[0]
-            if not _is_folder(folder):
+            if not self._is_folder(folder):
                 continue
             if real.is_relative_to(base):
                 self._keep(replace(self._folder("repo", real), base=base), into)
@@ -185,14 +205,14 @@ class _Search:
     def add_user(self, names: Iterable[str]) -> None:
         """Add these folders of the home directory."""
         for folder in (self._home / name for name in names if self._home is not None):
-            if _is_folder(folder):
+            if self._is_folder(folder):
                 self._keep(self._folder("user", folder), self._trusted)
 
     def add_named(self, text: str, where: str) -> None:
         """Add a folder that the config names, or those of a preset."""
         preset = text.removeprefix(PRESET)
         if preset == text:
-            if _is_folder(Path(text)):
+            if self._is_folder(Path(text)):
                 self._keep(self._folder(f"dir/{slug(Path(text).name)}", Path(text)), self._trusted)
             else:
                 self.problems.append(Problem(where, f"{text} is not there, so no skills come from it"))

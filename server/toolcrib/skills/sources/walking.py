@@ -43,10 +43,15 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The files of a root by path, in order, and what was left out."""
+    """The files of a root by path, in order, and what was left out.
+
+    ``passed`` are the folders that were looked into and the links that were followed, by paths from the root: a file
+    that comes, goes or moves changes one of them.
+    """
 
     files: tuple[FoundFile, ...]
     problems: tuple[SkillProblem, ...]
+    passed: tuple[str, ...]
 
 
 def find_files(root: Root, limits: LimitsSection) -> Walk:
@@ -57,7 +62,8 @@ def find_files(root: Root, limits: LimitsSection) -> Walk:
     """
     walker = _Walker(root, limits)
     walker.run()
-    return Walk(tuple(sorted(walker.files.values(), key=lambda file: file.path)), tuple(walker.problems))
+    files = sorted(walker.files.values(), key=lambda file: file.path)
+    return Walk(tuple(files), tuple(walker.problems), tuple(walker.passed))
 
 
 def is_skill_file(path: str) -> bool:
@@ -92,6 +98,7 @@ class _Walker:
     def __init__(self, root: Root, limits: LimitsSection) -> None:
         self.files: dict[str, FoundFile] = {}
         self.problems: list[SkillProblem] = []
+        self.passed: list[str] = []
         self._limits = limits
         self._base = root.base
         self._endings = _endings(root)
@@ -121,6 +128,7 @@ class _Walker:
         if folder.real in self._visited:
             return
         self._visited.add(folder.real)
+        self.passed.append(folder.prefix)
         try:
             with os.scandir(folder.real) as found:
                 entries = list(islice(found, _ENTRIES_MAX - self._entries + 1))
@@ -156,6 +164,7 @@ class _Walker:
 
     def _follow(self, link: _Link) -> None:
         folder, name = link.folder, link.name
+        self.passed.append(folder.prefix + name)
         real = Path(os.path.realpath(Path(folder.real, name)))
         try:
             status = real.stat()
