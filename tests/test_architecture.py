@@ -21,7 +21,7 @@ LAYERS = {
         base store
         formats search events
         config
-        access downstream
+        access downstream early
         tools
         skills
         known status
@@ -148,6 +148,7 @@ LAYERS = {
     "wire": """
         builtin http_connections http_limits replay sessions stdio
         changes instructions methods
+        greeting
         server
         http
     """,
@@ -177,7 +178,7 @@ that know nothing of each other. ``toolcrib`` in the top row stands for its own 
 """
 
 DOORS = {
-    "sqlite3": ("store", "access.state", "tools.index", "skills.index"),
+    "sqlite3": ("store", "access.state", "tools.index", "skills.index", "early", "wire.greeting"),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "streams.sdk", "cli.demo"),

@@ -52,6 +52,7 @@ from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
+from toolcrib.wire.greeting import GreetingParts
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import methods_offered
 from toolcrib.wire.server import Wire, WireParts, open_wire
@@ -214,13 +215,15 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             model=known.model,
             now=outside.wall_clock,
         )
+        instructions = Instructions(settings, tool_use_cases, builtins, skill_use_cases)
         parts = WireParts(
             tool_use_cases=tool_use_cases,
             builtins=builtins,
-            instructions=Instructions(settings, tool_use_cases, builtins, skill_use_cases),
+            instructions=instructions,
             sessions=sessions,
             hosts=hosts,
             methods=methods_offered(sessions, status, skill_use_cases),
+            greeting=GreetingParts(settings.cache_dir, tool_use_cases, skill_use_cases, instructions, known.stores),
         )
         yield await stack.enter_async_context(open_wire(parts))
 

@@ -5,6 +5,7 @@ Knows which half of the command line is asked for; never knows what a command do
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Sequence
 
@@ -33,8 +34,11 @@ def _serve(arguments: list[str]) -> int:
     # All that is imported stays: to look for garbage in it, again and again, takes a tenth of a start.
     gc.disable()
     try:
+        from toolcrib.early.greeting import begin
+
+        begun = begin(arguments, os.environ)
         from toolcrib.cli.serve import main as serve
     finally:
         gc.freeze()
         gc.enable()
-    return serve(arguments)
+    return serve(arguments, begun)

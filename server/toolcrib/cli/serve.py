@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -24,13 +25,17 @@ from toolcrib.cli.log_rate import LogRate
 from toolcrib.config.loading import load
 from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.settings import Settings
+from toolcrib.early.greeting import Begun
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def main(argv: list[str]) -> int:
-    """Serve until the client leaves or a signal comes; return the exit code."""
+def main(argv: list[str], begun: Begun | None = None) -> int:
+    """Serve until the client leaves or a signal comes; return the exit code.
+
+    ``begun`` is what was done with a client on stdin before.
+    """
     options = _parser().parse_args(argv)
     handler = _log_to_stderr(options.log_level, as_json=options.log_format == "json")
     code = EXIT_OK
@@ -41,7 +46,7 @@ def main(argv: list[str]) -> int:
         for notice in (*settings.notices, *settings.skipped):
             print(f"toolcrib: {notice}", file=sys.stderr)
         mirror = _mirror if options.log_format == "json" else None
-        anyio.run(_serve, settings, options.transport, mirror)
+        anyio.run(_serve, settings, options.transport, mirror, begun or Begun())
     except* ConfigError as errors:
         code = _complain(errors, EXIT_CONFIG)
     except* StartRefused as errors:
@@ -89,8 +94,8 @@ def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     return replace(settings, toolcrib=section.model_copy(update=changes))
 
 
-async def _serve(settings: Settings, transport: str, mirror: Callable[[str], None] | None) -> None:
-    serve = _serve_stdio if transport == "stdio" else _serve_http
+async def _serve(settings: Settings, transport: str, mirror: Callable[[str], None] | None, begun: Begun) -> None:
+    serve = partial(_serve_stdio, begun) if transport == "stdio" else _serve_http
     async with anyio.create_task_group() as tasks:
         stop = anyio.Event()
         await tasks.start(_stop_on_signal, stop)
@@ -98,7 +103,8 @@ async def _serve(settings: Settings, transport: str, mirror: Callable[[str], Non
         tasks.cancel_scope.cancel()
 
 
-async def _serve_stdio(settings: Settings, hosts: Hosts, outside: Outside, stop: anyio.Event) -> None:
+async def _serve_stdio(begun: Begun, settings: Settings, hosts: Hosts, outside: Outside, stop: anyio.Event) -> None:
+    from toolcrib.wire.greeting import greeting_kept
     from toolcrib.wire.stdio import serve_stdio
 
     refuse_without_session(settings)
@@ -111,7 +117,8 @@ async def _serve_stdio(settings: Settings, hosts: Hosts, outside: Outside, stop:
         tasks.start_soon(end)
         if sys.stdin.isatty():
             print(_waiting_text(settings), file=sys.stderr, flush=True)
-        await serve_stdio(wire.server, settings.toolcrib.limits, wire.serves_modern)
+        async with greeting_kept(wire.greeting, begun) as wire.greeter:
+            await serve_stdio(wire.server, settings.toolcrib.limits, wire.serves_modern, begun)
         tasks.cancel_scope.cancel()
 
 

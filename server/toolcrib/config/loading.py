@@ -16,7 +16,7 @@ from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
 from toolcrib.config.nesting import refuse_nested
-from toolcrib.config.paths import absolute, user_cache_dir, user_config_dir, user_model_dir, user_state_dir
+from toolcrib.config.paths import USER_FILES, absolute, user_cache_dir, user_config_dir, user_model_dir, user_state_dir
 from toolcrib.config.schema import SemanticSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
@@ -26,9 +26,6 @@ from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
 
 __all__ = ["load", "refuse_nested"]
-
-USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
-"""Names looked for in the user's config directory, the first one there is used."""
 
 WORKING_DIRECTORY_FILES = ("mcp.json", ".mcp.json", *USER_FILES)
 """Names in the working directory that are worth a notice; none is ever used by itself."""

@@ -10,6 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 
 _APP = "toolcrib"
+USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
+"""Names looked for in the user's config directory, the first one there is used."""
+
 _UNREADABLE = re.compile(r"[^A-Za-z0-9]+")
 
 

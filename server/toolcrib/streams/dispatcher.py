@@ -79,6 +79,15 @@ class LineDispatcher(Channel):
         self._answers_waiting = 0
         self._handlers: _Handlers | None = None
         self._ended = anyio.Event()
+        self._answered: RequestId | None = None
+
+    def take_up(self, data: bytes, answered: RequestId | None) -> None:
+        """Go on where somebody else began with the peer: take what they read of it as the first that it sends.
+
+        The request with the id ``answered`` is handled, but it has its answer already.
+        """
+        self._reader.begin_with(data)
+        self._answered = answered
 
     @property
     def ended(self) -> anyio.Event:
@@ -241,7 +250,9 @@ class LineDispatcher(Channel):
             key = coerce_request_id(request_id)
             if self._in_flight.get(key) is asked:
                 del self._in_flight[key]
-        if not asked.is_cancelled:
+        if self._answered is not None and request_id == self._answered:
+            self._answered = None
+        elif not asked.is_cancelled:
             await self._send_answer(answer)
 
     async def _send_answer(self, line: bytes) -> None:

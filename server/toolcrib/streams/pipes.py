@@ -63,6 +63,10 @@ class LineReader:
         self._take, self._on_end = take, on_end
         self._go_on_later()
 
+    def begin_with(self, data: bytes) -> None:
+        """Take what was read of the descriptor before as the first that comes from it; before :meth:`start`."""
+        self._split(data)
+
     def hold(self) -> None:
         """Hand on no further line, and read none, before :meth:`release`."""
         self._holds += 1

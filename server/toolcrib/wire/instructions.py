@@ -67,14 +67,17 @@ class Instructions:
         self._guidance = TOOL_GUIDANCE.format(doors=reading if CallReadOnly.name in builtins else CallTool.name)
         self._overviews = Overviews(skill_use_cases) if skill_use_cases else None
 
-    async def told_to(self, session: Session) -> str:
-        """Return what a caller is told, the directory of skills included as far as there is room (R122)."""
+    async def told_to(self, session: Session, *, is_rehearsal: bool = False) -> str:
+        """Return what a caller is told, the directory of skills included as far as there is room (R122).
+
+        ``is_rehearsal``: the caller is not told now, so there is no event.
+        """
         servers = self._gate.servers(session) if self._searches else ()
         parts = [self._first_line(session, servers), self._guidance] if servers else []
         if self._overviews:
             parts += [SKILL_GUIDANCE] if parts else [_SKILLS_ONLY, SKILL_GUIDANCE]
             room = _BYTES_MAX - sum(len(part.encode()) + 1 for part in parts)
-            parts.append(await _directory(self._overviews, session, room))
+            parts.append(await _directory(self._overviews, session, room, is_rehearsal))
         return "\n".join(filter(None, parts))
 
     def _first_line(self, session: Session, servers: Sequence[str]) -> str:
@@ -95,9 +98,9 @@ class Instructions:
         return f"{server} ({truncate(purpose, _PURPOSE_MAX)})"
 
 
-async def _directory(overviews: Overviews, session: Session, max_bytes: int) -> str:
+async def _directory(overviews: Overviews, session: Session, max_bytes: int, is_rehearsal: bool) -> str:  # noqa: FBT001
     try:
-        return await overviews.directory(session, max_bytes)
+        return await overviews.directory(session, max_bytes, is_rehearsal=is_rehearsal)
     except StoreError as error:  # a client can connect without it
         _log.warning("the directory of skills is left out: %s %s", error, error.detail)
         return ""

@@ -29,6 +29,7 @@ from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
+from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.sessions import Sessions, client_name, is_modern
@@ -53,15 +54,21 @@ class WireParts:
     sessions: Sessions
     hosts: Hosts
     methods: Sequence[Methods]
+    greeting: GreetingParts
 
 
 class Wire:
-    """Answers requests with a :class:`ToolUseCases` and its skills. Make one with :func:`open_wire`."""
+    """Answers requests with a :class:`ToolUseCases` and its skills. Make one with :func:`open_wire`.
+
+    ``greeter`` answers ``initialize`` where there is one: on stdio.
+    """
 
     def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self._instructions = parts.instructions
         self._hosts = parts.hosts
+        self.greeting = parts.greeting
+        self.greeter: Greeter | None = None
         self.changes = ListChanges(parts.tool_use_cases.gate, parts.sessions, tasks)
         self.server = ProtocolServer(
             IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
@@ -108,10 +115,12 @@ class Wire:
             if kind in result["capabilities"]:
                 result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
         try:
-            told = await self._instructions.told_to(await self._sessions.of(context))
+            session = await self._sessions.of(context)
         except MCPError:  # a token that stands for nobody, which the first request for something is told
             return result
-        return {**result, "instructions": told} if told else result
+        if self.greeter and context.method == "initialize":
+            return await self.greeter.greeting(session, context.params, result)
+        return with_instructions(result, await self._instructions.told_to(session))
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)

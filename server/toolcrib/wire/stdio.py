@@ -15,6 +15,7 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from toolcrib.config.schema import LimitsSection
+from toolcrib.early.greeting import Begun
 from toolcrib.streams.dispatcher import open_dispatcher
 from toolcrib.streams.pipes import PipeBounds, supports
 from toolcrib.streams.sdk import Channel, StreamDispatcher, serve_by_era
@@ -23,21 +24,25 @@ _log = logging.getLogger(__name__)
 
 
 async def serve_stdio(
-    server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool]
+    server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool], begun: Begun
 ) -> None:
-    """Serve one client until it closes our stdin; ``serves_modern`` says what it may ask without a session."""
-    async with _channel(limits) as channel, server.lifespan(server) as state:
+    """Serve one client until it closes our stdin; ``serves_modern`` says what it may ask without a session.
+
+    ``begun`` is what was done with it before.
+    """
+    async with _channel(limits, begun) as channel, server.lifespan(server) as state:
         await serve_by_era(server, channel, state, serves_modern)
 
 
 @asynccontextmanager
-async def _channel(limits: LimitsSection) -> AsyncGenerator[Channel]:
+async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channel]:
     if not supports(0):
         async with stdio_server() as streams:
             yield StreamDispatcher(*streams)
         return
     bounds = PipeBounds(limits.request_max_bytes, limits.garbage_lines)
     with _claimed_descriptors() as (read_fd, write_fd), open_dispatcher(read_fd, write_fd, bounds, _ignore) as channel:
+        channel.take_up(begun.data, begun.request_id)
         yield channel
         if channel.fault:
             _log.warning("ended, because the client %s", channel.fault)

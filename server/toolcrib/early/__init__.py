@@ -1,0 +1,1 @@
+"""Before anything heavy is imported: a greeting that was given before and still holds."""

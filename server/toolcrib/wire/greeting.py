@@ -1,0 +1,173 @@
+"""``initialize`` of a client on stdio: its answer is kept for the next start, which may give it at once.
+
+Knows when an answer is certain, and what it rests on; never knows how the next start recognizes that nothing changed.
+"""
+
+import json
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import mcp
+import mcp_types
+
+from toolcrib.access.sessions import Session
+from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
+from toolcrib.early.greeting import FOLDER, Begun, Start
+from toolcrib.errors import ToolcribError
+from toolcrib.model import JsonObject
+from toolcrib.skills.catalog import Footing
+from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.store.files import private_directory
+from toolcrib.store.store import Store
+from toolcrib.tools.use_cases import ToolUseCases
+from toolcrib.wire.instructions import Instructions
+
+_KEPT = 32
+"""Greetings in one cache directory: one for each client, working directory and command line."""
+_PATHS_MAX = 10_000
+"""Files that a greeting may rest on: a start looks at each of them before it answers."""
+_NO_HURRY_S = 0.5
+"""After how long an answer that was given before is looked at: the first requests of the client go first."""
+_LAST_LOOK_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GreetingParts:
+    """What an answer is made of. ``stores`` are the open database files by name."""
+
+    cache_dir: Path
+    tool_use_cases: ToolUseCases
+    skill_use_cases: SkillUseCases | None
+    instructions: Instructions
+    stores: Mapping[str, Store]
+
+
+def with_instructions(result: JsonObject, told: str) -> JsonObject:
+    """Return the result of a greeting with what the model is told, if that is anything."""
+    return {**result, "instructions": told} if told else result
+
+
+class Greeter:
+    """Answers one client, and keeps the answer. ``given`` is what the client was answered before we could ask anybody.
+
+    Then nobody waits for the instructions: they are made in the background, to tell whether that answer was right.
+    """
+
+    def __init__(self, parts: GreetingParts, start: Start, given: JsonObject | None) -> None:
+        self._parts, self._start, self._given = parts, start, given
+        self._answered = anyio.Event()
+        self._session: Session | None = None
+        self._params: Any = None
+        self._result: JsonObject = {}
+        self._kept: Any = None
+
+    async def greeting(self, session: Session, params: Any, result: JsonObject) -> JsonObject:
+        """Return the result of ``initialize`` with what the model is told."""
+        self._session, self._params, self._result = session, params, result
+        if self._given is None:
+            result = with_instructions(result, await self._parts.instructions.told_to(session))
+        self._answered.set()
+        return result
+
+    async def keep(self) -> None:
+        """Keep the answer once it was given; where it was given before, only if it was not right."""
+        await self._answered.wait()
+        if self._given is not None and self._session:
+            await anyio.sleep(_NO_HURRY_S)
+            told = await self._parts.instructions.told_to(self._session)
+            if with_instructions(self._result, told) == self._given:
+                return
+            _log.warning("the client was greeted as the last time, and would be told something else now")
+            await anyio.to_thread.run_sync(self._drop)
+        await self.keep_again()
+
+    async def keep_again(self) -> None:
+        """Keep what the client would be answered now, if that is certain; what was kept before holds where it held."""
+        if self._session is None:
+            return
+        try:
+            kept = await self._certain(self._session)
+            if kept is not None and kept != self._kept:
+                await anyio.to_thread.run_sync(self._write, kept)
+                self._kept = kept
+        except (OSError, sqlite3.Error, ToolcribError) as error:
+            _log.info("the greeting is not kept: %s", error)
+
+    async def _certain(self, session: Session) -> Any:
+        """Return the answer with the situation that it holds in; None where something is still going on."""
+        tools = self._parts.tool_use_cases
+        if tools.fleet.listing_first or await anyio.to_thread.run_sync(tools.indexer.unlisted):
+            return None
+        footing = await self._footing(session)
+        if footing is None:
+            return None
+        before = await anyio.to_thread.run_sync(self._situation, footing)
+        told = await self._parts.instructions.told_to(session, is_rehearsal=True)
+        if before is None or await anyio.to_thread.run_sync(self._situation, footing) != before:
+            return None
+        return {"situation": before, "result": with_instructions(self._result, told)}
+
+    async def _footing(self, session: Session) -> Footing | None:
+        skill_use_cases = self._parts.skill_use_cases
+        return Footing((), (), ()) if skill_use_cases is None else await skill_use_cases.footing(session)
+
+    def _situation(self, footing: Footing) -> Any:
+        stores = [self._parts.stores.get(name) for name in (TOOL_CACHE, SKILL_CACHE, STATE)]
+        if any(store and store.path is None for store in stores):
+            return None  # in memory for now: the next start finds other rows
+        rows = [str(store.path) if store else "" for store in stores]
+        files = [*footing.files, *(str(each.__file__) for each in (mcp, mcp_types))]
+        if len(files) > _PATHS_MAX:
+            return None
+        return self._start.situation(files, [*footing.places, *self._start.places], footing.variables, rows)
+
+    @property
+    def _file(self) -> Path:
+        return self._parts.cache_dir / FOLDER / self._start.files(self._params)[0].name
+
+    def _drop(self) -> None:
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)
+
+    def _write(self, kept: Any) -> None:
+        file, text = self._file, json.dumps(kept)
+        private_directory(file.parent)
+        if file.exists() and file.read_text(encoding="ascii") == text:
+            file.touch()  # the ones used last are kept
+            return
+        beside = file.with_suffix(f".{os.getpid()}")
+        beside.touch(mode=0o600)
+        beside.write_text(text, encoding="ascii")
+        beside.replace(file)
+        oldest_last = sorted(file.parent.glob("*.json"), key=lambda each: each.stat().st_mtime, reverse=True)
+        for each in oldest_last[_KEPT:]:
+            with suppress(OSError):
+                each.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def greeting_kept(parts: GreetingParts, begun: Begun) -> AsyncGenerator[Greeter | None]:
+    """Give what answers ``initialize`` and keeps the answer; None where no later start would look for it."""
+    if begun.start is None:
+        yield None
+        return
+    greeter = Greeter(parts, begun.start, begun.result)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(greeter.keep)
+        try:
+            yield greeter
+        finally:
+            tasks.cancel_scope.cancel()
+            # What the answer rests on may have changed since: a skill that was used stands elsewhere in the directory.
+            with anyio.move_on_after(_LAST_LOOK_S, shield=True):
+                await greeter.keep_again()
