@@ -1,7 +1,9 @@
-"""From starting ``toolcrib serve`` to its answer to tools/list, beside a bare SDK server with five tools.
+"""From starting ``toolcrib serve`` to its answers to initialize and tools/list, beside a bare SDK server.
 
-The index is warm and holds the tools of many servers, none of which is started. Both answer the same raw client,
-in turn. ``--profile`` shows which modules the time of the imports goes to.
+The bare one has five tools. Ours has an index, which is warm, of the tools of many servers, none of which is started,
+and of some hundred skills. Both answer the same raw client, in turn. Nothing changes from start to start, so that
+``initialize`` is answered as it was the last time; ``changed`` are starts after each of which the config is another.
+``--profile`` shows which modules the time of the imports goes to.
 """
 
 import re
@@ -10,7 +12,9 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import catalog
@@ -20,15 +24,32 @@ from raw_client import RawClient
 STATIC_COMMAND = [sys.executable, str(catalog.SERVERS / "static.py"), "5"]
 _IMPORT_TIME = re.compile(r"import time: +(\d+) \| +\d+ \| +(\S+)")
 _SHOWN = 25
+_SKILLS = 600
 
 
-def started(command: Sequence[str]) -> tuple[float, float]:
-    """Start a server; return the milliseconds until its list has arrived, and its resident megabytes then."""
+@dataclass(frozen=True)
+class Started:
+    """The milliseconds until a server has greeted and until its list has arrived, and its resident megabytes then."""
+
+    greeted_ms: float
+    listed_ms: float
+    resident_mb: float
+
+
+def started(command: Sequence[str]) -> Started:
     began = time.perf_counter()
     with RawClient(command) as client:
         client.open()
+        greeted = time.perf_counter()
         client.request("tools/list", {})
-        return (time.perf_counter() - began) * 1000, client.resident_mb()
+        listed = time.perf_counter()
+        return Started((greeted - began) * 1000, (listed - began) * 1000, client.resident_mb())
+
+
+def started_anew(config: Path) -> Started:
+    """Start toolcrib with a config that no start has seen: the same keys with another space between them."""
+    config.write_text(config.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    return started(catalog.toolcrib_command(config))
 
 
 def import_times(command: Sequence[str]) -> dict[str, int]:
@@ -53,38 +74,49 @@ def print_profile(command: Sequence[str]) -> None:
         print(f"  {own / 1000:7.1f} ms  {name}")
 
 
+def write_skills(folder: Path) -> int:
+    """Write skills that are alike but for their names and words."""
+    for number in range(_SKILLS):
+        skill = folder / f"skill-{number}"
+        skill.mkdir(parents=True)
+        text = f"---\nname: skill-{number}\ndescription: Do the work of kind {number} as it was done before.\n---\n"
+        (skill / "SKILL.md").write_text(text + "Take one step after another.\n" * 40, encoding="utf-8")
+    return _SKILLS
+
+
 def measure(given: Namespace, folder: Path) -> None:
     lists, note = catalog.tool_lists(given.catalog)
-    config = catalog.write_config(folder, lists)
+    skills = write_skills(folder / "skills")
+    section = {"skills": {"discover": [], "skill_dirs": ["skills"]}}
+    config = catalog.write_config(folder, lists, section)
     command = catalog.toolcrib_command(config)
     say("listing every server once ...")
     indexed = catalog.index(config)
     if given.profile:
         print_profile(command)
         return
-    runs = interleaved(given.repeat, {"toolcrib": lambda: started(command), "bare": lambda: started(STATIC_COMMAND)})
-    milliseconds = {name: median([run[0] for run in each]) for name, each in runs.items()}
-    megabytes = {name: median([run[1] for run in each]) for name, each in runs.items()}
+    changed = folder / "changed.json"
+    changed.write_bytes(config.read_bytes())
+    cases = {
+        "toolcrib": lambda: started(command),
+        "changed": lambda: started_anew(changed),
+        "bare": lambda: started(STATIC_COMMAND),
+    }
+    runs = interleaved(given.repeat, cases)
+
+    def finding(what: str, unit: str, case: str, of: Callable[[Started], float], target: Target | None) -> Finding:
+        ours, bare = (median([of(run) for run in runs[name]]) for name in (case, "bare"))
+        return Finding(what, unit, ours, bare, "bare SDK server", target)
+
     show(
         [
-            Finding(
-                "start to tools/list",
-                "ms",
-                milliseconds["toolcrib"],
-                milliseconds["bare"],
-                "bare SDK server",
-                Target(1.3, "ratio"),
-            ),
-            Finding(
-                "resident memory then",
-                "MB",
-                megabytes["toolcrib"],
-                megabytes["bare"],
-                "bare SDK server",
-                Target(40, "difference"),
-            ),
+            finding("start to initialize", "ms", "toolcrib", attrgetter("greeted_ms"), Target(0.15, "ratio")),
+            finding("start to tools/list", "ms", "toolcrib", attrgetter("listed_ms"), Target(1.2, "ratio")),
+            finding("changed: to initialize", "ms", "changed", attrgetter("greeted_ms"), None),
+            finding("changed: to tools/list", "ms", "changed", attrgetter("listed_ms"), Target(1.4, "ratio")),
+            finding("resident memory then", "MB", "toolcrib", attrgetter("resident_mb"), Target(40, "difference")),
         ],
-        f"{note}, {indexed:,} indexed; medians of {given.repeat} starts",
+        f"{note}, {indexed:,} indexed, and {skills} skills; medians of {given.repeat} starts",
         as_json=given.json,
     )
 
