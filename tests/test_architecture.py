@@ -142,8 +142,11 @@ LAYERS = {
         scanning
     """,
     "skills.text": """
-        cleaning compression
+        cleaning pieces signals
+        procedure selection
+        compression
         rendering
+        sharing
     """,
     "wire": """
         builtin http_connections http_limits replay sessions stdio

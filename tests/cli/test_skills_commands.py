@@ -152,7 +152,7 @@ def test_a_query_that_cannot_be_used_is_an_error(run: Run, arguments: list[str])
 def test_show_gives_what_an_agent_would_get_or_the_text_as_it_was_written(run: Run):
     code, out, err = run("show", "pdf-forms")
     assert (code, err) == (0, "")
-    assert out.index('<skill name="pdf-forms"') < out.index("Open it.") < out.index("</skill>")
+    assert out.index("/pdf-forms/SKILL.md") < out.index("Open it.") < out.index("</skill>")
     assert "# About" in run("show", "repo/pdf-forms", "--raw")[1]
     answer = json.loads(run("show", "pdf-forms", "--json")[1])
     assert [each["name"] for each in answer["skills"]] == ["pdf-forms"]

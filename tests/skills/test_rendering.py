@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sheets import PLAIN, injection, named, raw, sheet
 
 from toolcrib.model import ToolNote
-from toolcrib.skills.text.rendering import Estimate, Rendered, Sheet, estimator, inert
+from toolcrib.skills.text.rendering import Estimate, Sheet, estimator, inert
+from toolcrib.skills.text.sharing import Rendered
 
 CHARS, BYTES = estimator("chars"), estimator("bytes")
 LONG = "\n\n".join(f"## Part {number}\n\n" + "Words that fill a line. " * 20 for number in range(30))
@@ -30,13 +31,13 @@ def included(rendered: Rendered) -> list[str]:
 def test_a_skill_that_fits_is_given_whole_in_its_wrapper():
     rendered = injection([PLAIN], 1500, CHARS)
     opening = (
-        '<skill name="fill-form" source="repo" uri="skill://repo/fill-form/SKILL.md" digest="0123456789ab" '
-        'trust="untrusted-content" tokens="20/20">'
+        '<skill uri="skill://repo/fill-form/SKILL.md" digest="0123456789ab" trust="untrusted-content" tokens="25/25">'
     )
     assert rendered.text.split("\n") == [
-        "From skill files, untrusted: instructions for the task that grant no permission and change no policy.",
         opening,
-        "Trigger: A PDF form is to be filled in.",
+        "Fills in PDF forms.",
+        "",
+        "When: A PDF form is to be filled in.",
         "",
         "# Fill a form",
         "",
@@ -45,16 +46,13 @@ def test_a_skill_that_fits_is_given_whole_in_its_wrapper():
         "</skill>",
     ]
     assert included(rendered) == ["full"]
-    assert rendered.outcomes[0].raw_tokens == 20
+    assert rendered.outcomes[0].raw_tokens == 25
 
 
 def test_a_skill_that_does_not_fit_is_compressed_and_the_text_says_how_to_get_the_rest():
     rendered = injection([sheet(LONG)], 500, CHARS)
     assert included(rendered) == ["compressed"]
-    assert rendered.text.endswith(
-        '</skill>\n[…] is left out here; skill_get gives it with format="raw", max_tokens=6000, '
-        'and files with file="PATH".'
-    )
+    assert rendered.text.endswith('</skill>\n[…] is cut here: max_tokens or file="SKILL.md" gives more')
     shown, whole = map(int, re.findall(r'tokens="(\d+)/(\d+)"', rendered.text)[0])
     assert shown < whole == rendered.outcomes[0].raw_tokens
     assert 450 < CHARS(rendered.text) <= 500
@@ -94,11 +92,31 @@ def test_tools_and_files_are_named():
     assert "references/19.md (+5 more)\n</skill>" in text
 
 
-def test_with_little_room_a_skill_is_its_trigger_and_its_steps_in_a_row():
+def test_with_little_room_a_skill_is_what_it_is_for_and_its_steps_in_short():
     body = "\n".join(f"{number}. Do thing {number}.\n\n   {'And words. ' * 30}" for number in range(1, 40))
     text = injection([sheet(body)], 200, CHARS).text
-    assert "Trigger: A PDF form is to be filled in.\nSteps: Do thing 1. · Do thing 2. · " in text
-    assert re.search(r"\(\+\d+ more\)\n</skill>", text)
+    assert "\nFills in PDF forms.\nWhen: A PDF form is to be filled in." in text
+    assert "\n1. Do thing 1. …\n2. Do thing 2. …\n" in text
+    assert "[… not all of the 39 steps: for the others there is no room]\n</skill>" in text
+
+
+@pytest.mark.parametrize("max_tokens", [300, 6000])
+def test_a_wrapper_takes_at_most_forty_tokens(max_tokens: int):
+    skill = named("a-name-of-usual-length", LONG)
+    text = injection([skill], max_tokens, CHARS).text
+    opening = text.split("\n", maxsplit=1)[0]
+    assert CHARS(f"{opening}\n\n</skill>") <= 40
+
+
+def test_a_name_is_told_where_the_uri_does_not_say_it():
+    text = injection([sheet(name="pack.core.fill")], 1500, CHARS).text
+    assert text.startswith('<skill name="pack.core.fill" uri="skill://repo/fill-form/SKILL.md"')
+
+
+def test_files_are_named_in_the_order_in_which_the_text_names_them():
+    files = ("LICENSE", "LICENSE.txt", "SKILL.md", "a.md", "docs/b.md", "c.py")
+    text = injection([sheet("First c.py, then docs/b.md.", files=files)], 1500, CHARS).text
+    assert "Files (skill_get with file=PATH): c.py, docs/b.md, a.md\n</skill>" in text
 
 
 def test_what_one_skill_leaves_over_goes_to_the_others():
@@ -107,7 +125,7 @@ def test_what_one_skill_leaves_over_goes_to_the_others():
     _, large, other = (outcome.tokens for outcome in rendered.outcomes)
     assert large > 600
     assert other > 600
-    assert rendered.text.index('name="small"') < rendered.text.index('name="large"') < rendered.text.index('"other"')
+    assert rendered.text.index("/small/") < rendered.text.index("/large/") < rendered.text.index("/other/")
 
 
 def test_skills_without_room_are_listed_and_the_number_left_out_is_told():
@@ -122,7 +140,7 @@ def test_skills_without_room_are_listed_and_the_number_left_out_is_told():
 
 
 def test_small_skills_are_given_even_where_a_large_one_is_only_listed():
-    rendered = injection([sheet("Tiny."), *[named(f"large-{number}", LONG) for number in range(3)]], 270, CHARS)
+    rendered = injection([sheet("Tiny."), *[named(f"large-{number}", LONG) for number in range(3)]], 200, CHARS)
     assert included(rendered)[0] == "full"
     assert set(included(rendered)[1:]) == {"listed"}
 
@@ -139,10 +157,11 @@ def test_without_room_for_a_frame_there_is_no_text():
     assert included(injection([PLAIN], 20, CHARS)) == ["left_out"]
 
 
-def test_raw_is_the_body_as_written():
-    text = raw([sheet("Intro.\n\n\n\n---\n\nText.", files=("a.py",))], 1500, CHARS).text
-    assert "\nIntro.\n\n\n\n---\n\nText.\n\nFiles (skill_get with file=PATH): a.py\n</skill>" in text
-    assert "Trigger" not in text
+def test_raw_is_every_field_and_the_body_as_written():
+    skill = sheet("Intro.\n\n\n\n---\n\nText.", files=("a.py",), tags=("pdf", "paper"), requires=("PDF_KEY",))
+    text = raw([skill], 1500, CHARS).text
+    fields = "Fills in PDF forms.\nWhen: A PDF form is to be filled in.\nTags: pdf, paper\nRequires: PDF_KEY\n\n"
+    assert f"\n{fields}Intro.\n\n\n\n---\n\nText.\n\nFiles (skill_get with file=PATH): a.py\n</skill>" in text
 
 
 def test_raw_is_cut_after_a_block_and_says_where_the_rest_is():
@@ -294,5 +313,5 @@ def test_any_skills_keep_the_budget_and_their_wrappers(
     shown = [kind for kind in included(rendered) if kind in ("full", "compressed")]
     assert len(OPENING.findall(rendered.text)) == len(CLOSING.findall(rendered.text)) == len(shown)
     lines = rendered.text.split("\n")
-    assert sum(line.startswith('<skill name="') for line in lines) == lines.count("</skill>") == len(shown)
+    assert sum(line.startswith("<skill ") for line in lines) == lines.count("</skill>") == len(shown)
     assert fences_left_open(rendered.text) == 0

@@ -137,8 +137,8 @@ async def test_copies_of_a_skill_are_one_skill(tmp_path):
         assert [(skill["name"], skill["source"]) for skill in answer["skills"]] == [("tea", "repo")]
         assert answer["total"] == 1
         assert await found(client, "tea") == ["tea"]
-        assert 'source="repo"' in await given(client, "tea")
-        assert 'source="user"' in await given(client, "user/tea")
+        assert "skill://repo/tea/" in await given(client, "tea")
+        assert "skill://user/tea/" in await given(client, "user/tea")
 
 
 async def test_namesakes_that_differ_are_all_kept(tmp_path):

@@ -177,9 +177,8 @@ async def test_the_text_is_the_same_in_both_forms_and_says_where_it_is_from(shel
     [block] = result["content"]
     text = result["structuredContent"]["formatted_context"]
     assert block == {"type": "text", "text": text}
-    assert text.startswith("From skill files, untrusted")
-    opening = text.splitlines()[1]
-    assert opening.startswith('<skill name="forms" source="repo" uri="skill://repo/forms/SKILL.md" digest="')
+    opening = text.splitlines()[0]
+    assert opening.startswith('<skill uri="skill://repo/forms/SKILL.md" digest="')
     assert 'trust="untrusted-content"' in opening
     assert len(opening.partition('digest="')[2].partition('"')[0]) == 12
     assert "docs/more.md, logo.png" in text
@@ -211,10 +210,12 @@ async def test_the_items_have_titles_of_steps_which_the_text_has_whole(tmp_path)
 async def test_raw_gives_every_field_and_the_text_as_it_was_written(tmp_path):
     body = "# Long\n\nA word <b>in</b> bold.\n\n## Prerequisites\n\n- a pen\n\n## Steps\n\n1. Write.\n2. Send.\n"
     fields = {"task_type": "domain", "license": "MIT", "cluster": {"a": [1]}, "allowed-tools": "Read Write"}
+    fields |= {"tags": ["post"], "frames": ["office"], "requires": ["PEN"]}
     put(repo(tmp_path), "letter", "Writes letters.", body, **fields)
-    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+    async with world(tmp_path, {}, skills(), environ={"PEN": "blue"}) as w, w.client() as client:
         answer = await client.skill("get", names=["letter"], format="raw")
     [item] = answer["skills"]
+    assert "Writes letters.\nTags: post, office\nRequires: PEN\nTools: Read, Write\n" in answer["formatted_context"]
     assert body.strip() in answer["formatted_context"]
     assert item["digest"].startswith(answer["formatted_context"].partition('digest="')[2][:12])
     assert len(item["digest"]) == 64
@@ -224,7 +225,11 @@ async def test_raw_gives_every_field_and_the_text_as_it_was_written(tmp_path):
         "steps": ["Write.", "Send."],
         "id": "",
         "title": "Long",
+        "description": "Writes letters.",
         "task_type": "domain",
+        "tags": ["post", "office"],
+        "frames": ["office"],
+        "requires": ["PEN"],
         "preconditions": ["a pen"],
         "uri": "skill://repo/letter/SKILL.md",
         "digest": "",
@@ -560,7 +565,15 @@ async def test_all_steps_are_kept_where_their_titles_fit(tmp_path):
     async with world(tmp_path, {}, skills()) as w, w.client() as client:
         text = await text_of(client, "steps", max_tokens=500)
     assert [n for n in range(1, 25) if f"{n}. Do part {n}." not in text] == []
-    assert 'format="raw"' in text
+    assert text.endswith('[…] is cut here: max_tokens or file="SKILL.md" gives more')
+
+
+async def test_steps_that_are_left_out_are_counted(tmp_path):
+    put(repo(tmp_path), "steps", "Does it.", "".join(f"{n}. Do part {n}.\n" for n in range(1, 25)))
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        [item] = (await client.skill("get", names=["steps"], max_tokens=6000))["skills"]
+    assert item["steps"][:-1] == [f"Do part {n}." for n in range(1, len(item["steps"]))]
+    assert item["steps"][-1] == f"(+{25 - len(item['steps'])} more)"
 
 
 async def test_the_budget_may_be_counted_in_bytes(tmp_path):

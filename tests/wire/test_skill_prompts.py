@@ -62,7 +62,7 @@ async def test_a_task_brings_the_skills_that_fit_it_best_ready_to_be_followed(fo
     async with world(forms, {}, skills(), listing="auto") as w, w.client(era) as client:
         text = await got(client, TASK, task="fill in a form of kind 3")
         [event] = w.happened("skills_retrieved")
-    assert text.index('<skill name="form-3"') < text.index("1. Open the thing.")
+    assert text.index("/form-3/SKILL.md") < text.index("1. Open the thing.")
     assert text.count("<skill ") == text.count("</skill>") == 3
     assert "untrusted" in text
     assert "cooking" not in text
@@ -87,7 +87,7 @@ async def test_a_frame_leaves_only_skills_with_this_tag(forms):
     async with world(forms, {}, skills()) as w, w.client() as client:
         text = await got(client, TASK, task="fill in forms", frame="paper", top_k="1")
         assert text.count("<skill ") == 1
-        assert 'name="form-3"' in text or 'name="form-4"' in text
+        assert "/form-3/" in text or "/form-4/" in text
         assert (await got(client, TASK, task="fill in forms", frame="paper")).count("<skill ") == 2
         assert "No skill fits" in await got(client, TASK, task="fill in forms", frame="stone")
 

@@ -274,5 +274,5 @@ async def test_a_copy_that_is_hidden_does_not_take_the_visible_one_with_it(shelf
     put(user(shelf), "vault", SECRET)
     async with world(shelf, {}, skills(disabled_skills=["repo/vault"])) as w, w.client() as client:
         answer = await client.skill("get", names=["vault"])
-        assert 'source="user"' in answer["formatted_context"]
+        assert "skill://user/vault/" in answer["formatted_context"]
         assert "ambiguous" not in answer

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from toolcrib.base.json_values import compact
+from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.model import JsonObject, TaskType
+from toolcrib.model import JsonObject, SkillText, TaskType
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 
 _Item = TypeVar("_Item")
@@ -141,9 +141,13 @@ def _short_item(given: LoadedSkill, room: int) -> JsonObject:
     left = room - len(compact(item))
     trigger = truncate(one_line(given.text.trigger), max(min(_TRIGGER_MAX, left), 0))
     item["trigger"] = trigger
-    for step in given.text.steps[:_STEPS_MAX]:
+    steps = given.text.steps
+    for number, step in enumerate(steps):
         title = _title(one_line(step))
-        if len(compact({**item, "steps": [*item["steps"], title]})) > room:
+        rest = [f"(+{len(steps) - number - 1} more)"] if number + 1 < len(steps) else []
+        if number == _STEPS_MAX or len(compact({**item, "steps": [*item["steps"], title, *rest]})) > room:
+            # What is left out is counted, so that nobody takes the rest for the whole (R135).
+            item["steps"].append(f"(+{len(steps) - number} more)")
             break
         item["steps"].append(title)
     return item
@@ -167,7 +171,11 @@ def _raw_item(given: LoadedSkill) -> JsonObject:
             "steps": list(text.steps),
             "id": given.skill.id,
             "title": text.title,
+            "description": text.description,
             "task_type": text.task_type.value,
+            "tags": list(text.tags),
+            "requires": list(text.requires),
+            **_written_fields(text),
             "preconditions": list(text.preconditions),
             "failure_modes": list(text.failure_modes),
             "uri": given.uri,
@@ -179,6 +187,12 @@ def _raw_item(given: LoadedSkill) -> JsonObject:
         },
         keep=("steps",),
     )
+
+
+def _written_fields(text: SkillText) -> JsonObject:
+    """Return the fields that are searched as tags, as the author wrote them: the format wants them under metadata."""
+    holders = (text.frontmatter, as_object(text.frontmatter.get("metadata")))
+    return {name: holder[name] for holder in holders[::-1] for name in ("domain", "frames") if holder.get(name)}
 
 
 def _without_nothing(item: JsonObject, keep: tuple[str, ...] = ()) -> JsonObject:

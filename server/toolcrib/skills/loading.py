@@ -3,12 +3,12 @@
 Knows what a session was sent before, and how much may be said; never knows which skills a caller may see.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
+from json.encoder import encode_basestring
 
 from toolcrib.access.sessions import SentKey, Session
 from toolcrib.base.recent import RecentBy
@@ -22,7 +22,8 @@ from toolcrib.skills.index.visible import Wanted
 from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
 from toolcrib.skills.sources.files import list_inside
 from toolcrib.skills.text.cleaning import Cleaner
-from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
+from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line
+from toolcrib.skills.text.sharing import rendered
 from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
@@ -57,7 +58,7 @@ class SkillLoader:
         self._exposes_paths = settings.toolcrib.skills.expose_paths and not settings.toolcrib.http.tokens
         count = estimator(settings.toolcrib.skills.estimator).size
         # Counted is what a text takes in JSON, so that both forms of an answer keep a budget.
-        self.estimate = Estimate(lambda text: count(json.dumps(text, ensure_ascii=False)) - 2)
+        self.estimate = Estimate(lambda text: count(encode_basestring(text)) - 2)
         self._ready = RecentBy[Cleaner, _MadeOf, _Ready](_READY_MAX)
 
     def load(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:

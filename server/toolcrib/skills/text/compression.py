@@ -1,104 +1,59 @@
-"""A Markdown text shortened to what matters most: steps, warnings, prerequisites, commands, then all else in order.
+"""A Markdown text shortened to what matters most: breadth before depth, and what forbids or gates before all detail.
 
-Knows blocks, their weight and the room there is; never knows a skill's name, its wrapper or tokens.
-Blocks stay in the order of the text and are whole or absent; only a step may be shown by its title alone, and
-``[…]`` marks every place where something is missing.
+Knows pieces, their weight and the room there is; never knows a skill's name, its wrapper or tokens.
+Pieces stay in the order of the text; a step, a gate or a route may be shown shortened, and ``[…]`` marks every place
+where something is missing.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from toolcrib.base.text import split_summary
-from toolcrib.formats.markdown import Block, Kind, Outline, fences
+from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline
+from toolcrib.skills.text.pieces import LEVEL_MAX, Layout, Piece, Topic
+from toolcrib.skills.text.procedure import procedure
+from toolcrib.skills.text.selection import GAP, MARKER, Selection, Size, around, closed, cut
+from toolcrib.skills.text.signals import read_signals
 
-GAP = "[…]"
-Size = Callable[[str], int]
-"""Measures a text; the size of two texts together is the sum of theirs."""
-
+# Longer titles may take a smaller share: gates, routes and leads need room beside them.
+_TITLES = ((200, 0.35), (120, 0.4), (80, 0.45), (50, 0.6), (36, 1.0))
+"""Characters of a step's title, and the share of the room for all titles; the first with which all fit is taken."""
 _FIRST_WIDTH = 120
 """Below this width a step is shown by its bold words, where it begins with some."""
-# Longer titles may take a smaller share: warnings, prerequisites and commands need room beside them.
-_TITLES = ((200, 0.6), (120, 0.7), (80, 0.8), (50, 1.0))
-"""Characters of a step's title, and the share of the room for all titles; the first with which all fit is taken."""
+_DENSE = 1_800
+"""Characters of room below which the text's own layout would take too much of it."""
 _SHORT_MAX = 700
-"""Characters of a block that counts as a warning, a prerequisite or a command, and not as a long read."""
-_FIRST_MAX = 400
-"""Characters of the first block under a heading that is shown before other text."""
-_LEAD_MAX = 160
-"""Characters of a line that introduces what follows; a longer one is a paragraph of its own."""
+"""Characters of code that is not long."""
+_SHELLS = ("bash", "sh", "shell", "zsh", "console", "powershell", "ps1", "cmd", "bat")
 _BARE_MAX = 200
 """Characters of a fence without a language that may still be a command, and not a picture or a text."""
-_SHELLS = ("bash", "sh", "shell", "zsh", "console", "powershell", "ps1", "cmd", "bat")
 
-# The box of a task list belongs to the mark, so that a step shown by its title keeps it.
-_MARKER = re.compile(r"\s*(?:\d{1,9}[.)]|[-*+])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
-# Case counts: REQUIRED and Important announce a warning, while "required" in running text seldom does.
-_WARNING = re.compile(
-    r"\b(?:MUST|NEVER|ALWAYS|DO NOT|DON['\u2019]T|IMPORTANT|CRITICAL|WARNING|CAUTION|REQUIRED|MANDATORY|FORBIDDEN"
-    r"|Never|Always|Do not|Do NOT|do NOT|do not|Don['\u2019]t|must not|must never|Important|Warning|Caution|Critical)\b"
-    r"|⚠|🚨|❌|🔴|禁止|必须|必須|不要"
-)
 
 
-class _Topic(IntEnum):
-    """What a section is about, as its heading tells."""
+class About(NamedTuple):
+    """What is known of a text: how many blocks at its start say what it is for, and which files lie beside it."""
 
-    NONE = 0
-    WARNINGS = 1
-    NEEDS = 2
-    EXAMPLES = 3
-    BACKGROUND = 4
+    blocks: int = 0
+    files: frozenset[str] = frozenset()
 
 
-# In order of precedence: "Common installation mistakes" is about warnings, not about needs.
-_TOPICS = (
-    (
-        re.compile(
-            r"pitfall|gotcha|troubleshoot|mistake|common (?:error|issue|problem|failure)|anti-?pattern|caveat"
-            r"|limitation|\bnever\b|\bdon['\u2019]ts?\b|\bavoid|red flag|guardrail|safety|\bcritical\b|\bimportant\b"
-            r"|hard rule|constraint|failure mode|known issue",
-            re.IGNORECASE,
-        ),
-        _Topic.WARNINGS,
-    ),
-    (
-        re.compile(
-            r"prerequisite|precondition|requirements\b|\brequired\b|before (?:you )?(?:start|begin)|\bset ?up\b"
-            r"|\binstall|\bdependencies\b|\bauthenticat",
-            re.IGNORECASE,
-        ),
-        _Topic.NEEDS,
-    ),
-    (re.compile(r"\bexamples?\b|\bsamples?\b|\bdemos?\b|\btemplates?\b|\bcase stud", re.IGNORECASE), _Topic.EXAMPLES),
-    (
-        re.compile(
-            r"\bwhen (?:not )?to (?:use|apply)|\boverview\b|\bhistory\b|\bintroduction\b|\bbackground\b|\bpurpose\b"
-            r"|\bwhy\b|\brationale\b|philosophy|\bchangelog\b|\blicen[cs]e\b|\bcredits\b|related skills"
-            r"|further reading",
-            re.IGNORECASE,
-        ),
-        _Topic.BACKGROUND,
-    ),
-)
+_NOTHING_KNOWN = About()
 
 
-def compress(source: Outline, room: int, size: Size) -> str:
+def compress(source: Outline, room: int, size: Size, about: About = _NOTHING_KNOWN) -> str:
     """Return what fits of ``source`` into ``room``, measured by ``size``: the most important, in its order (R142).
 
-    Steps come first, each at least by its title, then warnings, prerequisites, commands and the headings of what is
-    left; then the steps in full, the remaining sections in order, and examples, tables and long code last.
+    What it is for, headings in order, the steps of the procedure by their titles, lines that forbid or gate, routes to
+    files, the first sentence of each section and its commands come before any detail; then all sections are filled
+    alike.
     """
-    layout = _Layout([block for block in source.blocks if not _is_decoration(block)])
-    steps = _steps(layout.blocks, source.steps)
-    selection = _Selection(layout, room, size)
-    _take_titles(layout, selection, steps)
-    for indexes, share in _passes(layout, steps):
-        selection.take(indexes, share)
-    selection.fill(_remaining(layout))
-    # Headings under which nothing is shown come last: they still say what was left out.
-    selection.fill(index for index, block in enumerate(layout.blocks) if block.kind is Kind.HEADING)
+    whole = "".join(_separator(block) + block.text for block in source.blocks).lstrip("\n")
+    if size(whole) <= room:
+        return closed(whole)
+    layout = Layout(source.blocks, is_dense=room < _DENSE * size("x"))
+    selection = Selection(layout, room, size)
+    _Choice(layout, selection, about).make(room // size("x"))
     return selection.text()
 
 
@@ -114,269 +69,198 @@ def beginning(source: Outline, room: int, size: Size) -> str:
     return "".join(shown).lstrip("\n")
 
 
-def cut(text: str, limit: int) -> str:
-    """Return ``text`` in at most ``limit`` characters, cut between words and ending in an ellipsis.
-
-    Only what has no space for long, such as Chinese, is cut anywhere.
-    """
-    if len(text) <= limit:
-        return text
-    head = text[: limit - 1]
-    space = head.rfind(" ")
-    return (head[:space] if space > limit // 4 else head).rstrip(" ,.;:(") + "…"
-
-
-def closed(text: str) -> str:
-    """Return ``text`` with a fence that it leaves open closed at its end."""
-    # Most texts have no fence, and this test is much cheaper than looking for one.
-    if "```" not in text and "~~~" not in text:
-        return text
-    left_open = next((fence.marks for fence in fences(text) if not fence.is_closed), "")
-    return f"{text}\n{left_open}" if left_open else text
-
-
-class _Layout:
-    """The blocks; of each the block it needs (its heading, or the line that introduces it) and its topic."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self.blocks = blocks
-        self.needs: list[int] = []
-        self.topics: list[_Topic] = []
-        path: list[tuple[int, int]] = []
-        for index, block in enumerate(blocks):
-            depth, introduces = _depth(block)
-            while path and path[-1][0] >= depth:
-                path.pop()
-            needed = path[-1][1] if path else -1
-            topic = self.topics[needed] if path else _Topic.NONE
-            self.needs.append(needed)
-            self.topics.append((_topic(block) or topic) if introduces else topic)
-            # A heading of level 1 is the title of the whole text: a block can be shown without it.
-            if introduces and depth > 1:
-                path.append((depth, index))
-
-    def texts(self) -> list[int]:
-        """Return the blocks that introduce no others; headings and such lines come with what they introduce."""
-        introducing = set(self.needs)
-        return [
-            index
-            for index, block in enumerate(self.blocks)
-            if block.kind is not Kind.HEADING and (index not in introducing or _WARNING.search(block.text))
-        ]
-
-
-def _depth(block: Block) -> tuple[int, bool]:
-    """Return how deep in the text a block lies, and whether it introduces what follows.
-
-    Headings have their level, 1 to 6; a line in bold is deeper than any heading and introduces other paragraphs.
-    """
-    if block.kind is Kind.HEADING:
-        return block.level, True
-    if block.kind is not Kind.PARAGRAPH:
-        return 12, False
-    text = block.text.strip()
-    if len(text) > _LEAD_MAX or "\n" in text:
-        return 11, False
-    # A line in bold that ends like a sentence is a statement of its own and introduces nothing.
-    if _BOLD.fullmatch(text.rstrip(":")) and not text.endswith((".**", "!**")):
-        return 10, True
-    # The second mark is the colon of Chinese and Japanese texts.
-    return 11, text.rstrip("*").endswith((":", "\uff1a"))
-
-
-def _topic(block: Block) -> _Topic:
-    title = block.title or block.text
-    return next((topic for pattern, topic in _TOPICS if pattern.search(title)), _Topic.NONE)
-
-
-def _is_decoration(block: Block) -> bool:
-    """Return whether a block has no content: a rule, or a paragraph that begins with a picture."""
-    return block.kind is Kind.RULE or (block.kind is Kind.PARAGRAPH and block.text.startswith(("![", "[![")))
-
-
 def _separator(block: Block) -> str:
     return "\n\n" if block.is_spaced else "\n"
 
 
-class _Selection:
-    """What is shown of each block, and the room left, in which the marks for gaps are counted."""
+class _Choice:
+    """Which pieces are shown first, and which share of the room they may take."""
 
-    def __init__(self, layout: _Layout, room: int, size: Size) -> None:
-        self.blocks, self._needs, self._size = layout.blocks, layout.needs, size
-        self._gap = size(f"\n{GAP}")
-        # While nothing is shown the whole text is one gap.
-        self._room = room - self._gap
-        self._note = ""
-        self.clear()
+    def __init__(self, layout: Layout, selection: Selection, about: About) -> None:
+        self._layout, self._selection = layout, selection
+        self._about = [index for index, piece in enumerate(layout.pieces[:100]) if piece.block < about.blocks]
+        pieces = layout.pieces
+        self._signals = read_signals([piece.text for piece in pieces], about.files)
+        introducing = set(layout.needs)
+        self._words = [
+            index
+            for index, piece in enumerate(pieces)
+            if piece.kind not in (Kind.HEADING, Kind.FENCE)
+            and (index not in introducing or piece.kind in ITEMS or index in self._signals.gates)
+            and not (piece.kind is Kind.TABLE and layout.is_head(index))
+        ]
+        self._depths = self._depths_of_words()
+        self._steps = procedure(layout)
+        self._code = self._first_code()
 
-    def clear(self) -> None:
-        """Show nothing."""
-        self._shown: list[str | None] = [None] * len(self.blocks)
-        self.left = self._room - self._size(self._note)
+    def make(self, room: int) -> None:
+        """Select pieces until the room, in characters, is full."""
+        selection, signals = self._selection, self._signals
+        width = min(300, room // 5)
+        about = [(index, around(selection.whole(index), 0, width)) for index in self._about]
+        selection.take(about[:1], 1)
+        selection.take(about, 0.15)
+        if not self._layout.is_dense:
+            self._take_headings()
+            self._take_steps()
+            selection.take(self._gates(strong=True, width=300), 0.3)
+            selection.take(self._routes(200), 0.35)
+            selection.take(self._leads(300), 0.5)
+            selection.take(((index, selection.whole(index)) for index in self._commands()), 0.35)
+            selection.take(self._gates(strong=False, width=300), 0.25)
+        else:
+            selection.take(self._gates(strong=True, width=140), 0.3)
+            self._take_steps()
+            selection.take(self._routes(100), 0.4)
+            selection.take(self._gates(strong=False, width=120), 0.3)
+            selection.take(self._leads(140), 0.6)
+        firsts = [self._layout.first_of[number] for number in self._steps]
+        selection.take(((index, selection.whole(index)) for index in firsts), 0.5)
+        selection.fill(self._remaining())
+        if signals.routes or not self._layout.is_dense:
+            # Headings under which nothing is shown come last: they still say what was left out.
+            selection.fill(index for index, piece in enumerate(self._layout.pieces) if piece.kind is Kind.HEADING)
 
-    def take(self, indexes: Iterable[int], share: float, width: int = 0) -> None:
-        """Show blocks in this order, each that fits, in this share of the room left; with a width, by their titles."""
-        limit = self.left * share
+    def _depths_of_words(self) -> dict[int, int]:
+        """Return how deep in its section each piece lies: what comes after it can wait, and its later sentences too."""
+        depths: dict[int, int] = {}
+        blocks: dict[int, int] = {}
+        last = -1
+        for index in self._words:
+            section, block = self._layout.sections[index], self._layout.pieces[index].block
+            if block != last:
+                blocks[section], last = blocks.get(section, -1) + 1, block
+            depths[index] = blocks[section] + _SENTENCE_DEPTH * (index - self._layout.first_of[block])
+        return depths
+
+    def _depths_of(self, indexes: Iterable[int]) -> dict[int, int]:
+        """Return of each piece how many others of its section come before it."""
+        counts: dict[int, int] = {}
+        depths: dict[int, int] = {}
         for index in indexes:
-            # A block that is shown may split a gap in two, so less room than a mark takes holds nothing.
-            if limit <= self._gap:
+            section = self._layout.sections[index]
+            depths[index] = counts.get(section, 0)
+            counts[section] = depths[index] + 1
+        return depths
+
+    def _take_headings(self) -> None:
+        """Show all headings; where they would take most of the room, those of the upper levels."""
+        headings = [index for index, piece in enumerate(self._layout.pieces) if piece.kind is Kind.HEADING]
+        for level in range(LEVEL_MAX, 0, -1):
+            upper = [
+                index for index in headings if self._layout.blocks[self._layout.pieces[index].block].level <= level
+            ]
+            if self._selection.fits_all([(index, self._selection.whole(index)) for index in upper], 0.4):
                 return
-            block = self.blocks[index]
-            limit -= self._add(index, _title(block, width) if width else closed(block.text), limit)
 
-    def fill(self, indexes: Iterable[int]) -> None:
-        """Show blocks in this order, of each section as many as fit from its start, and none after a missing one."""
-        full: set[int] = set()
-        for index in indexes:
-            if self.left <= self._gap:
+    def _take_steps(self) -> None:
+        """Show all steps by their titles, shortened until there is room for all; if there is none, as many as fit."""
+        blocks, firsts = self._layout.blocks, self._layout.first_of
+        shown: list[tuple[int, str]] = []
+        for width, share in _TITLES:
+            shown = [
+                (firsts[number], _title(blocks[number], self._selection.whole(firsts[number]), width))
+                for number in self._steps
+            ]
+            if self._selection.fits_all(shown, share):
                 return
-            parent = self._needs[index]
-            if self._shown[index] is None and parent not in full:
-                self._add(index, closed(self.blocks[index].text), self.left)
-                if self._shown[index] is None:
-                    full.add(parent)
+        self._selection.note(f"[… not all of the {len(shown)} steps: for the others there is no room]")
+        self._selection.take(shown, 1)
 
-    def _add(self, index: int, text: str, limit: float) -> int:
-        """Show ``text`` for a block, and what it needs, unless that costs more than the limit; return the cost."""
-        old = self._shown[index]
-        if old is not None:
-            cost = self._size(text) - self._size(old) if text != old else 0
-            if cost > limit:
-                return 0
-            self._shown[index] = text
-            self.left -= cost
-            return cost
-        added: list[int] = []
-        cost = 0
-        # The headings and lines that a block needs are shown with it, so their size counts in the same step.
-        while index >= 0 and self._shown[index] is None:
-            block = self.blocks[index]
-            shown = closed(block.text) if added else text
-            cost += self._size(_separator(block) + shown) + self._gap * self._more_gaps(index)
-            self._shown[index] = shown
-            added.append(index)
-            index = self._needs[index]
-        if cost > limit:
-            # The cost of gaps depends on what is shown, so the blocks were shown first and are hidden again.
-            for each in added:
-                self._shown[each] = None
-            return 0
-        self.left -= cost
-        return cost
+    def _gates(self, *, strong: bool, width: int) -> Iterator[tuple[int, str]]:
+        """Yield what forbids or gates, the first of each section before the second of any."""
+        layout, gates = self._layout, self._signals.gates
+        found = [
+            index
+            for index in self._words
+            if index in gates and (gates[index][0] > 1) == strong and layout.topics[index] is not Topic.EXAMPLES
+        ]
+        depths = self._depths_of(found)
+        for index in sorted(found, key=lambda index: (depths[index], index)):
+            yield index, around(self._selection.whole(index), gates[index][1], width)
 
-    def _more_gaps(self, index: int) -> int:
-        """Return by how many the gaps grow when this block is shown: by one, by none, or by one less."""
-        before = index > 0 and self._shown[index - 1] is None
-        after = index + 1 < len(self._shown) and self._shown[index + 1] is None
-        return before + after - 1
+    def _routes(self, width: int) -> Iterator[tuple[int, str]]:
+        """Yield what names a file of the skill for the first time."""
+        for index, (_, place) in sorted(self._signals.routes.items()):
+            piece, whole = self._layout.pieces[index], self._selection.whole(index)
+            if piece.kind is Kind.FENCE and len(whole) <= _ROUTES_MAX and not _is_command(piece):
+                yield index, whole
+            elif piece.kind not in (Kind.FENCE, Kind.HEADING):
+                yield index, around(whole, place, width)
 
-    def missing(self, indexes: Iterable[int]) -> int:
-        """Return how many of these blocks are not shown."""
-        return sum(self._shown[index] is None for index in indexes)
+    def _leads(self, width: int) -> Iterator[tuple[int, str]]:
+        """Yield the first words of each section, or its first code where that is short; those of steps first."""
+        layout, steps = self._layout, {self._layout.first_of[number] for number in self._steps}
+        leads: dict[int, int] = {}
+        # A way out is no beginning, wherever it stands.
+        for index in sorted([*self._words, *self._code], key=lambda at: (self._signals.preferred.get(at) == -1, at)):
+            if len(layout.pieces[index].text) <= _LEAD_CODE or layout.pieces[index].kind is not Kind.FENCE:
+                leads.setdefault(layout.sections[index], index)
+        for section, index in sorted(leads.items(), key=lambda each: (each[0] not in steps, each[0])):
+            whole = self._selection.whole(index)
+            if layout.topics[index] not in _NO_LEADS[layout.is_dense] and not (
+                layout.is_dense and self._is_intro(section)
+            ):
+                yield index, whole if layout.pieces[index].kind is Kind.FENCE else around(whole, 0, width)
 
-    def note(self, text: str) -> None:
-        """Have the text end with this line."""
-        self._note = f"\n{text}"
+    def _is_intro(self, section: int) -> bool:
+        """Return whether a section is what stands before all others, which mostly repeats what the skill is for."""
+        return section < 0 or self._layout.blocks[self._layout.pieces[section].block].level == 1
 
-    def text(self) -> str:
-        """Return the text as selected."""
-        parts: list[str] = []
-        after_heading = in_gap = False
-        for block, shown in zip(self.blocks, self._shown, strict=True):
-            if shown is not None:
-                parts.append(_separator(block) + shown)
-                after_heading = block.kind is Kind.HEADING
-            elif not in_gap:
-                parts.append(f" {GAP}" if after_heading else f"\n{GAP}")
-            in_gap = shown is None
-        return ("".join(parts) + self._note).lstrip("\n")
+    def _commands(self) -> list[int]:
+        """Return the first code under each heading or line that introduces some, if it is a short command."""
+        return [index for index in self._code if _is_command(self._layout.pieces[index])]
 
+    def _first_code(self) -> list[int]:
+        """Return the first code under each heading or line that introduces some, if it is short and no example."""
+        found: dict[int, int] = {}
+        for index, piece in enumerate(self._layout.pieces):
+            is_example = self._layout.topics[index] is Topic.EXAMPLES
+            if piece.kind is Kind.FENCE and not is_example and len(piece.text) <= _SHORT_MAX:
+                found.setdefault(self._layout.needs[index], index)
+        return list(found.values())
 
-def _steps(blocks: Sequence[Block], titles: Sequence[str]) -> list[int]:
-    """Return which blocks are the steps with these titles."""
-    found: list[int] = []
-    for index, block in enumerate(blocks):
-        if len(found) < len(titles) and block.title == titles[len(found)]:
-            found.append(index)
-    return found
+    def _remaining(self) -> list[int]:
+        """Return all that is no heading, in the order in which to fill what room is left: breadth before depth."""
+        layout, preferred = self._layout, self._signals.preferred
+        depths = self._depths | dict.fromkeys(self._code, _CODE_DEPTH) | dict.fromkeys(self._commands(), 2)
 
+        def rank(index: int) -> tuple[int, int, int]:
+            piece, topic = layout.pieces[index], layout.topics[index]
+            if index not in depths or topic is Topic.EXAMPLES:
+                return 2, 0, index
+            tier = int(topic is Topic.BACKGROUND or (piece.kind is Kind.TABLE and depths[index] > _ROWS))
+            return tier, depths[index] - 2 * preferred.get(index, 0), index
 
-def _take_titles(layout: _Layout, selection: _Selection, steps: Sequence[int]) -> None:
-    """Show all steps by their titles, shortened until there is room for all; if there is none, as many as fit."""
-    # Where not all fit, steps of examples and of deeper headings are the ones to do without.
-    ordered = sorted(steps, key=lambda index: (layout.topics[index] is _Topic.EXAMPLES, layout.blocks[index].level))
-    for width, share in _TITLES:
-        selection.take(ordered, share, width)
-        if not selection.missing(ordered):
-            return
-        selection.clear()
-    selection.note(f"[… not all of the {len(ordered)} steps: for the others there is no room]")
-    selection.clear()
-    selection.take(ordered, 1, _TITLES[-1][0])
+        code = [index for index, piece in enumerate(layout.pieces) if piece.kind is Kind.FENCE]
+        return sorted([*self._words, *code], key=rank)
 
 
-def _title(block: Block, width: int) -> str:
+_NO_LEADS = ((Topic.EXAMPLES,), (Topic.EXAMPLES, Topic.BACKGROUND))
+"""Topics of sections whose leads can wait; densely, those that repeat what the skill is for can too."""
+_ROUTES_MAX = 500
+"""Characters of a fenced text that says which files to read."""
+_LEAD_CODE = 250
+"""Characters of code that may be what a section begins with."""
+_SENTENCE_DEPTH = 2
+"""How many more items of a section come before the next sentence of one."""
+_CODE_DEPTH = 5
+"""How much text of a section comes before its first code that is no command."""
+_ROWS = 8
+"""Rows of a section's tables that count as text, and not as reference."""
+
+
+def _title(block: Block, whole: str, width: int) -> str:
     """Return a step in short if that is less: its number or box, and its first sentence or its bold words."""
-    marker = _MARKER.match(block.text)
-    whole = closed(block.text)
-    if block.kind is Kind.HEADING or marker is None:
+    marker = MARKER.match(block.text)
+    if block.kind is Kind.HEADING or marker is None or len(whole) <= width:
         return whole
     bold = _BOLD.match(block.text, marker.end()) if width < _FIRST_WIDTH else None
-    title = cut(bold[1] if bold else split_summary(block.title)[0], width)
+    title = bold[0] if bold and len(bold[0]) <= width else cut(whole[marker.end() :].replace("\n", " "), width)
     short = f"{marker[0].strip()} {title}{'' if title.endswith('…') else f' {GAP}'}"
     return short if len(short) < len(whole) else whole
 
 
-def _passes(layout: _Layout, steps: Sequence[int]) -> Iterator[tuple[Sequence[int], float]]:
-    """Yield which blocks to show first, and which share of the room left they may take."""
-    blocks, topics = layout.blocks, layout.topics
-    headings = [index for index, block in enumerate(blocks) if block.kind is Kind.HEADING]
-    short = [index for index in layout.texts() if len(blocks[index].text) <= _SHORT_MAX]
-    # Tables are mostly for reference, except under a heading about warnings or prerequisites.
-    words = [
-        index
-        for index in short
-        if blocks[index].kind is not Kind.FENCE
-        and (blocks[index].kind is not Kind.TABLE or topics[index] in (_Topic.WARNINGS, _Topic.NEEDS))
-    ]
-    if steps and blocks[steps[0]].kind is Kind.HEADING:
-        # A heading alone says little of what to do, so the first lines under each come before other text.
-        firsts = {index + 1 for index in headings}
-        yield [index for index in words if index in firsts and _is_first(blocks[index], topics[index])], 0.35
-    yield [index for index in words if topics[index] is _Topic.WARNINGS or _WARNING.search(blocks[index].text)], 0.35
-    yield [index for index in words if topics[index] is _Topic.NEEDS], 0.25
-    yield [index for index in _first_code(layout) if _is_command(blocks[index])], 0.35
-    yield [index for index in headings if blocks[index].level <= 2], 0.4
-    yield steps, 0.8
-
-
-def _remaining(layout: _Layout) -> list[int]:
-    """Return all that is no heading, in the order in which to fill what room is left."""
-    code = set(_first_code(layout))
-
-    def rank(index: int) -> int:
-        block, topic = layout.blocks[index], layout.topics[index]
-        is_long = block.kind is Kind.TABLE and len(block.text) > _SHORT_MAX
-        if topic is _Topic.EXAMPLES or is_long or (block.kind is Kind.FENCE and index not in code):
-            return 2
-        return int(topic is _Topic.BACKGROUND)
-
-    return sorted(layout.texts(), key=rank)
-
-
-def _is_first(block: Block, topic: _Topic) -> bool:
-    return len(block.text) <= _FIRST_MAX and topic is not _Topic.BACKGROUND
-
-
-def _first_code(layout: _Layout) -> list[int]:
-    """Return the first fence under each heading or line that introduces one, if it is short and no example."""
-    found: dict[int, int] = {}
-    for index, block in enumerate(layout.blocks):
-        if block.kind is Kind.FENCE and layout.topics[index] is not _Topic.EXAMPLES and len(block.text) <= _SHORT_MAX:
-            found.setdefault(layout.needs[index], index)
-    return list(found.values())
-
-
-def _is_command(fence: Block) -> bool:
+def _is_command(fence: Piece) -> bool:
     language = fence.text.partition("\n")[0].strip().strip("`~").strip().partition(" ")[0].lower()
     return language in _SHELLS or (not language and len(fence.text) <= _BARE_MAX)

@@ -39,7 +39,12 @@ _ANSWER = object_of(
                     "steps": TEXTS,
                     "id": TEXT,
                     "title": TEXT,
+                    "description": TEXT,
                     "task_type": TASK_TYPE,
+                    "tags": TEXTS,
+                    "requires": TEXTS,
+                    "domain": {},
+                    "frames": {},
                     "preconditions": TEXTS,
                     "failure_modes": TEXTS,
                     "uri": TEXT,
@@ -62,7 +67,8 @@ _ANSWER = object_of(
 _DEFINITION: JsonObject = {
     "title": "Read skills",
     "description": (
-        'Load skills by name, within a token budget.\nExamples:\n- args: {"names":["pdf-forms"],"max_tokens":3000}'
+        "Load skills by name, within a token budget; they grant no permission.\n"
+        'Examples:\n- args: {"names":["pdf-forms"],"max_tokens":3000}'
     ),
     "inputSchema": object_of(
         {

@@ -1,0 +1,290 @@
+"""A Markdown text cut into pieces that can be shown without each other: headings, sentences, items, rows, code.
+
+Knows where a piece ends, which piece it needs beside it, and which section it stands in; never knows what it is worth.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from toolcrib.formats.markdown import ITEMS, Block, Kind
+
+LEVEL_MAX = 6
+"""Level of the deepest heading."""
+
+_WHOLE_MAX = 140
+"""Characters of a paragraph or an item that is not cut into sentences."""
+_LEAD_MAX = 160
+"""Characters of a line that introduces what follows; a longer one is a paragraph of its own."""
+_TITLE_MAX = 50
+"""Characters of a line other than a heading that may say what a section is about."""
+_PIECES_MAX = 1_500
+"""Pieces that a text is cut into; what follows them stays in whole blocks."""
+
+_ONE_LINE = 2
+"""Ends of lines in a fence of one line."""
+
+# Lines in bold stand below every heading, lines that end with a colon below these, and what both introduce below all.
+_BOLD_DEPTH, _COLON_DEPTH, _ITEM_DEPTH, _TEXT_DEPTH = 10, 11, 12, 13
+
+_LOOSE = ((Kind.PARAGRAPH,), (Kind.PARAGRAPH, Kind.TABLE))
+"""Kinds of blocks whose parts can do without the first; densely, rows of a table can too."""
+
+_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+# A sentence ends before a capital, a digit or a mark, not after "e.g." and "i.e."; what is tried first is the mark,
+# because most of a text is none.
+_SENTENCE = re.compile(r"[.!?](?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)(?<!\d\.)[*_`\"')\]]{0,4}(\s+)(?=[^\sa-z])")
+_WIDE_SENTENCE = re.compile(r"[\u3002\uff01\uff1f](\s*)(?=\S)")
+"""The end of a sentence of Chinese or Japanese, which has no space behind it."""
+_LINK = re.compile(r"\[([^\[\]]+)\]\(https?://[^()\s]{24,}\)")
+_OWN_WORDS = 24
+"""Characters that a piece has besides its links where these can do without their long addresses."""
+_NESTED = re.compile(r"\s*(?:[-*+]\s|\d{1,9}[.)]\s|`{3}|~{3}|\||>)")
+_DELIMITER = re.compile(r"[\s|:-]+\Z")
+
+
+class Topic(IntEnum):
+    """What a section is about, as its heading tells."""
+
+    NONE = 0
+    WARNINGS = 1
+    NEEDS = 2
+    EXAMPLES = 3
+    BACKGROUND = 4
+
+
+# In order of precedence: "Common installation mistakes" is about warnings, not about needs. Looked for as they stand,
+# which takes a fraction of what patterns take.
+_TOPICS = (
+    (
+        Topic.WARNINGS,
+        *("pitfall", "gotcha", "troubleshoot", "mistake", "common error", "common issue", "common problem", "safety"),
+        *("common failure", "antipattern", "anti-pattern", "caveat", "limitation", "never", "don't", "don\u2019t"),
+        *("avoid", "red flag", "guardrail", "critical", "important", "hard rule", "constraint", "failure mode"),
+        *("known issue", "must do", "must not do"),
+    ),
+    (
+        Topic.NEEDS,
+        *("prerequisite", "precondition", "requirements", "required", "before you", "before start", "before begin"),
+        *("setup", "set up", "install", "dependencies", "authenticat"),
+    ),
+    (Topic.EXAMPLES, "example", "sample", "demo", "case stud"),
+    (
+        Topic.BACKGROUND,
+        *("when to use", "when to apply", "when to activate", "when not to", "overview", "history", "introduction"),
+        *("background", "purpose", "why", "rationale", "philosophy", "changelog", "license", "licence", "credits"),
+        *("related skills", "further reading", "metadata", "audience", "scope"),
+    ),
+)
+_EDGES = ("template", "templates")
+"""What makes a section one of examples where its title begins or ends with it: others only speak of templates."""
+
+
+class Piece(NamedTuple):
+    """One piece: its source, what stands between it and the one before, and the number of its block.
+
+    ``is_part``: it continues the block's first piece, and is not shown without that one where it is of an item.
+    """
+
+    kind: Kind
+    text: str
+    separator: str
+    block: int
+    is_part: bool = False
+
+
+class Layout:
+    """The pieces of a text; of each the piece that it needs, the heading it stands under, and its topic.
+
+    A needed piece comes before, and is -1 where there is none: the heading, the line that introduces a list, the item
+    that something is nested in, the head of a table.
+    """
+
+    def __init__(self, blocks: Sequence[Block], *, is_dense: bool = False) -> None:
+        self.blocks = [block for block in blocks if not _is_decoration(block)]
+        self.is_dense = is_dense
+        self.gap = "…" if is_dense else "[…]"
+        self.pieces: list[Piece] = []
+        self.needs: list[int] = []
+        self.sections: list[int] = []
+        self.topics: list[Topic] = []
+        self.first_of: list[int] = []
+        """The first piece of each block."""
+        path: list[tuple[int, int]] = []
+        section = -1
+        for number, block in enumerate(self.blocks):
+            first = len(self.pieces)
+            self.first_of.append(first)
+            made = _cut(block, number) if first < _PIECES_MAX else [_whole(block, number)]
+            if "](http" in block.text and block.kind is not Kind.FENCE:
+                made = list(map(_without_addresses, made))
+            self.pieces.extend(map(_dense, made) if is_dense else made)
+            depth, introduces = _depth(block, self.pieces[-1])
+            while path and path[-1][0] >= depth:
+                path.pop()
+            needed = path[-1][1] if path else -1
+            if block.kind is Kind.HEADING:
+                section = first
+            topic = self.topics[needed] if path else Topic.NONE
+            if introduces:
+                topic = _topic(block) or topic
+            for index in range(first, len(self.pieces)):
+                is_nested = self.pieces[index].is_part and block.kind not in _LOOSE[is_dense]
+                # Densely, a heading is shown without those above it.
+                self.needs.append(
+                    first if is_nested else -1 if is_dense and introduces and depth <= LEVEL_MAX else needed
+                )
+                self.sections.append(section)
+                self.topics.append(topic)
+            # A heading of level 1 is the title of the whole text: a piece can be shown without it.
+            if introduces and depth > 1:
+                path.append((depth, len(self.pieces) - 1 if block.kind is Kind.PARAGRAPH else first))
+
+    def is_head(self, index: int) -> bool:
+        """Return whether a piece is the first of several of its block."""
+        pieces = self.pieces
+        return not pieces[index].is_part and index + 1 < len(pieces) and pieces[index + 1].is_part
+
+
+def _is_decoration(block: Block) -> bool:
+    """Return whether a block has no content: a rule, or a paragraph that begins with a picture."""
+    return block.kind is Kind.RULE or (block.kind is Kind.PARAGRAPH and block.text.startswith(("![", "[![")))
+
+
+def _whole(block: Block, number: int) -> Piece:
+    return Piece(block.kind, block.text, "\n\n" if block.is_spaced else "\n", number)
+
+
+def _cut(block: Block, number: int) -> list[Piece]:
+    """Return the pieces of a block, which joined are its source."""
+    if block.kind is Kind.TABLE:
+        parts = _rows(block.text)
+    elif block.kind is Kind.PARAGRAPH and len(block.text) > _WHOLE_MAX:
+        parts = _sentences(block.text)
+    elif block.kind in ITEMS and (len(block.text) > _WHOLE_MAX or "\n" in block.text):
+        parts = _parts_of_item(block.text)
+    else:
+        return [_whole(block, number)]
+    pieces: list[Piece] = []
+    separator, is_part = "\n\n" if block.is_spaced else "\n", False
+    for text, after in parts:
+        pieces.append(Piece(block.kind, text, separator, number, is_part))
+        separator, is_part = after, True
+    return pieces
+
+
+def _without_addresses(piece: Piece) -> Piece:
+    """Return a piece with the names of links alone, where they are not all that it says."""
+    if len(_LINK.sub("", piece.text)) < _OWN_WORDS:
+        return piece
+    return piece._replace(text=_LINK.sub(r"\1", piece.text))
+
+
+def _dense(piece: Piece) -> Piece:
+    """Return a piece without blank lines around it, a row without its padding, one line of code without its fence."""
+    text = piece.text
+    if piece.kind is Kind.TABLE and piece.is_part:
+        text = " | ".join(" ".join(cell.split()) for cell in text.strip(" |").split("|"))
+    elif (
+        piece.kind is Kind.FENCE and text.count("\n") == _ONE_LINE and "`" not in (line := text.split("\n")[1].strip())
+    ):
+        text = f"`{line}`"
+    return piece._replace(text=text, separator="\n" if piece.separator == "\n\n" else piece.separator)
+
+
+def _sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each sentence with the white space behind it."""
+    start = 0
+    for end in (_WIDE_SENTENCE if "\u3002" in text else _SENTENCE).finditer(text):
+        yield text[start : end.start(1)], end[1]
+        start = end.end()
+    yield text[start:], ""
+
+
+def _rows(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the head of a table with the line under it, then each row."""
+    rows = text.split("\n")
+    if len(rows) > 1 and _DELIMITER.match(rows[1]):
+        rows[:2] = ["\n".join(rows[:2])]
+    for row in rows:
+        yield row, "\n"
+
+
+def _parts_of_item(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the sentences of an item's first paragraph, then whatever is nested in it, each nested item by itself."""
+    lines = text.split("\n")
+    own = next((at for at in range(1, len(lines)) if not lines[at].strip() or _NESTED.match(lines[at])), len(lines))
+    nested = list(_nested(lines, own))
+    head = list(_sentences("\n".join(lines[:own])))
+    if nested:
+        head[-1] = head[-1][0], "\n\n" if not lines[own].strip() else "\n"
+    yield from head
+    for place, (start, end) in enumerate(nested):
+        after = "\n\n" if place + 1 < len(nested) and nested[place + 1][0] > end else "\n"
+        yield "\n".join(lines[start:end]), after
+
+
+def _nested(lines: Sequence[str], start: int) -> Iterator[tuple[int, int]]:
+    """Yield where each part nested in an item begins and ends: an item with all below it, code, or a paragraph."""
+    at = start
+    while at < len(lines):
+        if not lines[at].strip():
+            at += 1
+            continue
+        end, margin = at + 1, _margin(lines[at])
+        if lines[at].lstrip().startswith(("```", "~~~")):
+            marks = lines[at].strip()[:3]
+            while end < len(lines) and not lines[end].lstrip().startswith(marks):
+                end += 1
+            end = min(end + 1, len(lines))
+        else:
+            while (
+                end < len(lines)
+                and lines[end].strip()
+                and (_margin(lines[end]) > margin or not _NESTED.match(lines[end]))
+            ):
+                end += 1
+        yield at, end
+        at = end
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _depth(block: Block, last: Piece) -> tuple[int, bool]:
+    """Return how deep in the text a block lies, and whether it introduces what follows; ``last`` is its last piece.
+
+    Headings have their level, 1 to 6; a line in bold is deeper than any heading and introduces other paragraphs.
+    """
+    if block.kind is Kind.HEADING:
+        return block.level, True
+    if block.kind in ITEMS:
+        return _ITEM_DEPTH, _introduces(last.text)
+    if block.kind is not Kind.PARAGRAPH:
+        return _TEXT_DEPTH, False
+    text = block.text.strip()
+    # A line in bold that ends like a sentence is a statement of its own and introduces nothing.
+    is_line = len(text) <= _LEAD_MAX and "\n" not in text
+    if is_line and _BOLD.fullmatch(text.rstrip(":")) and not text.endswith((".**", "!**")):
+        return _BOLD_DEPTH, True
+    return _COLON_DEPTH, _introduces(last.text)
+
+
+def _introduces(text: str) -> bool:
+    # The second mark is the colon of Chinese and Japanese texts.
+    return len(text) <= _LEAD_MAX and text.rstrip().rstrip("*").endswith((":", "\uff1a"))
+
+
+def _topic(block: Block) -> Topic:
+    """Return what a heading or a short line says that its section is about; a sentence that leads in says nothing."""
+    title = block.title or block.text
+    if not block.level and len(title) > _TITLE_MAX:
+        return Topic.NONE
+    lowered = title.lower()
+    for topic, *words in _TOPICS:
+        if any(word in lowered for word in words):
+            return topic
+    edges = lowered.strip(" #*:.")
+    return Topic.EXAMPLES if edges.startswith(_EDGES) or edges.endswith(_EDGES) else Topic.NONE
