@@ -53,9 +53,9 @@ LAYERS = {
     "downstream": """
         http last_words launchers scopes start_queue states
         process
-        failures transport
+        announcements failures transport
         connection
-        live_list progress
+        live_list live_offers progress
         calls
         lifecycle
         fleet

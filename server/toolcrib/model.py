@@ -19,6 +19,10 @@ BUILTIN_NAMES = ("tool_search", "tool_call", "tool_call_read", "skill_search", "
 """Names of the built-in tools, which no downstream tool can have: public names hold ``__``."""
 
 
+OfferKind = Literal["resource", "template", "prompt"]
+"""What a server may offer besides tools."""
+
+
 class LoadingMode(StrEnum):
     """Whether a tool is listed from the start or only once activated (R16)."""
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.results import Pages, failure, pages, weight
+from toolcrib.base.json_values import weight
+from toolcrib.tools.results import Pages, failure, pages
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

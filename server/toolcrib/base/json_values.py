@@ -49,3 +49,30 @@ def levels(value: Any) -> Iterator[list[Any]]:
         yield containers
         members = [as_object(each).values() or as_list(each) for each in containers]
         containers = [child for each in members for child in each]
+
+
+def weight(value: Any, limit: int) -> int:
+    """Return roughly how many bytes ``value`` takes as JSON; stops counting soon after ``limit``."""
+    total = 0
+    left: list[Any] = [value]
+    while left and total <= limit:
+        item = left.pop()
+        if isinstance(item, str):
+            total += _bytes_of(item, limit) + 2
+        elif isinstance(item, dict):
+            members = as_object(item)
+            total += 4 * len(members)
+            left += members.keys()
+            left += members.values()
+        elif isinstance(item, list):
+            total += len(as_list(item))
+            left += as_list(item)
+        else:
+            total += 8
+    return total
+
+
+def _bytes_of(text: str, limit: int) -> int:
+    if text.isascii() or len(text) > limit:
+        return len(text)
+    return len(text.encode("utf-8", "surrogatepass"))

@@ -3,7 +3,7 @@
 Knows how settings are shown; never knows how they are read, and never shows a secret.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolcrib.config.settings import ServerSettings, Settings
-    from toolcrib.redaction.rules import Redactor
 
 _CHECK_MS = 1000
 """Time for checking one example; nobody waits for anything else meanwhile."""
@@ -113,7 +112,7 @@ def _settings_json(settings: "Settings") -> JsonObject:
         "mcpServers": {key: _server_json(server) for key, server in settings.servers.items()},
         "toolcrib": settings.toolcrib.model_dump(mode="json"),
     }
-    return _masked(shown, settings.redactor)
+    return settings.redactor.cleaned(shown)
 
 
 def _server_json(server: "ServerSettings") -> JsonObject:
@@ -135,12 +134,3 @@ def _server_json(server: "ServerSettings") -> JsonObject:
         "url": target.public_url,
         "headers": dict.fromkeys(target.headers, MASK),
     }
-
-
-def _masked(value: Any, redactor: "Redactor") -> Any:
-    if isinstance(value, dict):
-        members = cast("JsonObject", value)
-        return {key: _masked(member, redactor) for key, member in members.items()}
-    if isinstance(value, list):
-        return [_masked(item, redactor) for item in cast("list[Any]", value)]
-    return redactor.clean(value) if isinstance(value, str) else value

@@ -263,7 +263,11 @@ class LimitsSection(Section):
     list_pages: Count = 1000
     """Pages of one server's list."""
     definition_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 512 * 1024
-    """Size of one tool's definition."""
+    """Size of the definition of one tool, resource or prompt."""
+    offers_per_server: Count = 10_000
+    """Resources, templates or prompts taken from one server, of each so many."""
+    offers_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
+    """Size of the list of one of these kinds."""
     request_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 4 * 1024 * 1024
     """Size of one request from a client."""
     replay_max_bytes: Annotated[int, Strict(), Field(ge=0)] = 8 * 1024 * 1024

@@ -17,6 +17,9 @@ from toolcrib.downstream.progress import Relay
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
 from toolcrib.model import JsonObject
 
+Send = Callable[[Connection, Progress | None], Awaitable[JsonObject]]
+"""Sends one request on a connection and waits for its raw result."""
+
 
 class Calls:
     """What is called on a server. ``connection`` returns the live connection, started if it is not up.
@@ -51,19 +54,48 @@ class Calls:
             Outdated: the server lists the tool otherwise by now; nothing ran.
 
         """
+
+        async def send(connection: Connection, relay: Progress | None) -> JsonObject:
+            await self._list.settle(connection)
+            if self._list.tools.get(call.name) != call.fingerprint:
+                raise Outdated
+            return await connection.call_tool(call, relay)
+
+        return await self.deliver(call.name, send, on_progress)
+
+    async def request(self, method: str, params: JsonObject, on_progress: Progress | None) -> JsonObject:
+        """Send any other request as :meth:`run` sends a call, and return the raw result.
+
+        Raises:
+            StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`.
+
+        """
+
+        async def send(connection: Connection, relay: Progress | None) -> JsonObject:
+            return await connection.request(method, {**params}, relay)
+
+        return await self.deliver(method, send, on_progress)
+
+    async def deliver(self, what: str, send: Send, on_progress: Progress | None = None) -> JsonObject:
+        """Have something sent, and sent again if it surely did not reach the server; ``what`` it is stands in errors.
+
+        Raises:
+            StartFailed, CallTimeout, ConnectionLost, DownstreamError, Outdated: as for :meth:`run`.
+
+        """
         try:
-            return await self._answer(await self._connection(), call, on_progress)
+            return await self._answer(await self._connection(), what, send, on_progress)
         except Undelivered:
             connection = await self._connection()
         try:
-            return await self._answer(connection, call, on_progress)
+            return await self._answer(connection, what, send, on_progress)
         except Undelivered as error:
-            raise self._not_run(call, str(error)) from None
+            raise self._not_run(what, str(error)) from None
         except Outdated:
-            raise self._not_run(call, "it has started anew, and the tool has changed") from None
+            raise self._not_run(what, "it has started anew, and the tool has changed") from None
 
-    async def _answer(self, connection: Connection, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Send the call and wait for its result, no longer than the deadline allows."""
+    async def _answer(self, connection: Connection, what: str, send: Send, on_progress: Progress | None) -> JsonObject:
+        """Send it and wait for its result, no longer than the deadline allows."""
         timeout_s, call_max_s = self._settings.options.call_timeout_s, self._limits.call_max_s
         ends_at = anyio.current_time() + call_max_s
         self.in_flight += 1
@@ -71,10 +103,7 @@ class Calls:
             with anyio.move_on_after(min(timeout_s, call_max_s)) as patience:
                 relay = Relay(patience, timeout_s, ends_at, on_progress) if on_progress is not None else None
                 async with self._capacity:
-                    await self._list.settle(connection)
-                    if self._list.tools.get(call.name) != call.fingerprint:
-                        raise Outdated
-                    result = await connection.call_tool(call, relay)
+                    result = await send(connection, relay)
                 if relay:
                     await relay.settle()
                 # In a thread: it may be long. What is no error is passed on as it is.
@@ -90,7 +119,7 @@ class Calls:
         waited_s = timeout_s if anyio.current_time() < ends_at else call_max_s
         raise CallTimeout(
             self._settings.key,
-            f"The server {self._settings.key!r} did not answer {call.name!r} within {waited_s:g} s. "
+            f"The server {self._settings.key!r} did not answer {what!r} within {waited_s:g} s. "
             "The call may have run: check before you repeat it.",
         )
 
@@ -102,9 +131,9 @@ class Calls:
             "The call may have run: check before you repeat it. The next call starts or reaches the server anew.",
         )
 
-    def _not_run(self, call: Call, reason: str) -> ConnectionLost:
+    def _not_run(self, what: str, reason: str) -> ConnectionLost:
         return ConnectionLost(
             self._settings.key,
-            f"The server {self._settings.key!r} did not take the call of {call.name!r}: {self._clean(reason)}. "
+            f"The server {self._settings.key!r} did not take the call of {what!r}: {self._clean(reason)}. "
             "Nothing ran; search for the tool again, then repeat the call.",
         )

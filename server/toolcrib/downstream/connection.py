@@ -4,11 +4,11 @@ Knows both protocol eras from the client's side; never knows callers, policies o
 Results stay raw: the SDK's typed path raises after a tool has run when a list or a result is not perfect.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import anyio
 import anyio.abc
@@ -18,6 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
 from toolcrib.base.json_values import as_object
+from toolcrib.downstream.announcements import Listening, News
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
@@ -26,12 +27,10 @@ from toolcrib.streams.sdk import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
     CallOptions,
-    IncomingMessage,
-    SubscriptionLost,
     encode_header_value,
     find_invalid_x_mcp_header,
-    listen,
     mcp_param_headers,
     x_mcp_header_map,
 )
@@ -40,7 +39,6 @@ Era = Literal["legacy", "modern"]
 
 CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
 _CAPABILITIES = types.ClientCapabilities()
-_LISTEN_AGAIN_S = 1.0
 
 
 class Progress(Protocol):
@@ -82,23 +80,20 @@ class Connection:
     """A connected, negotiated server. Make one with :func:`connect`.
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
-    ``changes`` counts how often the server said that its list has changed, ``list_changed`` is set when it does;
-    ``changes_listed`` is how many of these the list knows of that was last taken in.
+    ``news`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list knows of
+    that was last taken in.
     """
 
     def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup) -> None:
         self._streams = streams
         self._tasks = tasks
         self._channel = streams.channel
-        self.session = ClientSession(
-            dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self._on_message
-        )
+        self.news = News()
+        self.session = ClientSession(dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.news.hear)
         self._ids = count(1)
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self.closed, self.retired = self._channel.ended, anyio.Event()
-        self.list_changed = anyio.Event()
-        # No list has been taken in yet.
-        self.changes, self.changes_listed = 0, -1
+        self.changes_listed = -1  # no list has been taken in yet
 
     @property
     def is_over(self) -> bool:
@@ -108,7 +103,7 @@ class Connection:
     @property
     def is_listed(self) -> bool:
         """Whether the list that was last taken in is the one that the server last announced."""
-        return self.changes == self.changes_listed
+        return self.news.changes == self.changes_listed
 
     @property
     def era(self) -> Era:
@@ -128,41 +123,57 @@ class Connection:
 
         """
         tools: list[Any] = []
+        async for page in self.list_pages("tools/list", "tools", pages=pages):
+            tools += page
+        self._remember_param_headers(tools)
+        return tools
+
+    async def list_pages(self, method: str, key: str, *, pages: int) -> AsyncGenerator[list[Any]]:
+        """Yield the raw items of a list, page by page, undecoded; they stand under ``key`` in each answer.
+
+        Raises:
+            MCPError: the server refused.
+            ValueError: an answer is no such list, or the list does not end within ``pages`` pages.
+
+        """
         cursor: str | None = None
         for _ in range(pages):
-            result = await self._request("tools/list", {} if cursor is None else {"cursor": cursor}, {})
-            page = result.pop("tools", None)  # out of the message, which the SDK keeps until the next one arrives
+            result = await self._request(method, {} if cursor is None else {"cursor": cursor}, {})
+            page = result.pop(key, None)  # out of the message, which the SDK keeps until the next one arrives
             if not isinstance(page, list):
-                raise ValueError("its answer to tools/list has no list 'tools'")
-            tools += page
+                raise ValueError(f"its answer to {method} has no list '{key}'")
+            yield cast("list[Any]", page)
             following = result.get("nextCursor")
             if not following:
-                self._remember_param_headers(tools)
-                return tools
+                return
             if not isinstance(following, str) or following == cursor:
                 break
             cursor = following
-        raise ValueError(f"its answer to tools/list does not end (page {pages} or a repeated cursor)")
+        raise ValueError(f"its answer to {method} does not end (page {pages} or a repeated cursor)")
 
     async def call_tool(self, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Call a tool and return the raw result. The caller bounds the time; leaving early cancels the call.
-
-        Raises:
-            DownstreamError: the server answered with a JSON-RPC error.
-            Undelivered: the call did not reach the server; a new connection may try.
-            ConnectionLost: the server went away; the call may have run.
-
-        """
-        request_id = f"call-{next(self._ids)}"
+        """Call a tool and return the raw result; see :meth:`request`."""
         params = {**call.extra, "name": call.name, "arguments": call.arguments}
         if call.meta:
             params["_meta"] = call.meta
+        return await self.request("tools/call", params, on_progress)
+
+    async def request(self, method: str, params: JsonObject, on_progress: Progress | None = None) -> JsonObject:
+        """Send a request and return the raw result. The caller bounds the time; leaving early cancels the request.
+
+        Raises:
+            DownstreamError: the server answered with a JSON-RPC error.
+            Undelivered: the request did not reach the server; a new connection may try.
+            ConnectionLost: the server went away; it may have done what it was asked.
+
+        """
+        request_id = f"call-{next(self._ids)}"
         # The SDK would send the cancellation itself, and the caller would wait for that; see below.
         options: CallOptions = {"request_id": request_id, "cancel_on_abandon": False}
         if on_progress is not None:
             options["on_progress"] = on_progress
         try:
-            return await self._request("tools/call", params, options)
+            return await self._request(method, params, options)
         except MCPError as error:
             if is_undelivered(error):
                 raise Undelivered(error.message) from None
@@ -199,8 +210,10 @@ class Connection:
         if not self._streams.http:
             return
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
-        if isinstance(name := params.get("name"), str):
+        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        if isinstance(name, str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
+        if method == "tools/call" and isinstance(name, str):
             headers |= mcp_param_headers(self._param_headers.get(name, {}), params["arguments"])
         options["headers"] = headers
 
@@ -216,45 +229,6 @@ class Connection:
     async def _cancel(self, request_id: str) -> None:
         await self._channel.notify("notifications/cancelled", {"requestId": request_id})
 
-    async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            self._note_change()
-
-    def _note_change(self) -> None:
-        self.changes += 1
-        self.list_changed.set()
-
-    async def listen(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Hold a 2026-07-28 subscription to list changes for as long as the connection lives.
-
-        Held before the first list is fetched, because a change between the two would not be told again.
-        """
-        if not await self._subscribe(task_status.started):
-            task_status.started()
-            return
-        while not self.closed.is_set():
-            await anyio.sleep(_LISTEN_AGAIN_S)
-            # What changed meanwhile was not told.
-            await self._subscribe(self._note_change)
-
-    async def _subscribe(self, on_held: Callable[[], None]) -> bool:
-        """Hold one subscription until it ends; return whether it was granted at all."""
-        held = False
-        with suppress(MCPError, SubscriptionLost):
-            async with listen(self.session, tools_list_changed=True) as subscription:
-                held = True
-                on_held()
-                async for _event in subscription:
-                    self._note_change()
-        return held
-
-    @property
-    def announces_changes(self) -> bool:
-        """Whether list changes arrive by a subscription that has to be held."""
-        capabilities = self.session.server_capabilities
-        tools = capabilities.tools if capabilities else None
-        return self.era == "modern" and bool(tools and tools.list_changed)
-
 
 @asynccontextmanager
 async def connect(streams: Streams, eras: Sequence[Era]) -> AsyncGenerator[Connection]:
@@ -269,8 +243,9 @@ async def connect(streams: Streams, eras: Sequence[Era]) -> AsyncGenerator[Conne
         connection = Connection(streams, tasks)
         async with connection.session:
             await _negotiate(connection, eras)
-            if connection.announces_changes:
-                await tasks.start(connection.listen)
+            listening = Listening(connection.session, connection.news, connection.closed)
+            if listening.is_needed:
+                await tasks.start(listening.hold)
             yield connection
             tasks.cancel_scope.cancel()
 

@@ -15,6 +15,7 @@ from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.lifecycle import Downstream, Surroundings
 from toolcrib.downstream.live_list import LiveTools
+from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.scopes import SHARED, Party, Scope
 from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.downstream.states import ServersNow, State, Status
@@ -41,7 +42,7 @@ class Fleet:
         self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings, tasks: TaskGroup
     ) -> None:
         self._around, self._tasks = around, tasks
-        self._scoped_around = replace(around, listed=self._compare)
+        self._scoped_around = replace(around, listed=self._compare, offers=OfferSink())
         self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
         self._first_listing: dict[str, anyio.Event] = {}

@@ -26,6 +26,7 @@ from toolcrib.downstream.connection import (
 from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
+from toolcrib.downstream.live_offers import LiveOffers, OfferSink
 from toolcrib.downstream.scopes import SHARED, Front, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.transport import Connector
@@ -52,7 +53,7 @@ class Surroundings:
     ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
     gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
     whose a connection is.
-    ``jitter`` returns a random number in [0, 1).
+    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools.
     """
 
     limits: LimitsSection
@@ -62,6 +63,7 @@ class Surroundings:
     jitter: Callable[[], float]
     compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
     front: Front
+    offers: OfferSink = field(default_factory=OfferSink)
 
 
 @dataclass(slots=True)
@@ -102,6 +104,7 @@ class Downstream:
         self._failures = 0
         self._next_start = -math.inf
         self._calls = Calls(settings, surroundings.limits, self._list, self.connection)
+        self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
 
     @property
     def era(self) -> Era | None:
@@ -170,6 +173,10 @@ class Downstream:
         """Call a tool on the live connection: see :meth:`Calls.run`."""
         return await self._calls.run(call, on_progress)
 
+    async def request(self, method: str, params: JsonObject, on_progress: Progress | None = None) -> JsonObject:
+        """Send any other request on the live connection: see :meth:`Calls.request`."""
+        return await self._calls.request(method, params, on_progress)
+
     async def _own(self, start: _Start) -> None:
         """Own one connection for its whole life."""
         async with self._owner:
@@ -184,6 +191,7 @@ class Downstream:
                 self._fail(start, failure_of(failures, self.settings))
             finally:
                 self._end(start)
+                self.offers.first.set()
 
     def _eras(self) -> Sequence[Era]:
         """Return the eras to try: the configured one, or both, beginning with the one that was spoken last."""
@@ -255,8 +263,11 @@ class Downstream:
         start.connection = connection
         start.done.set()
         self._set(State.READY)
-        if start.wanted:
+        if not start.wanted:
+            await self.offers.read(connection)
+        if start.wanted:  # from the first, or meanwhile
             async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.offers.follow, connection)
                 tasks.start_soon(self._refresh, connection)
                 tasks.start_soon(self._retire, connection, tasks.cancel_scope)
                 if self._may_sleep:
@@ -269,9 +280,9 @@ class Downstream:
         """List again, soon, each time the server says that its list has changed, but not most of the time."""
         pause_s = _DEBOUNCE_S
         while True:
-            await connection.list_changed.wait()
+            await connection.news.list_changed.wait()
             await anyio.sleep(pause_s)
-            connection.list_changed = anyio.Event()
+            connection.news.list_changed = anyio.Event()
             began = anyio.current_time()
             try:
                 if not connection.is_listed:  # else a call could not wait, and had the list read

@@ -42,7 +42,7 @@ class LiveList:
         """Read the list and have it taken in. The caller bounds the time."""
         async with self._reading:
             # Counted before the list is asked for: a change announced meanwhile makes it outdated.
-            changes = connection.changes
+            changes = connection.news.changes
             with collector_paused():
                 # The list gets no name here: it should be gone when the pause ends.
                 self.tools = await self._take_in(

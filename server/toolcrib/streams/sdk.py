@@ -24,7 +24,15 @@ from mcp.server.runner import (
 )
 from mcp.server.streamable_http import EventStore
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.dispatcher import (
     CallOptions,
@@ -44,6 +52,7 @@ from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
     InboundLadderRejection,
     classify_inbound_request,
     encode_header_value,
@@ -68,6 +77,7 @@ __all__ = [
     "MCP_METHOD_HEADER",
     "MCP_NAME_HEADER",
     "MCP_PROTOCOL_VERSION_HEADER",
+    "NAME_BEARING_METHODS",
     "CallNext",
     "CallOptions",
     "Channel",
@@ -84,13 +94,18 @@ __all__ = [
     "Outbound",
     "ProgressFnT",
     "ProgressToken",
+    "PromptsListChanged",
     "ProtocolServer",
     "ReadStream",
     "RequestId",
+    "ResourceUpdated",
+    "ResourcesListChanged",
+    "ServerEvent",
     "SessionMessage",
     "StreamDispatcher",
     "SubscriptionLost",
     "Subscriptions",
+    "ToolsListChanged",
     "TransportContext",
     "TransportStreams",
     "WriteStream",

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio.to_thread
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.json_values import compact
+from toolcrib.base.json_values import compact, weight
 from toolcrib.config.settings import Settings
 from toolcrib.model import READ_MORE, JsonObject
 from toolcrib.tools.kept_pages import KeptPages
-from toolcrib.tools.results import Pages, pages, weight
+from toolcrib.tools.results import Pages, pages
 
 _LARGE = 2
 """A page that is so many times as large as others is told of before it is read."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.model import JsonObject
 
 _BULK = ("content", "structuredContent")
@@ -28,33 +28,6 @@ class Pages:
     first: JsonObject
     rest: tuple[JsonObject, ...]
     left_out: tuple[str, ...]
-
-
-def weight(value: Any, limit: int) -> int:
-    """Return roughly how many bytes ``value`` takes as JSON; stops counting soon after ``limit``."""
-    total = 0
-    left: list[Any] = [value]
-    while left and total <= limit:
-        item = left.pop()
-        if isinstance(item, str):
-            total += _bytes_of(item, limit) + 2
-        elif isinstance(item, dict):
-            members = as_object(item)
-            total += 4 * len(members)
-            left += members.keys()
-            left += members.values()
-        elif isinstance(item, list):
-            total += len(as_list(item))
-            left += as_list(item)
-        else:
-            total += 8
-    return total
-
-
-def _bytes_of(text: str, limit: int) -> int:
-    if text.isascii() or len(text) > limit:
-        return len(text)
-    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def pages(result: JsonObject, limit: int) -> Pages:

@@ -11,7 +11,7 @@ from itertools import count
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
-from toolcrib.tools.results import weight
+from toolcrib.base.json_values import weight
 
 RETRY_MS = 1000
 """How long a client is asked to wait before it comes back."""

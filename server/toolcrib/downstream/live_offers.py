@@ -1,0 +1,167 @@
+"""What a live connection offers besides tools: its resources, templates and prompts, read when they are new.
+
+Knows how each list is asked for, and how much of one is taken; never knows what an item means or who may have it.
+A list that cannot be read keeps nobody from the server's tools: it is told in the log, and what was known stays.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Never
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp import MCPError
+
+from toolcrib.base.json_values import weight
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.announcements import capabilities_of, offered_by
+from toolcrib.downstream.connection import Connection
+from toolcrib.downstream.failures import reason_of
+from toolcrib.errors import StoreError
+from toolcrib.model import OfferKind
+
+_DEBOUNCE_S = 0.05
+_REST = 4
+"""After a reading, the next one waits so many times as long as it took: no server can keep us reading."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """How a list is asked for: the method, and the key of the items in its answer."""
+
+    name: str
+    key: str
+
+
+_METHODS: Mapping[OfferKind, _Method] = {
+    "resource": _Method("resources/list", "resources"),
+    "template": _Method("resources/templates/list", "resourceTemplates"),
+    "prompt": _Method("prompts/list", "prompts"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RawList:
+    """The raw items of one list. ``cut`` says why it has no more of them; empty where it is whole."""
+
+    items: list[Any] = field(default_factory=list[Any])
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What was read of a server's offers. A kind is missing whose list could not be read, or was not asked for.
+
+    ``subscribes`` and ``completes`` say whether it declares subscriptions to resources, and completions.
+    """
+
+    lists: Mapping[OfferKind, RawList]
+    subscribes: bool
+    completes: bool
+
+
+async def _listed_for_nobody(_server: ServerSettings, _offered: Offered) -> None:
+    """Take in what nobody wants."""
+
+
+def _updated_for_nobody(_server: str, _uri: str) -> None:
+    """Hear of an update that nobody wants to know of."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferSink:
+    """Who gets what servers offer: the ``kinds`` that are asked for, each list, and each update of a resource.
+
+    ``updated`` gets the key of the server and the URI as the server names it.
+    """
+
+    kinds: frozenset[OfferKind] = frozenset()
+    listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _listed_for_nobody
+    updated: Callable[[str, str], None] = _updated_for_nobody
+
+
+class LiveOffers:
+    """The lists of one server. ``first`` is set once they were read, or could not be, for the first time."""
+
+    def __init__(self, settings: ServerSettings, sink: OfferSink, limits: LimitsSection) -> None:
+        self._settings, self._sink, self._limits = settings, sink, limits
+        self._clean = settings.redactor.clean
+        self.first = anyio.Event()
+
+    async def read(self, connection: Connection, kinds: Collection[OfferKind] | None = None) -> None:
+        """Read these lists, or all, side by side, and have them taken in; within the time that a start may take."""
+        wanted = self._sink.kinds if kinds is None else self._sink.kinds.intersection(kinds)
+        lists: dict[OfferKind, RawList] = {}
+        try:
+            async with anyio.create_task_group() as tasks:
+                for kind in wanted:
+                    tasks.start_soon(self._read_kind, connection, kind, lists)
+            if lists:
+                told = capabilities_of(connection.session)
+                resources = told.resources
+                subscribes = bool(resources and (resources.subscribe or connection.era == "modern"))
+                await self._sink.listed(self._settings, Offered(lists, subscribes, told.completions is not None))
+        except StoreError as error:
+            _log.warning("what %s offers could not be stored: %s %s", self._settings.key, error, error.detail)
+        finally:
+            self.first.set()
+
+    async def follow(self, connection: Connection) -> Never:
+        """Read all lists, then each again, soon, when the server says that it has changed, but not most of the time."""
+        kinds: Collection[OfferKind] | None = None
+        while True:
+            began = anyio.current_time()
+            await self.read(connection, kinds)
+            pause_s = max(_DEBOUNCE_S, _REST * (anyio.current_time() - began))
+            await connection.news.said.wait()
+            await anyio.sleep(pause_s)
+            kinds = connection.news.take()
+
+    async def _read_kind(self, connection: Connection, kind: OfferKind, lists: dict[OfferKind, RawList]) -> None:
+        if kind not in offered_by(connection.session):
+            lists[kind] = RawList()
+            return
+        method, timeout_s = _METHODS[kind], self._settings.options.connect_timeout_s
+        try:
+            with anyio.fail_after(timeout_s):
+                lists[kind] = await self._raw(connection, method)
+        except TimeoutError:
+            self._tell(method, f"no answer within {timeout_s:g} s")
+        except (MCPError, ValueError) as error:
+            if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:
+                lists[kind] = RawList()  # there are servers with resources that do not know of templates
+            else:
+                self._tell(method, reason_of(error))
+
+    async def _raw(self, connection: Connection, method: _Method) -> RawList:
+        """Return the items of a list as far as they are within bounds; where it goes on, the reason why it is cut."""
+        items: list[Any] = []
+        size, limits = 0, self._limits
+        pages = connection.list_pages(method.name, method.key, pages=limits.list_pages)
+        try:
+            async for page in pages:
+                size += await anyio.to_thread.run_sync(weight, page, limits.offers_max_bytes)
+                if size > limits.offers_max_bytes:
+                    return RawList(items, f"limits.offers_max_bytes is {limits.offers_max_bytes}")
+                items += page
+                if len(items) > limits.offers_per_server:
+                    return RawList(items[: limits.offers_per_server], _too_many(limits))
+        except ValueError as error:
+            if not items:
+                raise
+            return RawList(items, str(error))
+        finally:
+            await pages.aclose()
+        return RawList(items)
+
+    def _tell(self, method: _Method, reason: str) -> None:
+        _log.warning("the answer of %s to %s cannot be used: %s", self._settings.key, method.name, self._clean(reason))
+
+
+def _too_many(limits: LimitsSection) -> str:
+    return f"limits.offers_per_server is {limits.offers_per_server}"
