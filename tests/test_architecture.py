@@ -23,7 +23,7 @@ LAYERS = {
         config
         access downstream early
         tools
-        skills
+        offers skills
         known status
         wire
         app
@@ -39,7 +39,7 @@ LAYERS = {
     """,
     "base": """
         json_values names paging patterns recent text
-        spellings
+        addresses spellings
     """,
     "config": """
         client_rules findings nesting paths private_values values
@@ -67,6 +67,11 @@ LAYERS = {
     "formats": """
         markdown objects
         yaml
+    """,
+    "offers": """
+        records
+        catalog index ingest
+        indexing
     """,
     "redaction": """
         rules
@@ -181,7 +186,7 @@ that know nothing of each other. ``toolcrib`` in the top row stands for its own 
 """
 
 DOORS = {
-    "sqlite3": ("store", "access.state", "tools.index", "skills.index", "early", "wire.greeting"),
+    "sqlite3": ("store", "access.state", "tools.index", "skills.index", "offers.index", "early", "wire.greeting"),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
         ("downstream", "streams.sdk", "cli.demo"),

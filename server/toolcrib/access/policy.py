@@ -48,6 +48,7 @@ class Permissions:
         self.sees_all = only or self.unrestricted
         self._allow = tuple(allow)
         self._allowed = glob_matcher(allow)
+        self._begun = tuple(filter(None, (_WILDCARDS.split(glob, maxsplit=1)[0] for glob in allow)))
         self._denied = glob_matcher(deny)
         ends = [end for end in map(_bare_end, deny) if end]
         self._denied_ends = glob_matcher(ends)
@@ -58,14 +59,33 @@ class Permissions:
 
     def permits(self, server: str, tool: str, public: str) -> bool:
         """Return whether this kind of caller may use the tool. A deny in any spelling wins."""
+        return self.permits_by(server, ((tool, public),))
+
+    def permits_by(self, server: str, names: Iterable[tuple[str, str]]) -> bool:
+        """Return the same of what has several names, each with its public form: a deny of one wins, one is allowed."""
         if self.unrestricted:
             return True
-        spellings = qualified_spellings(server, tool, public)
-        # A deny may name the tool alone. An allow has to name the server too, or a tool of any other server that has
-        # the same name would be allowed.
-        if self._denied(tool) or any(map(self._denied, spellings)):
+        names = tuple(names)
+        if self.denies(server, names):
             return False
-        return any(map(self._allowed, spellings))
+        return any(self._allowed(each) for name, public in names for each in qualified_spellings(server, name, public))
+
+    def denies(self, server: str, names: Iterable[tuple[str, str]]) -> bool:
+        """Return whether a deny is about one of these names, in any spelling.
+
+        A deny may give the name alone. An allow has to name the server too, or a tool of any other server that has the
+        same name would be allowed.
+        """
+        return any(
+            self._denied(each) for name, public in names for each in (name, *qualified_spellings(server, name, public))
+        )
+
+    def names_server(self, server: str) -> bool:
+        """Return whether an allow is about this server by name, not about all servers."""
+        starts = beginnings(server)
+        return any(
+            start.startswith(literal) or literal.startswith(start) for literal in self._begun for start in starts
+        )
 
     def permits_some_of(self, server: str) -> bool:
         """Return whether the policy may leave this kind of caller a tool of the server, whatever it may be called."""
@@ -141,6 +161,11 @@ class Policy:
         is_named = self._anyone.names_denied(name)
         refused = [self._anyone.refuses(server, tool, name) for server, tool in of_servers if tool is not None]
         return any(refused) or is_named
+
+    @property
+    def anyone(self) -> Permissions:
+        """What any caller at all may use; nothing else is even indexed."""
+        return self._anyone
 
     def permits_anyone(self, server: str, tool: str, public: str) -> bool:
         """Return whether any caller at all may use the tool. If not, it is not even indexed."""

@@ -101,13 +101,31 @@ class ToolSearchSection(Section):
     """Search by meaning besides words, for tools and skills."""
 
 
+Exposure = Literal["listed", "searchable", "off"]
+
+
+class ExposeSection(Section):
+    """What clients get of servers besides tools.
+
+    `listed`: in the lists of the protocol. `searchable`: not listed, but found by `tool_search`, and read by URI or
+    name. `off`: as if no server had any.
+    """
+
+    resources: Exposure = "listed"
+    """Resources, templates of resources, and subscriptions to them."""
+    prompts: Exposure = "listed"
+    """Prompts."""
+
+
 class GateSection(Section):
-    """What `tools/list` shows, and which doors lead to a tool."""
+    """What is listed, and which doors lead to a tool."""
 
     listing: Listing | None = None
     """Whether activated tools appear in the list; null: by the client's host where it is known, else by transport."""
     call_tools: Literal["single", "split"] = "split"
     """`split`: `tool_call_read` too, which calls only tools that say they change nothing; hosts run it unasked."""
+    expose: ExposeSection = ExposeSection()
+    """Resources and prompts of servers."""
     pass_through_below: Annotated[int, Strict(), Field(ge=0)] = 0
     """List everything to a caller who may use fewer tools than this; 0: never."""
 

@@ -72,11 +72,16 @@ def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
         kept = _REPAIRS[key](value) if key in _REPAIRS else value
         if kept is not None or key not in _REPAIRS:
             definition.setdefault(key, kept)
-    return _encodable(definition, max_bytes)
+    return encodable(definition, max_bytes)
 
 
-def _encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
-    """Return ``definition`` as UTF-8 JSON can carry it: lone surrogates are replaced."""
+def encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
+    """Return ``definition`` as UTF-8 JSON can carry it: lone surrogates are replaced.
+
+    Raises:
+        DefinitionError: it is no JSON, or has more than ``max_bytes``.
+
+    """
     try:
         text = _STRICT_JSON.encode(definition)
     except ValueError:
@@ -122,7 +127,8 @@ def _output_schema(value: Any) -> JsonObject | None:
     return _schema(cast("JsonObject", value)) if isinstance(value, dict) else None
 
 
-def _text(value: Any) -> str | None:
+def valid_text(value: Any) -> str | None:
+    """Return ``value`` if it is a text."""
     return value if isinstance(value, str) else None
 
 
@@ -132,7 +138,8 @@ def _annotations(value: Any) -> JsonObject | None:
     return {key: hint for key, hint in as_object(value).items() if isinstance(hint, _HINTS.get(key, object))}
 
 
-def _icons(value: Any) -> list[JsonObject] | None:
+def valid_icons(value: Any) -> list[JsonObject] | None:
+    """Return the icons of a list of icons, if there are any."""
     return [icon for icon in map(as_object, as_list(value)) if _is_icon(icon)] or None
 
 
@@ -151,7 +158,8 @@ def _execution(value: Any) -> JsonObject | None:
     return as_object(value) if as_object(value).get("taskSupport") in _TASK_SUPPORT else None
 
 
-def _meta(value: Any) -> JsonObject | None:
+def valid_meta(value: Any) -> JsonObject | None:
+    """Return ``_meta`` without the keys that the specification reserves."""
     if not isinstance(value, dict):
         return None
     return {key: held for key, held in as_object(value).items() if not key.startswith(_RESERVED_META)}
@@ -164,11 +172,11 @@ def _without(value: JsonObject, key: str) -> JsonObject:
 _REPAIRS: Mapping[str, Callable[[Any], Any]] = {
     "inputSchema": _input_schema,
     "outputSchema": _output_schema,
-    "title": _text,
-    "description": _text,
+    "title": valid_text,
+    "description": valid_text,
     "annotations": _annotations,
-    "icons": _icons,
+    "icons": valid_icons,
     "execution": _execution,
-    "_meta": _meta,
+    "_meta": valid_meta,
 }
 """What makes each known field valid; None drops it."""

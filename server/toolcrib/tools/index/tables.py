@@ -126,8 +126,59 @@ def _failures(connection: sqlite3.Connection) -> None:
     connection.execute(_FAILURES)
 
 
+_OFFERS = """
+CREATE TABLE offers (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT UNIQUE NOT NULL,
+    server TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    address TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    definition TEXT NOT NULL
+)"""
+
+_OFFER_LISTS = """
+CREATE TABLE offer_lists (
+    server TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    config_fingerprint TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    listed_at REAL NOT NULL,
+    refused TEXT NOT NULL,
+    denied TEXT NOT NULL,
+    PRIMARY KEY (server, kind)
+) WITHOUT ROWID"""
+
+_OFFER_SERVERS = """
+CREATE TABLE offer_servers (
+    server TEXT PRIMARY KEY,
+    subscribes INTEGER NOT NULL,
+    completes INTEGER NOT NULL
+) WITHOUT ROWID"""
+
+
+def _offers(connection: sqlite3.Connection) -> None:
+    for statement in (_OFFERS, _OFFER_LISTS, _OFFER_SERVERS):
+        connection.execute(statement)
+    connection.execute("CREATE INDEX offers_by_server ON offers(server, kind)")
+
+
+OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers")
+"""The tables that have a column ``server`` with its key, and nothing of a server that is forgotten."""
+
 TOOLS_SCHEMA = Schema(
-    APPLICATION_ID, (_first_tables, create_vectors, _activations_elsewhere, _names_in_texts, _denied_names, _failures)
+    APPLICATION_ID,
+    (
+        _first_tables,
+        create_vectors,
+        _activations_elsewhere,
+        _names_in_texts,
+        _denied_names,
+        _failures,
+        _offers,
+    ),
 )
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
 

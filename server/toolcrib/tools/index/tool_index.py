@@ -28,6 +28,7 @@ from toolcrib.tools.index.rows import (
 )
 from toolcrib.tools.index.tables import (
     GATE_COLUMNS,
+    OF_SERVERS,
     TEXT_COLUMNS,
     TOOLS_FULL_TEXT,
 )
@@ -149,7 +150,10 @@ class ToolIndex:
         """Drop all that is known of servers other than ``keys``."""
 
         def retain(connection: sqlite3.Connection) -> None:
-            query = "SELECT key FROM servers UNION SELECT namespace FROM tools UNION SELECT server FROM failures"
+            query = (
+                "SELECT key FROM servers UNION SELECT namespace FROM tools UNION SELECT server FROM failures "
+                "UNION SELECT server FROM offer_lists UNION SELECT server FROM offers"
+            )
             for key in sorted({row[0] for row in connection.execute(query)} - set(keys)):
                 _forget(connection, key)
 
@@ -159,9 +163,8 @@ class ToolIndex:
         """Forget every tool and server."""
 
         def clear(connection: sqlite3.Connection) -> None:
-            connection.execute("DELETE FROM tools")
-            connection.execute("DELETE FROM servers")
-            connection.execute("DELETE FROM failures")
+            for table in ("tools", "servers", *OF_SERVERS):
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 - own table names
 
         self._store.change(clear)
 
@@ -280,7 +283,8 @@ def _note_listing(
 def _forget(connection: sqlite3.Connection, key: str) -> None:
     connection.execute("DELETE FROM tools WHERE namespace = ?", (key,))
     connection.execute("DELETE FROM servers WHERE key = ?", (key,))
-    connection.execute("DELETE FROM failures WHERE server = ?", (key,))
+    for table in OF_SERVERS:
+        connection.execute(f"DELETE FROM {table} WHERE server = ?", (key,))  # noqa: S608 - own table names
 
 
 def _id_list(ids: Iterable[int]) -> str:

@@ -1,0 +1,1 @@
+"""What servers offer besides tools: resources, templates of resources, prompts and completions."""

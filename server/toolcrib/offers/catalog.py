@@ -1,0 +1,141 @@
+"""The offers in memory: an immutable snapshot of all that is indexed, and the part of it that a caller may use.
+
+Knows addresses, and which of them the policy permits to whom; never knows a database, a connection or a definition.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolcrib.access.policy import Permissions
+from toolcrib.base.addresses import literals, may_expand_to, public_uri, resolved
+from toolcrib.model import OfferKind
+from toolcrib.offers.records import Offer, names_of, uri_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template of resources, with what it is recognised by. ``offer`` is None for one that nobody may use."""
+
+    parts: tuple[str, ...]
+    offer: Offer | None
+
+
+@dataclass(frozen=True, slots=True)
+class PermittedOffers:
+    """What callers with the same permissions may use, by kind, in the order of public addresses."""
+
+    by_kind: Mapping[OfferKind, tuple[Offer, ...]]
+
+    def after(self, kind: OfferKind, public: str) -> Sequence[Offer]:
+        """Return those that stand after a public address; the empty one stands before all."""
+        offers = self.by_kind[kind]
+        return offers[bisect_right(offers, public, key=_public) :] if public else offers
+
+
+class OfferCatalog:
+    """All offers at one moment. ``generation`` tells snapshots apart; it is larger for a later one.
+
+    ``denied`` are, by server, what nobody may use: digests of URIs, and templates.
+    """
+
+    def __init__(
+        self,
+        offers: Iterable[Offer] = (),
+        generation: int = 0,
+        denied: Mapping[str, tuple[Iterable[str], Iterable[str]]] | None = None,
+    ) -> None:
+        self.generation = generation
+        self.offers = tuple(sorted(offers, key=_public))
+        self._permitted: dict[tuple[tuple[int, ...], frozenset[str]], PermittedOffers] = {}
+        self._prompts = {offer.public: offer for offer in self.offers if offer.kind == "prompt"}
+        self._resources: dict[tuple[str, str], Offer] = {}
+        self._resolved: defaultdict[tuple[str, str], list[Offer]] = defaultdict(list)
+        self._by_uri: defaultdict[str, list[Offer]] = defaultdict(list)
+        self._templates: defaultdict[str, list[Template]] = defaultdict(list)
+        self._denied_uris = {server: frozenset(uris) for server, (uris, _) in (denied or {}).items()}
+        for offer in self.offers:
+            self._add(offer)
+        for server, (_, templates) in (denied or {}).items():
+            self._templates[server] += [Template(literals(each), None) for each in templates]
+
+    def _add(self, offer: Offer) -> None:
+        if offer.kind == "resource":
+            self._resources[offer.server, offer.address] = offer
+            self._resolved[offer.server, resolved(offer.address)].append(offer)
+            self._by_uri[offer.address].append(offer)
+        elif offer.kind == "template":
+            self._templates[offer.server].append(Template(literals(offer.address), offer))
+
+    def prompt(self, public: str) -> Offer | None:
+        """Return the prompt with exactly this public name."""
+        return self._prompts.get(public)
+
+    def resource(self, server: str, uri: str) -> Offer | None:
+        """Return the resource of a server with exactly this URI of the server's own."""
+        return self._resources.get((server, uri))
+
+    def templates(self, server: str, uri: str) -> list[Template]:
+        """Return the templates of a server that may expand to this URI."""
+        spellings = {uri, resolved(uri)}
+        found = self._templates.get(server, ())
+        return [each for each in found if any(may_expand_to(each.parts, spelled) for spelled in spellings)]
+
+    def listing(self, uri: str) -> list[Offer]:
+        """Return the resources, of whichever servers, that have this URI."""
+        return list(self._by_uri.get(uri, ()))
+
+    def permitted(self, permissions: Permissions, open_servers: Collection[str]) -> PermittedOffers:
+        """Return what callers with these permissions may use, of these servers; worked out once.
+
+        Permissions are told apart by their key, so all of them must be of the same policy.
+        """
+        key = permissions.key, frozenset(open_servers)
+        permitted = self._permitted.get(key)
+        if permitted is None:
+            of_them = [each for each in self.offers if each.server in key[1] and permits(permissions, each)]
+            by_kind: dict[OfferKind, tuple[Offer, ...]] = {
+                kind: tuple(each for each in of_them if each.kind == kind) for kind in KINDS
+            }
+            permitted = self._permitted[key] = PermittedOffers(by_kind)
+        return permitted
+
+    def may_read(self, permissions: Permissions, server: str, uri: str) -> bool:
+        """Return whether callers with these permissions may read a URI of an open server, listed or not.
+
+        What is listed is decided by its name and its URI. Any other URI must be permitted however a server might read
+        it, must not be one that is denied by name, and no template that it may be of may be denied.
+        """
+        if permissions.unrestricted:
+            return True
+        plain = resolved(uri)
+        listed = self._resolved.get((server, plain), ())
+        if uri_digest(uri) in self._denied_uris.get(server, ()) or not all(
+            permits(permissions, each) for each in listed
+        ):
+            return False
+        return (server, uri) in self._resources or self._may_read_unlisted(permissions, server, uri, plain)
+
+    def _may_read_unlisted(self, permissions: Permissions, server: str, uri: str, plain: str) -> bool:
+        templates = [each.offer for each in self.templates(server, uri)]
+        if any(each is None or not permits(permissions, each) for each in templates):
+            return False
+        spelled = [(each, public_uri(server, each)) for each in (uri, plain)]
+        if all(permissions.permits_by(server, [each]) for each in spelled):
+            return True
+        # A template that is allowed by its name allows what it expands to, unless the URI itself is denied.
+        names = [names_of(each)[0] for each in templates if each]
+        return bool(names) and not permissions.denies(server, spelled) and permissions.permits_by(server, names)
+
+
+KINDS: tuple[OfferKind, ...] = ("resource", "template", "prompt")
+
+
+def permits(permissions: Permissions, offer: Offer) -> bool:
+    """Return whether a policy lets callers use an offer: a deny of its name or its URI wins, one allowed is enough."""
+    return permissions.permits_by(offer.server, names_of(offer))
+
+
+def _public(offer: Offer) -> str:
+    return offer.public
