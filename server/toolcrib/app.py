@@ -123,9 +123,7 @@ async def _open_tools(
             known.failures.flush()
 
 
-def _surroundings(
-    settings: Settings, known: Known, outside: Outside, lifeline: Lifeline, front: Front
-) -> Surroundings:
+def _surroundings(settings: Settings, known: Known, outside: Outside, lifeline: Lifeline, front: Front) -> Surroundings:
     return Surroundings(
         limits=settings.toolcrib.limits,
         connector=outside.connector or partial(open_streams, lifeline=lifeline),

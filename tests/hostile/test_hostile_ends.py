@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import anyio
 import pytest
@@ -13,7 +14,7 @@ from serve.served import ENDINGS, Served, served
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 
 GONE_WITHIN_S = 6
-KINDS = (
+KINDS: tuple[dict[str, Any], ...] = (
     {},
     {"ignore_eof": True},
     {"ignore_sigterm": True},

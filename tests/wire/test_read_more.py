@@ -22,17 +22,24 @@ def server(result: JsonObject) -> dict[str, MemoryServer]:
     return {"db": MemoryServer([tool("get", annotations={"readOnlyHint": True})], answers={"get": result})}
 
 
-def told(result: JsonObject) -> tuple[str, JsonObject] | None:
+def following(result: JsonObject) -> tuple[str, JsonObject] | None:
     """Return the tool and the arguments that the last text of a result tells a model to call; None if it tells none."""
     found = re.search(r"call toolcrib's (\w+) with (\{.*\})\.", result["content"][-1]["text"])
     return (found[1], json.loads(found[2])) if found else None
 
 
+def told(result: JsonObject) -> tuple[str, JsonObject]:
+    """Return them of a result that tells some."""
+    call = following(result)
+    assert call is not None
+    return call
+
+
 async def read_all(client: Client, result: JsonObject) -> list[JsonObject]:
     """Return the pages of a result, read as a model is told to, without what it is told."""
     pages = [result]
-    while following := told(pages[-1]):
-        pages.append(await client.call(*following))
+    while call := following(pages[-1]):
+        pages.append(await client.call(*call))
     return [{**page, "content": page["content"][:-1]} for page in pages]
 
 
@@ -159,11 +166,11 @@ async def test_it_can_be_read_for_a_time(tmp_path):
     times = [0.0]
     servers = server(text(LINES))
     async with world(tmp_path, servers, SMALL, clock=lambda: times[0]) as w, w.client() as client:
-        following = told(await client.call("db__get"))
+        call = told(await client.call("db__get"))
         times[0] = 899
-        assert "isError" not in await client.call(*following)
+        assert "isError" not in await client.call(*call)
         times[0] = 901
-        assert (await refused(client, following[1])).startswith(NOTHING)
+        assert (await refused(client, call[1])).startswith(NOTHING)
 
 
 async def test_what_cannot_be_kept_is_told(tmp_path):
