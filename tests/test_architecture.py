@@ -92,8 +92,8 @@ LAYERS = {
         full_text vectors
     """,
     "streams": """
-        json_steps pipes sdk
-        incoming messages
+        json_steps pipes sdk values
+        incoming messages pace
         outgoing
         dispatcher
     """,

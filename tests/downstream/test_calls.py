@@ -178,6 +178,27 @@ async def test_a_slow_receiver_of_progress_gets_the_latest_and_the_result_after_
         assert len(delivered) < 100
 
 
+async def test_a_server_that_tells_things_without_end_is_read_slowly_and_then_ended_with_the_reason(tmp_path: Path):
+    fake = FakeServer(tmp_path, tools=["storm", "echo"])
+    async with fleet_of(settings_of(fake), notifications_per_s=100, flood_s=1) as it:
+        with pytest.raises(ConnectionLost) as raised:
+            await it.call("fake", "storm")
+        assert "The server 'fake' went away" in str(raised.value)
+        assert "it sent more than 100 notifications a second (limits.notifications_per_s) for 1 s" in str(raised.value)
+        assert (await it.call("fake", "echo", {}))["structuredContent"] == {}, "it is not started again"
+
+
+async def test_progress_that_somebody_waits_for_is_slowed_but_never_ended(tmp_path: Path):
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    fake, watch = FakeServer(tmp_path, tools=["progress"]), Stopwatch()
+    async with fleet_of(settings_of(fake), notifications_per_s=100, flood_s=0.1) as it:
+        result = await it.call("fake", "progress", {"steps": 2500}, on_progress)
+        assert result["content"][0]["text"] == "2500 steps"
+        assert watch.seconds > 1
+
+
 async def test_a_receiver_of_progress_that_fails_does_not_fail_the_call(tmp_path: Path):
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         raise ZeroDivisionError

@@ -37,6 +37,11 @@ def sleep(server, arguments, call):
     return text("slept")
 
 
+def storm(server, arguments, call):
+    while not call.cancelled.is_set():
+        server.notify("notifications/message", {"level": "info", "data": "once more"})
+
+
 def progress(server, arguments, call):
     steps = arguments.get("steps", 3)
     for step in range(1, steps + 1):
@@ -78,7 +83,8 @@ def big(server, arguments, call):
 
 
 BEHAVIOURS = {
-    behaviour.__name__: behaviour for behaviour in (echo, fail, sleep, progress, crash, cancelled, counter, env, big)
+    behaviour.__name__: behaviour
+    for behaviour in (echo, fail, sleep, storm, progress, crash, cancelled, counter, env, big)
 }
-TAKE_TIME = {"sleep", "progress"}
+TAKE_TIME = {"sleep", "storm", "progress"}
 """Behaviours that run beside the conversation; all others answer in order."""

@@ -8,23 +8,30 @@ import math
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
-from ends import PATIENCE_S, two_pipes
+from ends import PATIENCE_S, read_on, two_pipes
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT, jsonrpc_message_adapter
 from pydantic import TypeAdapter
 
-from toolcrib.streams.dispatcher import open_dispatcher
-from toolcrib.streams.pipes import PipeBounds
+from toolcrib.streams.dispatcher import PipeBounds, open_dispatcher
+from toolcrib.streams.pace import PaceBounds
 from toolcrib.streams.sdk import SessionMessage, StreamDispatcher
 
 pytestmark = pytest.mark.anyio
-BOUNDS = PipeBounds(line_max_bytes=64 * 1024 * 1024, garbage_lines=3)
+BOUNDS = PipeBounds(
+    line_max_bytes=64 * 1024 * 1024,
+    values=1_000_000,
+    garbage_lines=3,
+    pace=PaceBounds(per_s=1_000_000, flood_s=30),
+    paces_requests=False,
+)
 
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
@@ -39,6 +46,7 @@ class Peer:
     hang_up: Callable[[], Awaitable[None]]
     notified: list[tuple[str, Any]] = field(default_factory=list)
     intercepted: list[str] = field(default_factory=list)
+    far_in: int = -1
     far_out: int = -1
     handlers: dict[str, Handler] = field(default_factory=dict)
 
@@ -96,7 +104,9 @@ async def piped(bounds: PipeBounds = BOUNDS, garbage: list[str] | None = None) -
     with two_pipes() as (near, (far_in, far_out)):
         wire = Wire(far_in, far_out)
         with open_dispatcher(*near, bounds, ([] if garbage is None else garbage).append) as channel:
-            async with running(Peer(channel, wire.send, wire.receive, wire.hang_up, far_out=far_out)) as peer:
+            async with running(
+                Peer(channel, wire.send, wire.receive, wire.hang_up, far_in=far_in, far_out=far_out)
+            ) as peer:
                 yield peer
 
 
@@ -611,4 +621,85 @@ async def test_a_peer_that_reads_nothing_is_still_heard():
         await peer.tell("heard")
         while not peer.notified:
             await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+
+
+# -- values and pace -----------------------------------------------------------------------------
+
+
+async def test_a_message_of_too_many_values_ends_it_before_it_is_decoded():
+    async with piped(replace(BOUNDS, values=50_000)) as peer, anyio.create_task_group() as tasks:
+        text = b'{"jsonrpc": "2.0", "method": "m", "params": {"list": [' + b"[]," * 200_000 + b"[]]}}\n"
+        tasks.start_soon(anyio.to_thread.run_sync, os.write, peer.far_out, text)
+        await peer.channel.ended.wait()
+        assert peer.channel.fault == "sent a message of more than 50000 values (limits.message_values)"
+
+
+async def test_a_long_message_of_few_values_passes():
+    async with piped(replace(BOUNDS, values=1000)) as peer, anyio.create_task_group() as tasks:
+        peer.handlers["echo"] = await says({})
+        text = padded(1, 10).replace(b"xxxxxxxxxx", b"a,[{," * 100_000)
+        tasks.start_soon(anyio.to_thread.run_sync, os.write, peer.far_out, text)
+        assert (await peer.receive())["id"] == 1
+
+
+SLOW = replace(BOUNDS, pace=PaceBounds(per_s=200, flood_s=0.5))
+
+
+async def feed(peer: Peer, *messages: dict[str, Any]) -> None:
+    """Send these over and over, as fast as they are read."""
+    os.set_blocking(peer.far_out, False)
+    data = b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages) * 50
+    rest = b""
+    while True:
+        await anyio.wait_writable(peer.far_out)
+        with suppress(BlockingIOError):
+            rest = rest or data
+            rest = rest[os.write(peer.far_out, rest) :]
+
+
+@pytest.mark.parametrize(
+    ("unasked", "bounds"),
+    [
+        ({"method": "notifications/message", "params": {}}, SLOW),
+        ({"method": "notifications/progress", "params": {"progressToken": 9, "progress": 1}}, SLOW),
+        ({"id": 999, "result": {}}, SLOW),
+        ({"id": 1, "method": "ping"}, replace(SLOW, paces_requests=True)),
+    ],
+)
+async def test_what_nobody_asked_for_without_end_is_read_slowly_and_then_no_more(
+    unasked: dict[str, Any], bounds: PipeBounds
+):
+    async with piped(bounds) as peer, anyio.create_task_group() as tasks:
+        peer.handlers["ping"] = await says({})
+        began = anyio.current_time()
+        tasks.start_soon(feed, peer, unasked)
+        tasks.start_soon(read_on, peer.far_in, bytearray())
+        await peer.channel.ended.wait()
+        took = anyio.current_time() - began
+        assert peer.channel.fault == (
+            "sent more than 200 notifications a second (limits.notifications_per_s) for 0.5 s"
+        )
+        assert took > 0.5
+        assert len(peer.notified) < 200 * (took + 1.5)
+        tasks.cancel_scope.cancel()
+
+
+async def test_between_what_is_read_slowly_everything_else_gets_through():
+    async with piped(replace(SLOW, pace=PaceBounds(per_s=200, flood_s=30))) as peer, anyio.create_task_group() as tasks:
+        peer.handlers["ping"] = await says({})
+        noise = [{"method": "notifications/message", "params": {}}] * 49
+        tasks.start_soon(feed, peer, {"id": 1, "method": "ping"}, *noise)
+        for _ in range(8):
+            assert (await peer.receive())["id"] == 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_requests_are_not_slowed_unless_they_are_to_be():
+    async with piped(SLOW) as peer, anyio.create_task_group() as tasks:
+        peer.handlers["ping"] = await says({})
+        tasks.start_soon(feed, peer, {"id": 1, "method": "ping"})
+        for _ in range(1000):
+            assert (await peer.receive())["id"] == 1
+        assert peer.channel.fault == ""
         tasks.cancel_scope.cancel()

@@ -292,6 +292,12 @@ class LimitsSection(Section):
     """What HTTP clients of sessions have been sent, kept for those that lose a stream; all together; 0: nothing."""
     message_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 64 * 1024 * 1024
     """Size of one message from a server."""
+    message_values: Count = 1_000_000
+    """Values in one message: texts, numbers, lists and objects together."""
+    notifications_per_s: Count = 500
+    """Notifications a second that a server or client may send; one that sends more is read more slowly."""
+    flood_s: Seconds = 30
+    """How long it may go on sending more before its connection is ended."""
     garbage_lines: Count = 1000
     """Lines in a row of a server's output that are no messages before it is given up."""
     connections_per_server: Count = 32

@@ -27,8 +27,8 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import Deliver, HttpClient
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, Lifeline, running
-from toolcrib.streams.dispatcher import LineDispatcher, open_dispatcher
-from toolcrib.streams.pipes import PipeBounds
+from toolcrib.streams.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
+from toolcrib.streams.pace import PaceBounds, PacedStream
 from toolcrib.streams.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
 _QUOTED_MAX = 300
@@ -78,8 +78,13 @@ async def open_streams(
                 yield process
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
-            async with way(server, target, limits) as streams:
-                yield Streams(StreamDispatcher(*streams), http=True, explain=_nothing_known)
+            async with way(server, target, limits) as (read, write):
+                paced = PacedStream(read, _pace(limits))
+
+                async def explain() -> str:
+                    return f"it {paced.fault}" if paced.fault else ""
+
+                yield Streams(StreamDispatcher(paced, write), http=True, explain=explain)
 
 
 @asynccontextmanager
@@ -146,7 +151,13 @@ async def _process_streams(
         if not first_garbage:
             first_garbage.append(_quoted(clean(line)))
 
-    bounds = PipeBounds(limits.message_max_bytes, limits.garbage_lines)
+    bounds = PipeBounds(
+        line_max_bytes=limits.message_max_bytes,
+        values=limits.message_values,
+        garbage_lines=limits.garbage_lines,
+        pace=_pace(limits),
+        paces_requests=True,
+    )
     async with running(target, limits.close_timeout_s, lifeline) as child:
         with open_dispatcher(child.read_fd, child.write_fd, bounds, note_garbage) as channel:
 
@@ -174,6 +185,10 @@ async def _state_of(channel: LineDispatcher, child: Child) -> list[str]:
         case status:
             said.append(f"it exited with status {status}")
     return said
+
+
+def _pace(limits: LimitsSection) -> PaceBounds:
+    return PaceBounds(limits.notifications_per_s, limits.flood_s)
 
 
 def _quoted(text: str) -> str:

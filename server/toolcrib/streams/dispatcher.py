@@ -21,7 +21,8 @@ from toolcrib.streams.incoming import IncomingRequest, Params
 from toolcrib.streams.json_steps import decode_in_steps
 from toolcrib.streams.messages import decode, encode, is_long, notification, refusal, result
 from toolcrib.streams.outgoing import CLOSED, Outcome, OutgoingRequests
-from toolcrib.streams.pipes import LineReader, LineWriter, PipeBounds, open_pipe
+from toolcrib.streams.pace import PROGRESS, Pace, PaceBounds
+from toolcrib.streams.pipes import LineReader, LineWriter, open_pipe
 from toolcrib.streams.sdk import (
     CallOptions,
     Channel,
@@ -36,6 +37,7 @@ from toolcrib.streams.sdk import (
     progress_token_from_params,
     run_notify_intercept,
 )
+from toolcrib.streams.values import has_more_values
 
 _GARBAGE_KEPT = 2000
 """Bytes of a line that is no message, which ``on_garbage`` is given."""
@@ -54,6 +56,20 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class PipeBounds:
+    """How much a peer may send: bytes and values of one message, lines in a row that are none, and how fast.
+
+    ``pace`` bounds what nobody asked for: notifications, answers to nothing, and ``requests`` too where it says so.
+    """
+
+    line_max_bytes: int
+    values: int
+    garbage_lines: int
+    pace: PaceBounds
+    paces_requests: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Handlers:
     on_request: OnRequest
     on_notify: OnNotify
@@ -67,12 +83,14 @@ class LineDispatcher(Channel):
     """
 
     def __init__(
-        self, reader: LineReader, writer: LineWriter, garbage_lines: int, on_garbage: Callable[[str], None]
+        self, reader: LineReader, writer: LineWriter, bounds: PipeBounds, on_garbage: Callable[[str], None]
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._garbage_lines, self._on_garbage = garbage_lines, on_garbage
+        self._bounds, self._on_garbage = bounds, on_garbage
         self._garbage = 0
         self._loop = asyncio.get_running_loop()
+        self._unasked = Pace(bounds.pace, self._loop.time)
+        self._progress = Pace(bounds.pace.of_progress, self._loop.time)
         self._outgoing = OutgoingRequests(writer)
         self._in_flight: dict[RequestId, IncomingRequest] = {}
         self._tasks: dict[asyncio.Task[None], anyio.CancelScope] = {}
@@ -157,6 +175,9 @@ class LineDispatcher(Channel):
         self._dispatch(message, line)
 
     async def _take_long(self, line: bytearray) -> None:
+        if await has_more_values(line, self._bounds.values):
+            self._reader.end(f"sent a message of more than {self._bounds.values} values (limits.message_values)")
+            return
         try:
             message = await decode_in_steps(line)
         except ValueError:
@@ -173,7 +194,7 @@ class LineDispatcher(Channel):
     def _note_garbage(self, line: bytearray) -> None:
         self._garbage += 1
         self._on_garbage(line[:_GARBAGE_KEPT].decode("utf-8", "replace"))
-        if self._garbage > self._garbage_lines:
+        if self._garbage > self._bounds.garbage_lines:
             self._reader.end(f"sent {self._garbage} lines in a row that are no MCP messages")
 
     def _is_taken(self, message: Any) -> bool:
@@ -207,22 +228,39 @@ class LineDispatcher(Channel):
                 return False
         elif not isinstance(outcome, dict) or request_id is None:
             return False
-        self._outgoing.settle(request_id, cast("Outcome", outcome))
+        if not self._outgoing.settle(request_id, cast("Outcome", outcome)):
+            self._slow_down(self._unasked)
         return True
+
+    def _slow_down(self, pace: Pace) -> None:
+        """Read nothing more for a moment from a peer that sends too fast; end one that does so without an end."""
+        if pause := pace.pause():
+            self._reader.hold()
+            self._loop.call_later(pause, self._reader.release)
+            if pace.is_flood:
+                self._reader.end(self._bounds.pace.fault)
 
     def _on_notification(self, method: str, params: JsonObject | None) -> None:
         assert self._handlers is not None
+        told = self._outgoing.progress_told(params or {}) if method == PROGRESS else None
+        if told is None:
+            self._slow_down(self._unasked)
+        else:
+            # Only slowed: whoever made the request waits for its answer, and bounds the time.
+            self._slow_down(self._progress)
+            self._spawn(_contained(told, method), anyio.CancelScope())
         if method == "notifications/cancelled":
             request_id = cancelled_request_id_from_params(params)
             if request_id is not None and (known := self._in_flight.get(coerce_request_id(request_id))):
                 known.cancel()
-        elif method == "notifications/progress" and (told := self._outgoing.progress_told(params or {})):
-            self._spawn(_contained(told, method), anyio.CancelScope())
-        if not run_notify_intercept(self._handlers.intercept, method, params):
+        # Progress is told once: to who asked for it.
+        if not run_notify_intercept(self._handlers.intercept, method, params) and told is None:
             notified = IncomingRequest(self, None, None)
             self._spawn(_contained(self._handlers.on_notify(notified, method, params), method), notified.scope)
 
     def _on_request(self, request_id: RequestId, method: str, params: JsonObject | None) -> None:
+        if self._bounds.paces_requests:
+            self._slow_down(self._unasked)
         asked = IncomingRequest(self, request_id, progress_token_from_params(params))
         # Of two requests under one id, which is the peer's mistake, both are answered, and the later can be cancelled.
         self._in_flight[coerce_request_id(request_id)] = asked
@@ -315,4 +353,4 @@ def open_dispatcher(
     ``on_garbage`` gets the beginning of every line that is no message.
     """
     with open_pipe(read_fd, write_fd, bounds.line_max_bytes) as (reader, writer):
-        yield LineDispatcher(reader, writer, bounds.garbage_lines, on_garbage)
+        yield LineDispatcher(reader, writer, bounds, on_garbage)

@@ -76,11 +76,13 @@ class OutgoingRequests:
             raise _raised(outcome)
         return outcome
 
-    def settle(self, request_id: RequestId | None, outcome: Outcome) -> None:
-        """Give an answer to who waits for it, if anybody still does."""
+    def settle(self, request_id: RequestId | None, outcome: Outcome) -> bool:
+        """Give an answer to who waits for it; return whether anybody does."""
         pending = self._of(request_id)
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_result(outcome)
+        if pending is None or pending.answer.done():
+            return False
+        pending.answer.set_result(outcome)
+        return True
 
     def progress_told(self, params: Params) -> Coroutine[Any, Any, None] | None:
         """Return what gives a report of progress to whoever made the request; None where nobody wants it."""

@@ -11,21 +11,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import anyio
 
 _CHUNK = 256 * 1024
 _BURST = 32
 """Lines handed on between two turns of other tasks."""
-
-
-@dataclass(frozen=True, slots=True)
-class PipeBounds:
-    """How much a peer may send: bytes of one line, and lines in a row that are no JSON-RPC message."""
-
-    line_max_bytes: int
-    garbage_lines: int
 
 
 def supports(read_fd: int) -> bool:

@@ -16,8 +16,9 @@ from mcp.server.stdio import stdio_server
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.early.greeting import Begun
-from toolcrib.streams.dispatcher import open_dispatcher
-from toolcrib.streams.pipes import PipeBounds, supports
+from toolcrib.streams.dispatcher import PipeBounds, open_dispatcher
+from toolcrib.streams.pace import PaceBounds
+from toolcrib.streams.pipes import supports
 from toolcrib.streams.sdk import Channel, StreamDispatcher, serve_by_era
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,13 @@ async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channe
         async with stdio_server() as streams:
             yield StreamDispatcher(*streams)
         return
-    bounds = PipeBounds(limits.request_max_bytes, limits.garbage_lines)
+    bounds = PipeBounds(
+        line_max_bytes=limits.request_max_bytes,
+        values=limits.message_values,
+        garbage_lines=limits.garbage_lines,
+        pace=PaceBounds(limits.notifications_per_s, limits.flood_s),
+        paces_requests=False,  # a client may ask as fast as it is answered
+    )
     with _claimed_descriptors() as (read_fd, write_fd), open_dispatcher(read_fd, write_fd, bounds, _ignore) as channel:
         channel.take_up(begun.data, begun.request_id)
         yield channel
