@@ -75,6 +75,8 @@ class LiveList:
             StartFailed: the new list cannot be read, or the server announces others without end.
 
         """
+        if connection.is_listed:
+            return
         key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
         with anyio.move_on_after(_PATIENCE * timeout_s):
             while not connection.is_listed:
