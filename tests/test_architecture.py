@@ -47,8 +47,14 @@ LAYERS = {
         schema
         fingerprints settings without_effect
         programs servers
+        editing
         loading
         inspection
+    """,
+    "config.editing": """
+        files refused
+        json_text toml_text yaml_text
+        changes
     """,
     "downstream": """
         http last_words launchers scopes start_queue states
@@ -67,6 +73,7 @@ LAYERS = {
     "formats": """
         markdown objects
         yaml
+        yaml_nodes
     """,
     "offers": """
         records
@@ -205,7 +212,7 @@ DOORS = {
         ("streams.sdk",),
     ),
     "toolcrib.wire": ("wire", "app", "cli.serve"),
-    "yaml": ("formats.yaml",),
+    "yaml": ("formats.yaml", "formats.yaml_nodes"),
     "re2": ("base.patterns",),
     **dict.fromkeys(
         ("numpy", "model2vec", "tokenizers", "huggingface_hub", "importlib.import_module"),

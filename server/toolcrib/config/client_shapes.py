@@ -4,8 +4,10 @@ Knows the keys of their files and what to write instead; never knows what a serv
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from toolcrib.base.json_values import as_object
@@ -59,18 +61,23 @@ _MEANINGS = {
 _TOML = re.compile(r"^[ \t]*\[(?:mcp_servers|profiles|projects|tools)\b[^\]\n]*\][ \t]*$", re.MULTILINE)
 
 
-def foreign_shapes(document: JsonObject) -> Iterator[Problem]:
+def import_hint(path: Path) -> str:
+    """Return the command that takes over the servers of another client's file."""
+    return f"`toolcrib import {shlex.quote(str(path))}` takes them over"
+
+
+def foreign_shapes(document: JsonObject, path: Path) -> Iterator[Problem]:
     """Yield a problem for each place where a file without ``mcpServers`` keeps servers as another client does."""
     if document.get("mcpServers"):
         return
     nested = _at(document, "mcp", "servers")
     if _holds_servers(nested):
-        yield _problem(_NESTED)
+        yield _problem(_NESTED, path)
     if any(_holds_servers(_at(each, "mcpServers")) for each in as_object(document.get("projects")).values()):
-        yield _problem(_PROJECTS)
+        yield _problem(_PROJECTS, path)
     for shape in _SHAPES:
         if _holds_servers(document.get(shape.key)):
-            yield _problem(shape)
+            yield _problem(shape, path)
 
 
 def list_hint(servers: Any) -> str:
@@ -108,8 +115,9 @@ def is_toml(text: str) -> bool:
     return bool(_TOML.search(text))
 
 
-def _problem(shape: _Shape) -> Problem:
-    return Problem(shape.key, f"is where {shape.client} keeps servers, and toolcrib does not look there", shape.hint)
+def _problem(shape: _Shape, path: Path) -> Problem:
+    reason = f"is where {shape.client} keeps servers, and toolcrib does not look there"
+    return Problem(shape.key, reason, f"{import_hint(path)}; or {shape.hint}")
 
 
 def _holds_servers(value: Any) -> bool:

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from toolcrib.config.client_shapes import is_toml
+from toolcrib.config.client_shapes import import_hint, is_toml
 from toolcrib.config.findings import join
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.formats.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
 from toolcrib.model import JsonObject
 
 FILE_MAX_BYTES = 4 * 1024 * 1024
+FOREIGN_MAX_BYTES = 64 * 1024 * 1024
+"""Most that is read of a client's own file: Claude Code keeps its history beside its servers."""
 SLOW_MAX_CHARACTERS = 256 * 1024
 """Longest YAML or JSON with comments: their parsers take about a second for every 100,000 characters."""
 
@@ -39,32 +41,27 @@ def read(path: Path) -> tuple[JsonObject, list[Problem]]:
         ConfigError: the file cannot be read, is not of its format, is not an object, or is nested too deeply.
 
     """
-    try:
-        document = _parse(_text(path), as_yaml=path.suffix.lower() in (".yaml", ".yml"))
-        if not isinstance(document, dict):
-            raise DocumentError("must be an object that holds mcpServers, toolcrib, or both")
-        return cast("JsonObject", document), list(_defects(document, ""))
-    except RecursionError:
-        reason = "is nested too deeply"
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or 'it is not a file'}"
-    except ValueError as error:
-        reason = str(error)
-    raise ConfigError(str(path), [Problem("file", reason)])
+    return _read(path, lambda text: parse(text, path))
 
 
-def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        raw = file.read(FILE_MAX_BYTES + 1)
-    if len(raw) > FILE_MAX_BYTES:
-        raise DocumentError(f"is larger than {FILE_MAX_BYTES:,} bytes")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"is not UTF-8 text: byte {error.start + 1:,}") from None
+def read_any(path: Path) -> tuple[JsonObject, list[Problem]]:
+    """Return the object in a file of any client, which may be TOML too and larger, and what is wrong with it.
+
+    Raises:
+        ConfigError: as of ``read``.
+
+    """
+    return _read(path, lambda text: parse_any(text, path), FOREIGN_MAX_BYTES)
 
 
-def _parse(text: str, *, as_yaml: bool) -> Any:
+def parse(text: str, path: Path) -> Any:
+    """Return the value of a text of toolcrib's own formats: YAML by the end of its path, else JSON with comments.
+
+    Raises:
+        ValueError: it is not of its format.
+
+    """
+    as_yaml = path.suffix.lower() in (".yaml", ".yml")
     is_short = len(text) <= SLOW_MAX_CHARACTERS
     if as_yaml and is_short:
         from toolcrib.formats.yaml import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
@@ -83,17 +80,67 @@ def _parse(text: str, *, as_yaml: bool) -> Any:
         return json.loads(text, object_pairs_hook=object_of)
     except ValueError as error:
         if is_short:
-            return _parse_commented(text)
+            return _parse_commented(text, path)
         raise DocumentError(f"is not JSON: {error}") from None
 
 
-def _parse_commented(text: str) -> Any:
+def parse_any(text: str, path: Path) -> Any:
+    """Return the value of a text in the format that the end of its path or, failing that, its own look tells.
+
+    Raises:
+        ValueError: it is not of its format.
+
+    """
+    if path.suffix.lower() != ".toml" and not is_toml(text):
+        return parse(text, path) if text.strip() else {}
+    import tomllib  # noqa: PLC0415 - one client's files
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DocumentError(f"is not TOML: {error}") from None
+
+
+def _read(path: Path, parsed: Callable[[str], Any], most: int = FILE_MAX_BYTES) -> tuple[JsonObject, list[Problem]]:
+    try:
+        document = parsed(text_of(path, most))
+        if not isinstance(document, dict):
+            raise DocumentError("must be an object that holds mcpServers, toolcrib, or both")
+        return cast("JsonObject", document), list(_defects(document, ""))
+    except RecursionError:
+        reason = "is nested too deeply"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or 'it is not a file'}"
+    except ValueError as error:
+        reason = str(error)
+    raise ConfigError(str(path), [Problem("file", reason)])
+
+
+def text_of(path: Path, most: int = FILE_MAX_BYTES) -> str:
+    """Return the text of a file without a byte order mark.
+
+    Raises:
+        DocumentError: it has more than ``most`` bytes, or is not UTF-8.
+        OSError: it cannot be read.
+
+    """
+    with path.open("rb") as file:
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise DocumentError(f"is larger than {most:,} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"is not UTF-8 text: byte {error.start + 1:,}") from None
+
+
+def _parse_commented(text: str, path: Path) -> Any:
     import json5  # noqa: PLC0415 - most files are plain JSON
 
     if is_toml(text):
         raise DocumentError(
-            "is TOML, as Codex's config.toml is, and toolcrib reads JSON and YAML: write each [mcp_servers.NAME] as an "
-            "entry of mcpServers"
+            "is TOML, as Codex's config.toml is, and toolcrib reads JSON and YAML: of each [mcp_servers.NAME], "
+            f"{import_hint(path)}"
         )
     if line := _line_of_stray_escape(text):
         raise DocumentError(

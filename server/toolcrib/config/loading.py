@@ -27,6 +27,9 @@ from toolcrib.model import JsonObject
 
 __all__ = ["load", "refuse_nested"]
 
+NEW_FILE = USER_FILES[-1]
+"""The user's config file that is made where there is none: JSON is read fastest."""
+
 WORKING_DIRECTORY_FILES = ("mcp.json", ".mcp.json", *USER_FILES)
 """Names in the working directory that are worth a notice; none is ever used by itself."""
 
@@ -68,7 +71,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
     document: JsonObject = {}
     if source.path is not None:
         document, findings.problems = read(source.path)
-        findings.problems += foreign_shapes(document)
+        findings.problems += foreign_shapes(document, source.path)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
     section = _section(document.get("toolcrib"), environ, findings)
     servers = _servers(document, section, source, findings)
@@ -89,6 +92,15 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
         without_effect=without_effect,
         session_id=section.context.session_id,
     )
+
+
+def user_file(environ: Mapping[str, str], cwd: Path) -> Path:
+    """Return the config file that is used where none is named: the one that is there, else where one would be."""
+    named = environ.get("TOOLCRIB_CONFIG")
+    if named:
+        return absolute(named, cwd, environ)
+    directory = user_config_dir(environ)
+    return next((file for name in USER_FILES if _is_there(file := directory / name)), directory / NEW_FILE)
 
 
 def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Findings) -> _Source:

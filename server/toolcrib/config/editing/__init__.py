@@ -1,0 +1,1 @@
+"""Config files changed in place: comments, order and formatting stay."""

@@ -1,0 +1,102 @@
+"""Changes of a config file, made in its text and checked against what they ought to come to.
+
+Knows formats and that an edit must change nothing else; never knows what a key means, and writes no file.
+"""
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from toolcrib.base.json_values import as_object
+from toolcrib.config.documents import parse_any
+from toolcrib.config.editing import json_text, toml_text, yaml_text
+from toolcrib.config.editing.refused import EditRefused
+from toolcrib.model import JsonObject
+
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """``value`` becomes the member at ``path``."""
+
+    path: tuple[str, ...]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """What stands at ``path`` goes."""
+
+    path: tuple[str, ...]
+
+
+Change = Put | Drop
+
+
+def changed(text: str, file: Path, changes: Sequence[Change]) -> str:
+    """Return ``text`` of ``file`` with the changes made, its comments, order and formatting kept.
+
+    Raises:
+        EditRefused: it is not understood, or an edit would have come to something else than it ought to.
+
+    """
+    mark = _BOM if text.startswith(_BOM) else ""
+    plain = text.removeprefix(_BOM)
+    wanted = _document(plain, file)
+    editor = _editor_of(file)
+    for change in changes:
+        plain = (
+            editor.put(plain, change.path, change.value) if isinstance(change, Put) else editor.drop(plain, change.path)
+        )
+        wanted = _with(wanted, change)
+    if _without_empty(_document(plain, file)) != _without_empty(wanted):
+        raise EditRefused("is written in a way that cannot be changed without a guess")
+    return mark + plain
+
+
+def _editor_of(file: Path) -> Any:
+    suffix = file.suffix.lower()
+    if suffix == ".toml":
+        return toml_text
+    return yaml_text if suffix in (".yaml", ".yml") else json_text
+
+
+def _document(text: str, file: Path) -> JsonObject:
+    try:
+        document = parse_any(text, file)
+    except (ValueError, RecursionError) as error:
+        raise EditRefused(str(error) or "is nested too deeply") from None
+    if not isinstance(document, dict):
+        raise EditRefused("is no object")
+    # Without what YAML shares between places: each place is changed by itself.
+    return cast("JsonObject", json.loads(json.dumps(document, default=str)))
+
+
+def _with(document: JsonObject, change: Change) -> JsonObject:
+    """Return a copy of ``document`` with one change made."""
+    made = copy.deepcopy(document)
+    *way, last = change.path
+    holder = made
+    for key in way:
+        if not isinstance(holder.get(key), dict):
+            if isinstance(change, Drop):
+                return made
+            holder[key] = dict[str, Any]()
+        holder = as_object(holder[key])
+    if isinstance(change, Put):
+        holder[last] = copy.deepcopy(change.value)
+    else:
+        holder.pop(last, None)
+    return made
+
+
+def _without_empty(value: Any) -> Any:
+    """Return a value without objects that have nothing in them: to some formats they are the same as none."""
+    if not isinstance(value, dict):
+        return value
+    members = {key: _without_empty(member) for key, member in as_object(value).items()}
+    return {key: member for key, member in members.items() if member not in ({}, None)}

@@ -1,0 +1,67 @@
+"""A text file of somebody's replaced as a whole: never half of it, with the mode and through the links that it has.
+
+Knows bytes, modes and links; never knows what a file is for.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+PRIVATE_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A file as it was read: its bytes, None where there was none."""
+
+    path: Path
+    content: bytes | None
+
+    @property
+    def text(self) -> str:
+        """Its text, a byte order mark included; empty where there was no file.
+
+        Raises:
+            UnicodeDecodeError: it is not UTF-8.
+
+        """
+        return (self.content or b"").decode("utf-8")
+
+
+def read_original(path: Path) -> Original:
+    """Return a file as it is.
+
+    Raises:
+        OSError: it is there, and cannot be read.
+
+    """
+    try:
+        return Original(path, path.read_bytes())
+    except FileNotFoundError:
+        return Original(path, None)
+
+
+def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """Write ``content`` into the file that ``path`` leads to, all at once; folders that are missing are made.
+
+    ``mode`` is that of the file from now on; None: as it was, and private where it was not there.
+
+    Raises:
+        OSError: it cannot be written.
+
+    """
+    target = Path(os.path.realpath(path))  # a link, as people have for their settings, stays one
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if mode is None:
+        mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_MODE
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    finally:
+        Path(name).unlink(missing_ok=True)  # there only where something went wrong

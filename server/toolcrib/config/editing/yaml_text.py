@@ -1,0 +1,177 @@
+"""Members of objects put into and taken out of a YAML text; all else stays byte for byte.
+
+Knows indentation, braces and how values are written; never knows what a key means.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from toolcrib.config.editing.refused import EditRefused
+from toolcrib.formats.objects import DocumentError
+from toolcrib.formats.yaml_nodes import YamlMember, YamlNode, nodes_of
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*\Z")
+"""Texts that every reader of YAML takes for text without quotes, but for the words below."""
+_WORDS = frozenset("true false null yes no on off y n nan inf".split())
+_UNFIT = re.compile("[\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]")
+_UNIT = "  "
+
+
+def put(text: str, path: Sequence[str], value: Any) -> str:
+    """Return ``text`` with ``value`` as the member at ``path``; objects that are missing on the way are made.
+
+    Raises:
+        EditRefused: something on the way is no object, or the text is not understood.
+
+    """
+    newline = "\r\n" if "\r\n" in text else "\n"
+    root = _root(text)
+    if root is None:
+        gap = "" if not text.strip() or text.endswith("\n") else newline
+        return text + gap + "".join(line + newline for line in _lines(_nested(path, value), ""))
+    holder, rest, at = _deepest(root, path)
+    known = _named(holder, rest[0])
+    if known is not None and len(rest) == 1:
+        return _replaced(text, known, value, newline)
+    if known is not None:  # there, and empty
+        return _replaced(text, known, _nested(rest[1:], value), newline)
+    member = _nested(rest, value)
+    if holder.is_flow:
+        return _into_braces(text, holder, member)
+    indent = (
+        " " * (holder.members[0].start - (text.rfind("\n", 0, holder.members[0].start) + 1)) if holder.members else at
+    )
+    end = _line_end(text, holder.end)
+    gap = "" if end and text[end - 1] == "\n" else newline
+    return text[:end] + gap + "".join(line + newline for line in _lines(member, indent)) + text[end:]
+
+
+def drop(text: str, path: Sequence[str]) -> str:
+    """Return ``text`` without the member at ``path``; as it is where there is none.
+
+    Raises:
+        EditRefused: the text is not understood.
+
+    """
+    root = _root(text)
+    if root is None:
+        return text
+    holder, rest, _ = _deepest(root, path)
+    member = _named(holder, rest[0]) if len(rest) == 1 else None
+    if member is None or holder.members is None:
+        return text
+    if holder.is_flow:
+        return _out_of_braces(text, holder, member)
+    if len(holder.members) == 1:
+        # An object without members has to be written as one.
+        start = holder.members[0].start
+        return text[:start] + "{}" + text[member.value.end :]
+    start = text.rfind("\n", 0, member.start) + 1
+    end = _line_end(text, member.value.end)
+    if text[start : member.start].strip():
+        raise EditRefused("is written in a way that is not understood")
+    return text[:start] + text[end:]
+
+
+def _root(text: str) -> YamlNode | None:
+    try:
+        root = nodes_of(text)
+    except DocumentError as error:
+        raise EditRefused(str(error)) from None
+    if root is not None and root.members is None and text[root.start : root.end].strip():
+        raise EditRefused("is no object")
+    return None if root is None or root.members is None else root
+
+
+def _deepest(root: YamlNode, path: Sequence[str]) -> tuple[YamlNode, Sequence[str], str]:
+    """Return the innermost object on the way to ``path``, the keys that are left from it, and its indentation."""
+    holder = root
+    for number, key in enumerate(path[:-1]):
+        member = _named(holder, key)
+        if member is None:
+            return holder, path[number:], ""
+        if member.value.members is None:
+            if member.value.end > member.value.start:
+                raise EditRefused(f"has something else than an object under {key}")
+            return holder, path[number:], ""
+        holder = member.value
+    return holder, path[-1:], ""
+
+
+def _named(node: YamlNode, key: str) -> YamlMember | None:
+    return next((member for member in reversed(node.members or ()) if member.key == key), None)
+
+
+def _nested(path: Sequence[str], value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _replaced(text: str, member: YamlMember, value: Any, newline: str) -> str:
+    """Return the text with another value behind a key: in its line where it fits, else in lines of its own."""
+    before, after = text[: member.value.start], text[member.value.end :]
+    if not isinstance(value, dict) or not value or _is_inside_braces(text, member):
+        gap = "" if before.endswith((" ", "\n")) else " "
+        return before + gap + _flow(value) + after
+    column = member.start - (text.rfind("\n", 0, member.start) + 1)
+    key_end = text.index(":", member.start + 1) + 1
+    lines = "".join(newline + line for line in _lines(value, " " * column + _UNIT))
+    return text[:key_end] + lines + after
+
+
+def _is_inside_braces(text: str, member: YamlMember) -> bool:
+    line = text[text.rfind("\n", 0, member.start) + 1 : member.start]
+    return bool(line.strip())
+
+
+def _into_braces(text: str, holder: YamlNode, member: Any) -> str:
+    [(key, value)] = cast("dict[str, Any]", member).items()
+    new = f"{_scalar(key)}: {_flow(value)}"
+    if not holder.members:
+        return text[: holder.start + 1] + new + text[holder.end - 1 :]
+    end = holder.members[-1].value.end
+    return text[:end] + ", " + new + text[end:]
+
+
+def _out_of_braces(text: str, holder: YamlNode, member: YamlMember) -> str:
+    members = holder.members or ()
+    place = members.index(member)
+    if place + 1 < len(members):
+        return text[: member.start] + text[members[place + 1].start :]
+    start = members[place - 1].value.end if place else member.start
+    return text[:start] + text[member.value.end :]
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end + 1
+
+
+def _lines(value: Any, indent: str) -> Iterator[str]:
+    """Yield an object as lines, one a member; lists and empty objects stand in one line."""
+    for key, member in cast("dict[str, Any]", value).items():
+        if isinstance(member, dict) and member:
+            yield f"{indent}{_scalar(key)}:"
+            yield from _lines(member, indent + _UNIT)
+        else:
+            yield f"{indent}{_scalar(key)}: {_flow(member)}"
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        members = (f"{_scalar(key)}: {_flow(member)}" for key, member in cast("dict[str, Any]", value).items())
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, cast('list[Any]', value)))}]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if _PLAIN.match(value) and value.lower() not in _WORDS:
+        return value
+    return _UNFIT.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,235 @@
+"""Files of others are changed in their text: what is not meant stays byte for byte."""
+
+import json
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from toolcrib.config.documents import parse_any
+from toolcrib.config.editing.changes import Drop, Put, changed
+from toolcrib.config.editing.files import read_original, replace_file
+from toolcrib.config.editing.refused import EditRefused
+
+CRIB = {"command": "/bin/toolcrib", "args": ["serve"]}
+PUT = [Put(("mcpServers", "crib"), CRIB)]
+
+
+def edited(text: str, *changes: Put | Drop, name: str = "f.json") -> str:
+    return changed(text, Path(name), changes)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '{\n  "mcpServers": {\n    "crib": {"a": 1}\n  }\n}\n'),
+        ("{}", '{\n  "mcpServers": {\n    "crib": {"a": 1}\n  }\n}'),
+        ('{"mcpServers": {}}', '{"mcpServers": {\n  "crib": {"a": 1}\n}}'),
+        ('{"mcpServers": {"x": 1}}', '{"mcpServers": {"x": 1, "crib": {"a": 1}}}'),
+        ('{"mcpServers": {"x": 1,},}', '{"mcpServers": {"x": 1, "crib": {"a": 1}},}'),
+        (
+            '{\n  // mine\n  "mcpServers": {\n    "x": 1 // one\n    // end\n  }\n}\n',
+            '{\n  // mine\n  "mcpServers": {\n    "x": 1, // one\n    "crib": {"a": 1}\n    // end\n  }\n}\n',
+        ),
+        (
+            '{\n\t"mcpServers": {\n\t\t"x": 1, // one\n\t},\n}\n',
+            '{\n\t"mcpServers": {\n\t\t"x": 1, // one\n\t\t"crib": {"a": 1},\n\t},\n}\n',
+        ),
+        ('{\r\n  "a": 1\r\n}\r\n', '{\r\n  "a": 1,\r\n  "mcpServers": {"crib": {"a": 1}}\r\n}\r\n'),
+        ('\ufeff{"mcpServers": {"x": 1}}', '\ufeff{"mcpServers": {"x": 1, "crib": {"a": 1}}}'),
+        (
+            "{'mcpServers': {'x': '}', \"y\": [\"{\", {}]}, /* } */ b: null}",
+            '{\'mcpServers\': {\'x\': \'}\', "y": ["{", {}], "crib": {"a": 1}}, /* } */ b: null}',
+        ),
+        (
+            '{\n  "mcpServers": {\n    // none yet\n  }\n}',
+            '{\n  "mcpServers": {\n    // none yet\n    "crib": {"a": 1}\n  }\n}',
+        ),
+    ],
+)
+def test_a_member_is_put_into_json_and_all_else_stays(before: str, after: str):
+    made = edited(before, Put(("mcpServers", "crib"), {"a": 1}))
+    assert _flat(made) == _flat(after)
+    outside = made.replace("\r\n", "\n").partition('"crib"')[0]
+    assert outside.replace("  ", " ").split() == after.replace("\r\n", "\n").partition('"crib"')[0].split()
+
+
+def _flat(text: str) -> str:
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"m": {"a": 1, "b": 2}}', '{"m": {"b": 2}}'),
+        ('{"m": {"b": 2, "a": 1}}', '{"m": {"b": 2}}'),
+        ('{"m": {"a": 1}}', '{"m": {}}'),
+        (
+            '{\n  "m": {\n    // about a\n    "a": {\n      "x": 1\n    },\n    "b": 2 // two\n  }\n}\n',
+            '{\n  "m": {\n    // about a\n    "b": 2 // two\n  }\n}\n',
+        ),
+        (
+            '{\n  "m": {\n    "b": 2, // two\n    "a": 1\n  }\n}\n',
+            '{\n  "m": {\n    "b": 2 // two\n  }\n}\n',
+        ),
+        ('{"m": {"c": 1}}', '{"m": {"c": 1}}'),
+        ('{"k": 1}', '{"k": 1}'),
+    ],
+)
+def test_a_member_is_taken_out_of_json_and_all_else_stays(before: str, after: str):
+    assert edited(before, Drop(("m", "a"))) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "m:\n  a: {}\n"),
+        ("# mine\n", "# mine\nm:\n  a: {}\n"),
+        ("k: 1 # one", "k: 1 # one\nm:\n  a: {}\n"),
+        ("m:\n", "m:\n  a: {}\n"),
+        ("m: {}\nz: 1\n", "m: {a: {}}\nz: 1\n"),
+        ("m: {b: [1, 2]} # b\n", "m: {b: [1, 2], a: {}} # b\n"),
+        (
+            "m:\n    b: |\n        text\n        more\n\n    # end\nz: 1\n",
+            "m:\n    b: |\n        text\n        more\n    a: {}\n\n    # end\nz: 1\n",
+        ),
+        ("m:\n- 1\n", None),
+        ("m: &x {b: 1}\nn: *x\n", None),
+        ("a: [\n", None),
+    ],
+)
+def test_a_member_is_put_into_yaml_and_all_else_stays(before: str, after: str | None):
+    if after is None:
+        with pytest.raises(EditRefused):
+            edited(before, Put(("m", "a"), {}), Put(("m", "c"), 1), name="f.yaml")
+    else:
+        assert edited(before, Put(("m", "a"), {}), name="f.yaml") == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("m:\n  a: 1\n  b: 2\n", "m:\n  b: 2\n"),
+        ("m:\n  b: 2 # two\n  # about a\n  a:\n    x: [1]\nz: 1\n", "m:\n  b: 2 # two\n  # about a\nz: 1\n"),
+        ("m:\n  a:\n    x: 1\nz: 1\n", "m:\n  {}\nz: 1\n"),
+        ("m: {a: 1, b: 2}\n", "m: {b: 2}\n"),
+        ("m: {b: 2, a: 1}\n", "m: {b: 2}\n"),
+        ("m: {a: 1}\n", "m: {}\n"),
+        ("k: 1\n", "k: 1\n"),
+    ],
+)
+def test_a_member_is_taken_out_of_yaml_and_all_else_stays(before: str, after: str):
+    assert edited(before, Drop(("m", "a")), name="f.yaml") == after
+
+
+def test_a_value_in_yaml_takes_the_place_of_another():
+    text = "m:\n  a: 1 # one\n  b:\n    x: 1\n  c: 3\n"
+    made = edited(text, Put(("m", "a"), "no"), Put(("m", "b"), {"y": ["1e5", "x y"]}), name="f.yaml")
+    assert made == 'm:\n  a: "no" # one\n  b:\n    "y": ["1e5", "x y"]\n  c: 3\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "[m.a]\nx = 1\n"),
+        ('k = "v" # k\n', 'k = "v" # k\n\n[m.a]\nx = 1\n'),
+        ("[m.b]\ny = 2", "[m.b]\ny = 2\n\n[m.a]\nx = 1\n"),
+        ("[m.a]\nold = 1\n\n# about b\n[m.b]\ny = 2\n", "\n# about b\n[m.b]\ny = 2\n\n[m.a]\nx = 1\n"),
+        ("m = {b = {}}\n", None),
+        ('k = """\n[m.a]\nx = 0\n"""\n', None),
+    ],
+)
+def test_a_table_is_put_into_toml_and_all_else_stays(before: str, after: str | None):
+    if after is None:
+        with pytest.raises(EditRefused):
+            edited(before, Put(("m", "a"), {"x": 1}), name="f.toml")
+    else:
+        assert edited(before, Put(("m", "a"), {"x": 1}), name="f.toml") == after
+
+
+def test_a_table_leaves_toml_with_those_below_it_and_takes_nothing_else():
+    before = 'k = 1\n\n[m."a.b"]\nx = 1\n[m."a.b".env]\nE = "e"\n\n# about c\n[m.c]\ny = 2\n'
+    assert edited(before, Drop(("m", "a.b")), name="f.toml") == "k = 1\n\n\n# about c\n[m.c]\ny = 2\n"
+
+
+@pytest.mark.parametrize("text", ['{"a": 1', "[1]", '{"m": [1]}', '{"m": 1}', "{'m' 1}"])
+def test_json_that_cannot_be_changed_without_a_guess_is_refused(text: str):
+    with pytest.raises(EditRefused):
+        edited(text, Put(("m", "a"), 1))
+
+
+# -- anything at all -----------------------------------------------------------------------------
+
+_KEYS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Cn", "Co")), min_size=1, max_size=5)
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | _KEYS
+    | st.just("")
+    | st.sampled_from(["no", "1e5", "~", "0x1", "-"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+_OBJECTS = st.dictionaries(_KEYS, _VALUES, max_size=4)
+
+
+@given(before=_OBJECTS, key=_KEYS, value=_OBJECTS, indent=st.sampled_from([None, 2, 4, "\t"]))
+def test_what_is_put_into_json_and_taken_out_leaves_the_same_bytes(
+    before: dict[str, Any], key: str, value: dict[str, Any], indent: int | str | None
+):
+    assume(key not in before)
+    text = json.dumps({"m": before, "z": 1}, indent=indent, ensure_ascii=False)
+    made = edited(text, Put(("m", key), value))
+    assert json.loads(made) == {"m": {**before, key: value}, "z": 1}
+    taken = edited(made, Drop(("m", key)))
+    assert taken == text or not before
+
+
+@given(before=_OBJECTS, key=_KEYS, value=_OBJECTS)
+def test_what_is_put_into_yaml_is_read_as_it_was_meant(before: dict[str, Any], key: str, value: dict[str, Any]):
+    text = edited("# first\nz: 1\n", Put(("m",), before), name="f.yaml")
+    made = edited(text, Put(("m", key), value), name="f.yaml")
+    assert made.startswith("# first\nz: 1\n")
+    assert _empty_is_none(parse_any(made, Path("f.yaml"))) == _empty_is_none({"z": 1, "m": {**before, key: value}})
+
+
+@given(key=_KEYS, value=st.dictionaries(_KEYS, _KEYS | st.booleans() | st.lists(_KEYS, max_size=2), max_size=3))
+def test_what_is_put_into_toml_and_taken_out_leaves_the_same_bytes(key: str, value: dict[str, Any]):
+    text = '# first\nk = "v"\n\n[m."x y"]\na = 1\n'
+    assume(key != "x y")
+    made = edited(text, Put(("m", key), value), name="f.toml")
+    assert tomllib.loads(made)["m"][key] == value
+    assert edited(made, Drop(("m", key)), name="f.toml") == text
+
+
+def _empty_is_none(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _empty_is_none(member) for key, member in value.items() if member not in (None, {})}
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_its_mode_and_its_link(tmp_path: Path):
+    real = tmp_path / "dotfiles" / "mcp.json"
+    real.parent.mkdir()
+    real.write_bytes(b"old")
+    real.chmod(0o640)
+    link = tmp_path / "mcp.json"
+    link.symlink_to(real)
+    replace_file(link, b"new")
+    assert (link.is_symlink(), real.read_bytes(), stat.S_IMODE(real.stat().st_mode)) == (True, b"new", 0o640)
+    assert list(real.parent.iterdir()) == [real]
+
+
+def test_a_new_file_is_its_owners_alone_and_its_folders_are_made(tmp_path: Path):
+    file = tmp_path / "a" / "b" / "mcp.json"
+    assert read_original(file).content is None
+    replace_file(file, b"new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
