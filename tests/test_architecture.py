@@ -48,8 +48,16 @@ LAYERS = {
         fingerprints settings without_effect
         programs servers
         editing
-        loading
+        clients loading
         inspection
+    """,
+    "config.clients": """
+        descriptions
+        denials variables
+        entries secrets
+        reading
+        drafting
+        taking
     """,
     "config.editing": """
         files refused

@@ -27,7 +27,7 @@ _SHOWN_MAX = 5
 
 def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | None:
     """Return why the server ``key`` cannot be served: its entry forbids tools in words of another client."""
-    rules = {name: value for name, value in entry.items() if _is_rule(name) and _forbids(name, value)}
+    rules = rules_of(entry)
     if not rules:
         return None
     named = ", ".join(map(one_line, list(rules)[:_SHOWN_MAX]))
@@ -36,7 +36,18 @@ def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | No
     return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
 
 
-def _is_rule(name: str) -> bool:
+def rules_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of an entry that forbid tools, each with its value."""
+    return {name: value for name, value in entry.items() if is_rule(name) and _forbids(name, value)}
+
+
+def names_what_may(name: str) -> bool:
+    """Return whether a key of a rule lists the tools that may be used, and not those that may not."""
+    return _NAMES_WHAT_MAY.match(name) is not None
+
+
+def is_rule(name: str) -> bool:
+    """Return whether a key sounds like a rule about which tools may be used."""
     return len(name) <= _NAME_MAX and _RULE.match(name) is not None and _APPROVAL.match(name) is None
 
 
@@ -44,8 +55,8 @@ def _forbids(name: str, value: Any) -> bool:
     if isinstance(value, dict):
         return not all(member is True for member in cast("dict[str, Any]", value).values())
     if isinstance(value, list) and "*" in cast("list[Any]", value):
-        return _NAMES_WHAT_MAY.match(name) is None
-    says_nothing = value is None or (not value and _NAMES_WHAT_MAY.match(name) is None)
+        return not names_what_may(name)
+    says_nothing = value is None or (not value and not names_what_may(name))
     return not says_nothing
 
 
@@ -55,7 +66,7 @@ def _hint(key: str, name: str, value: Any) -> str:
     tools = [each for each in names if isinstance(each, str) and each]
     if not tools or len(tools) != len(names):
         return 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
-    if _NAMES_WHAT_MAY.match(name):
+    if names_what_may(name):
         return f"write what may be called into toolcrib.policy.allow: {_globs(key, tools)}"
     return f"write toolcrib.policy.deny: {_globs(key, tools)}"
 

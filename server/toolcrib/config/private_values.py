@@ -20,6 +20,30 @@ _OPTION = re.compile(r"\A--?([A-Za-z_][\w.-]*)\Z")
 _HEADER = re.compile(r"\A([A-Za-z][\w-]*):\s*(.+)\Z", re.DOTALL)
 
 
+def is_private_name(name: str) -> bool:
+    """Return whether an option, a variable or a header that is called so carries a secret."""
+    return _NAME.search(name) is not None
+
+
+def private_in(text: str) -> Iterator[str]:
+    """Yield what is secret in a text, whatever it is called: keys, tokens behind ``Bearer``, passwords in URLs."""
+    yield from (found[0] for found in KEY.finditer(text))
+    yield from (found[2] for found in BEARER.finditer(text))
+    if "://" in text:
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return
+        yield from filter(None, parts.netloc.rpartition("@")[0].split(":", 1))
+        yield from (value for name, value in _query(parts) if value and (is_private_name(name) or KEY.search(value)))
+
+
+def _query(parts: SplitResult) -> Iterator[tuple[str, str]]:
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        yield name, value
+
+
 def private_arguments(arguments: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield the secrets in the arguments of a program, each with the place of the argument that it stands in.
 

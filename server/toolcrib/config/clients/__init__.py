@@ -1,0 +1,1 @@
+"""Files in which other MCP clients keep their servers."""

@@ -1,0 +1,236 @@
+"""Servers of many clients made into one config: each once, under a plain name, with what was denied as policy.
+
+Knows names, duplicates and globs; never knows a file, and writes none.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.config.clients.denials import Denials, exactly
+from toolcrib.config.clients.reading import FoundServer
+from toolcrib.config.clients.secrets import Secret, moved, secrets_in, unique
+from toolcrib.config.editing.changes import Change, Put
+from toolcrib.config.private_values import is_private_name, private_arguments, private_in
+from toolcrib.model import JsonObject
+
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
+_ANY = "${}"
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+_SEPARATOR = re.compile(r"_{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class DraftServer:
+    """A server to be written under ``key``: where it comes from, the others that are the same, and its secrets.
+
+    ``known``: the config has it already, under this key; only rules about its tools are new.
+    """
+
+    key: str
+    found: tuple[FoundServer, ...]
+    entry: JsonObject
+    options: JsonObject
+    denials: Denials
+    secrets: tuple[Secret, ...]
+    notices: tuple[str, ...]
+    known: bool = False
+
+    @property
+    def obstacle(self) -> str:
+        """Why it is written switched off, if it has to be."""
+        return next((each.read.obstacle for each in self.found if each.read.obstacle), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is to be written: servers, and the variables that take the place of their secrets.
+
+    ``lost`` are servers of which there is nothing to take over.
+    """
+
+    servers: tuple[DraftServer, ...]
+    lost: tuple[FoundServer, ...]
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def added(self) -> tuple[DraftServer, ...]:
+        """The servers that the config does not have yet."""
+        return tuple(server for server in self.servers if not server.known)
+
+
+Unfit = Callable[[str, JsonObject], str]
+"""Says why an entry under a key cannot be used; empty where it can."""
+
+
+def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, with_variables: bool = False) -> Draft:
+    """Return what servers of clients come to, beside those that the config ``document`` has already.
+
+    ``with_variables``: secrets are moved out of the entries. What is ``unfit`` is switched off.
+    """
+    groups: list[tuple[Identity, list[FoundServer]]] = []
+    lost: list[FoundServer] = []
+    for server in found:
+        if server.read.lost:
+            lost.append(server)
+            continue
+        own = identity(server.read.entry)
+        group = next((members for same, members in groups if same.fits(own)), None)
+        if group is None:
+            groups.append((own, [server]))
+        else:
+            group.append(server)
+    here = {key: identity(as_object(entry)) for key, entry in as_object(document.get("mcpServers")).items()}
+    taken = set(here)
+    variables: dict[str, str] = {}
+    servers: list[DraftServer] = []
+    for same, group in groups:
+        known = next((key for key, other in here.items() if other.fits(same)), None)
+        key = known or _free_key(group[0], taken)
+        taken.add(key)
+        server = _server(key, group, known=known is not None)
+        if with_variables and server.secrets:
+            server = replace(server, entry=moved(server.entry, server.secrets, variables))
+        if why := unfit(key, server.entry):
+            notices = (*server.notices, f"it is switched off, because {why}")
+            server = replace(server, entry={**server.entry, "disabled": True}, notices=notices)
+        servers.append(server)
+    return Draft(tuple(servers), tuple(lost), variables)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells one server from another: how it is reached, and the secrets that make it somebody's account.
+
+    A secret is None where a variable stands for it. Whether an entry is switched off does not count.
+    """
+
+    shape: str
+    secrets: tuple[str | None, ...]
+
+    def fits(self, other: "Identity") -> bool:
+        """Return whether two entries can be the same server with the same account."""
+        pairs = zip(self.secrets, other.secrets, strict=False)
+        return self.shape == other.shape and all(mine == theirs or None in (mine, theirs) for mine, theirs in pairs)
+
+
+def identity(entry: JsonObject) -> Identity:
+    """Return what tells the server of an entry of ``mcpServers`` from another."""
+    shape: JsonObject = {key: value for key, value in entry.items() if key not in ("disabled", "type") and value}
+    secrets: dict[str, str | None] = {}
+    for part in ("env", "headers"):
+        values = {name: value for name, value in as_object(shape.get(part)).items() if isinstance(value, str)}
+        for name, value in values.items():
+            if _VARIABLE.search(value):
+                secrets[f"{part}.{name}"] = None
+            elif is_private_name(name) or any(private_in(value)):
+                secrets[f"{part}.{name}"] = value
+        shape[part] = {name: None if f"{part}.{name}" in secrets else value for name, value in values.items()}
+    args = [each if isinstance(each, str) else "" for each in as_list(shape.get("args"))]
+    for place, secret in private_arguments(args):
+        secrets[f"args.{place}"] = None if _VARIABLE.search(secret) else secret
+        args[place] = args[place].replace(secret, _ANY)
+    url = str(entry.get("url") or "")
+    for number, secret in enumerate(private_in(url)):
+        secrets[f"url.{number}"] = None if _VARIABLE.search(secret) else secret
+        url = url.replace(secret, _ANY)
+    shape["args"], shape["url"] = [_VARIABLE.sub(_ANY, each) for each in args], _VARIABLE.sub(_ANY, url)
+    shape["kind"] = "sse" if entry.get("type") == "sse" else ""
+    return Identity(compact(dict(sorted(shape.items()))), tuple(secrets[place] for place in sorted(secrets)))
+
+
+def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServer:
+    first = group[0]
+    denials = first.read.denials
+    for other in group[1:]:
+        denials = denials.narrowed(other.read.denials)
+    # Where one of its clients uses it, it is in use, unless what one of them says of it was not understood.
+    entry = dict(next((each.read.entry for each in group if not each.read.entry.get("disabled")), first.read.entry))
+    if any(each.read.obstacle for each in group):
+        entry["disabled"] = True
+    inlined = [text for each in group for text in each.read.inlined]
+    notices = [notice for each in group for notice in each.read.notices]
+    if key != first.name and not known:
+        notices.append(f"it is called {first.name} there")
+    notices += [f"{name} has to be set{f' ({about})' if about else ''}" for name, about in first.read.asked.items()]
+    return DraftServer(
+        key=key,
+        found=tuple(group),
+        entry=entry,
+        options={name: value for each in reversed(group) for name, value in each.read.options.items()},
+        denials=denials,
+        secrets=tuple(unique(secrets_in(entry, key, inlined))),
+        notices=tuple(dict.fromkeys(notices)),
+        known=known,
+    )
+
+
+def plain_key(name: str) -> str:
+    """Return a key that is plain in names of tools: no separator and nothing outside of their alphabet."""
+    return _SEPARATOR.sub("_", _NOT_PLAIN.sub("-", name)).strip("-_") or "server"
+
+
+def _free_key(server: FoundServer, taken: Collection[str]) -> str:
+    name = plain_key(server.name)
+    names = [name, f"{name}-{server.client.key}", *(f"{name}-{number}" for number in range(2, len(taken) + 3))]
+    return next(each for each in names if each not in taken)
+
+
+def changes_of(drafted: Draft, document: JsonObject) -> list[Change]:
+    """Return what has to be changed in the config ``document`` to hold the drafted servers and their rules."""
+    changes: list[Change] = []
+    for server in drafted.added:
+        changes.append(Put(("mcpServers", server.key), server.entry))
+        if server.options:
+            changes.append(Put(("toolcrib", "servers", server.key), server.options))
+    return [*changes, *policy_changes(document, drafted.servers)]
+
+
+def policy_changes(document: JsonObject, servers: Sequence[DraftServer]) -> Iterator[Change]:
+    """Yield the changes of ``toolcrib.policy`` that deny what was denied, and let the others be used."""
+    policy = as_object(as_object(document.get("toolcrib")).get("policy"))
+    deny = [*as_list(policy.get("deny"))]
+    more = [f"{exactly(server.key)}.{glob}" for server in servers for glob in server.denials.denied]
+    if set(more) - set(deny):
+        yield Put(("toolcrib", "policy", "deny"), list(dict.fromkeys([*deny, *more])))
+    allow = [*as_list(policy.get("allow"))] if "allow" in policy else ["*"]
+    wanted = list(_allowed(allow, servers, [*as_object(document.get("mcpServers"))]))
+    if wanted != allow:
+        yield Put(("toolcrib", "policy", "allow"), wanted)
+
+
+def _allowed(allow: Sequence[str], servers: Sequence[DraftServer], here: Sequence[str]) -> Iterator[str]:
+    """Yield the globs of what may be used: as they are where no server is limited to some of its tools."""
+    limited = {server.key: server.denials.allowed for server in servers if server.denials.allowed is not None}
+    whole = [server.key for server in servers if server.key not in limited]
+    if "*" in allow:
+        if not limited:
+            yield from allow
+            return
+        # A glob for everything would allow what a client allows only in part: each server is named.
+        keys = dict.fromkeys([*(key for key in here if key not in limited), *whole])
+        yield from (f"{exactly(key)}.*" for key in keys)
+        yield from (f"{exactly(key)}.{glob}" for key, globs in limited.items() for glob in globs or ())
+        return
+    # What a config allows as a whole is limited to what the client allows of it.
+    allow = [glob for glob in allow if glob not in {f"{exactly(key)}.*" for key in limited}]
+    yield from allow
+    added = [f"{exactly(server.key)}.*" for server in servers if server.key in whole and not server.known]
+    added += [f"{exactly(key)}.{glob}" for key, globs in limited.items() for glob in globs or ()]
+    yield from (glob for glob in dict.fromkeys(added) if glob not in allow)
+
+
+def rules_shown(denials: Denials) -> str:
+    """Return what is denied of a server's tools, for people."""
+    parts: list[str] = []
+    if denials.allowed is not None:
+        parts.append(f"only {', '.join(denials.allowed)}" if denials.allowed else "no tool")
+    if denials.denied:
+        parts.append(f"without {', '.join(denials.denied)}")
+    return "; ".join(parts)
+
+
+def origins(server: DraftServer) -> list[str]:
+    """Return where a server is configured, each client once."""
+    return list(dict.fromkeys(each.client.title for each in server.found))

@@ -1,0 +1,312 @@
+"""One entry of a client's file made into an entry of ``mcpServers`` and what goes with it.
+
+Knows what the keys of clients mean; never knows where the file lies, or what is done with the result.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.config.client_rules import is_rule
+from toolcrib.config.clients.denials import Denials, entry_denials
+from toolcrib.config.clients.descriptions import Client
+from toolcrib.config.clients.variables import Scene, Translation, Translator, literal
+from toolcrib.config.nesting import starts_toolcrib
+from toolcrib.model import JsonObject
+
+ENV_FILE_MAX_BYTES = 256 * 1024
+"""Most that is read of a file of variables."""
+
+_ADDRESSES = {"url": "", "uri": "http", "httpUrl": "http", "serverUrl": "http"}
+"""Keys of an address, and the type that it has by its key."""
+_TYPES = {
+    "http": "http",
+    "streamablehttp": "http",
+    "remote": "http",
+    "sse": "sse",
+    "stdio": "stdio",
+    "local": "stdio",
+    "custom": "stdio",
+}
+_ENVIRONMENTS = ("env", "envs", "environment")
+_BUILT_IN = ("builtin", "platform", "frontend", "inline_python", "extension", "sdk", "ide")
+"""Types of servers that are part of a client."""
+_READ = frozenset(
+    (
+        *_ADDRESSES,
+        *_ENVIRONMENTS,
+        *("command", "cmd", "args", "cwd", "headers", "type", "transport", "source", "name", "description", "disabled"),
+        *("enabled", "envFile", "env_vars", "env_keys", "http_headers", "env_http_headers", "bearer_token_env_var"),
+        *("requestOptions", "available_tools"),
+    )
+)
+_SILENT = frozenset(
+    (
+        *(
+            "autoApprove",
+            "alwaysAllow",
+            "trust",
+            "required",
+            "alwaysLoad",
+            "gallery",
+            "version",
+            "bundled",
+            "display_name",
+        ),
+        *("lastModified", "$schema", "tools", "default_tools_approval_mode", "supports_parallel_tool_calls", "remote"),
+    )
+)
+"""Keys that change nothing here: questions to the person, and how the client itself starts and shows a server."""
+_ENV_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.]*)\s*=\s*(?P<value>.*?)\s*\Z")
+_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    """A server in toolcrib's words: its entry of ``mcpServers``, its options, and what its client forbids.
+
+    ``notices`` are what changed on the way, ``asked`` variables that have to be set, with what the client said of them.
+    ``obstacle`` is why it cannot be used as it is written; it is taken over disabled then, so that nothing is lost.
+    ``lost`` is why there is nothing that could be taken over.
+    """
+
+    entry: JsonObject
+    options: JsonObject = field(default_factory=dict[str, Any])
+    denials: Denials = field(default_factory=Denials)
+    notices: tuple[str, ...] = ()
+    asked: Mapping[str, str] = field(default_factory=dict[str, str])
+    inlined: tuple[str, ...] = ()
+    obstacle: str = ""
+    lost: str = ""
+
+
+def read_entry(raw: Any, client: Client, scene: Scene) -> ReadEntry:
+    """Return what one entry of ``client`` is here."""
+    if not isinstance(raw, dict):
+        return ReadEntry({}, lost="is no object")
+    return _Reading(cast("JsonObject", raw), client, scene).read()
+
+
+class _Reading:
+    def __init__(self, raw: JsonObject, client: Client, scene: Scene) -> None:
+        # Goose's first versions, and VS Code's samples, wrote the entry one level further down.
+        inner = as_object(raw.get("config")) or as_object(raw.get("transport"))
+        self._raw = {**raw, **inner} if inner and not _has_target(raw) else raw
+        self._client, self._scene = client, scene
+        self._found = Translation()
+        self._translator = Translator(scene, self._found)
+        self._notices: list[str] = []
+
+    def read(self) -> ReadEntry:
+        raw = self._raw
+        entry = self._process() if _command_of(raw) is not None else self._remote()
+        if entry is None:
+            kind = str(raw.get("type") or raw.get("source") or "")
+            is_built_in = kind in _BUILT_IN or "settings" in raw
+            return ReadEntry({}, lost="is part of its client" if is_built_in else "has no command and no url")
+        if starts_toolcrib(str(entry.get("command", "")), [str(each) for each in as_list(entry.get("args"))]):
+            return ReadEntry({}, lost="starts toolcrib itself")
+        if not _is_sound(entry):
+            return ReadEntry({}, lost="has values that are no text")
+        denials = entry_denials(raw)
+        options = self._options()
+        self._name_unread()
+        is_off = raw.get("disabled") is True or raw.get("enabled") is False
+        obstacle = self._obstacle(denials)
+        return ReadEntry(
+            entry={**entry, "disabled": True} if is_off or obstacle else entry,
+            options=options,
+            denials=denials,
+            notices=(*self._notices, *(["it is switched off there, and here too"] if is_off else [])),
+            asked=self._found.asked,
+            inlined=tuple(self._found.inlined),
+            obstacle=obstacle,
+        )
+
+    def _obstacle(self, denials: Denials) -> str:
+        """Return why the server must not run as it is written."""
+        if denials.unknown:
+            return f"says in a way that is not understood which tools may be used ({', '.join(denials.unknown)})"
+        if self._found.obstacles:
+            return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
+        return ""
+
+    def _process(self) -> JsonObject | None:
+        raw, command = self._raw, _command_of(self._raw)
+        args = as_list(raw.get("args"))
+        if isinstance(command, list):
+            command, *args = [*cast("list[Any]", command), *args] or [""]
+        elif isinstance(command, dict):
+            about = cast("JsonObject", command)
+            command, args = about.get("path"), as_list(about.get("args")) + args
+            raw = {**raw, "env": {**as_object(about.get("env")), **as_object(raw.get("env"))}}
+        if not command:
+            return None
+        entry: JsonObject = {"command": self._program(command)}
+        if args:
+            entry["args"] = [self._text(str(arg) if _is_number(arg) else arg) for arg in args]
+        environment = self._environment(raw)
+        if environment:
+            entry["env"] = environment
+        if cwd := raw.get("cwd"):
+            self._add_cwd(entry, cwd)
+        elif self._scene.folder is not None and any(map(_is_relative, args)):
+            entry["cwd"] = literal(str(self._scene.folder))
+        return entry
+
+    def _program(self, command: Any) -> Any:
+        """Return the program; one that starts from a folder stays where it was."""
+        text = self._text(command)
+        if not isinstance(text, str) or not text.startswith(("./", "../", ".\\", "..\\")):
+            return text
+        if self._scene.folder is None:
+            self._found.obstacles.append(f"the folder that {text} starts from")
+            return text
+        return literal(str(self._scene.folder / text))
+
+    def _add_cwd(self, entry: JsonObject, cwd: Any) -> None:
+        if self._scene.folder is None and cwd in ("${workspaceFolder}", "${workspaceRoot}", "${cwd}"):
+            self._notices.append("it ran in the folder that was open; here it runs where toolcrib runs")
+            return
+        text = self._text(cwd)
+        # A relative one starts from the file, there as here; but the file is another one now.
+        is_relative = isinstance(text, str) and not text.startswith(("/", "~", "$", "\\")) and ":" not in text[:3]
+        base = self._scene.folder or self._scene.home
+        entry["cwd"] = literal(str(base / text)) if is_relative else text
+
+    def _environment(self, raw: JsonObject) -> JsonObject:
+        found: JsonObject = {}
+        for name in as_list(raw.get("env_keys")):
+            if isinstance(name, str) and _NAME.match(name):
+                # Goose keeps its value in the keyring.
+                found[name] = f"${{{name}}}"
+                self._found.asked[name] = "kept by the client among its secrets"
+        found |= self._file_of_variables(raw.get("envFile"))
+        for key in _ENVIRONMENTS:
+            for name, value in as_object(raw.get(key)).items():
+                if value is None:
+                    continue
+                # People write numbers and booleans here, and mean their text.
+                plain = str(value).lower() if isinstance(value, bool) else str(value) if _is_number(value) else value
+                found[name] = self._text(plain)
+        return found
+
+    def _file_of_variables(self, named: Any) -> JsonObject:
+        if not isinstance(named, str) or not named:
+            return {}
+        found = Translation()
+        text = Translator(self._scene, found).translate(named).replace("${HOME}", str(self._scene.home))
+        path = Path(text)
+        if text.startswith("~/"):
+            path = self._scene.home / text[2:]
+        path = path if path.is_absolute() else (self._scene.folder or self._scene.home) / path
+        try:
+            with path.open("rb") as file:
+                content = file.read(ENV_FILE_MAX_BYTES + 1).decode("utf-8-sig")
+        except (OSError, ValueError):
+            self._found.obstacles.append(f"the file of variables {named}, which cannot be read")
+            return {}
+        if len(content) > ENV_FILE_MAX_BYTES:
+            self._found.obstacles.append(f"the file of variables {named}, which is too large")
+            return {}
+        variables = dict(_variables_in(content))
+        self._found.inlined += variables.values()
+        self._notices.append(f"the variables of {named} are in its env now")
+        return {name: literal(value) for name, value in variables.items()}
+
+    def _remote(self) -> JsonObject | None:
+        raw = self._raw
+        key = next((key for key in ("httpUrl", "serverUrl", "uri", "url") if raw.get(key)), None)
+        if key is None:
+            return None
+        kind = self._type() or _ADDRESSES[key] or self._client.url_type
+        entry: JsonObject = {"type": kind, "url": self._text(raw[key])}
+        headers = self._headers()
+        return {**entry, "headers": headers} if headers else entry
+
+    def _headers(self) -> JsonObject:
+        raw, found = self._raw, dict[str, Any]()
+        nested = as_object(as_object(raw.get("requestOptions")).get("headers"))
+        for name, value in {**nested, **as_object(raw.get("headers")), **as_object(raw.get("http_headers"))}.items():
+            found[name] = self._text(value)
+        for name, variable in as_object(raw.get("env_http_headers")).items():
+            found[name] = f"${{{variable}}}"
+        if token := raw.get("bearer_token_env_var"):
+            found["Authorization"] = f"Bearer ${{{token}}}"
+        return found
+
+    def _type(self) -> str:
+        written = self._raw.get("type") or self._raw.get("transport")
+        word = written.lower().replace("-", "").replace("_", "") if isinstance(written, str) else ""
+        kind = _TYPES.get(word, "")
+        # opencode's remote is either; streamable HTTP is what it tries first.
+        return "" if kind == "stdio" else kind
+
+    def _options(self) -> JsonObject:
+        options: JsonObject = {}
+        described = self._raw.get("description")
+        if isinstance(described, str) and described.strip():
+            options["description"] = literal(described.strip())
+        for key, timeout in self._client.timeouts.items():
+            value = self._raw.get(key)
+            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+                is_old = timeout.milliseconds_from is not None and value >= timeout.milliseconds_from
+                seconds = value * (0.001 if is_old else timeout.unit_s)
+                options[timeout.option] = int(seconds) if seconds == int(seconds) else seconds
+        inherited = [
+            name
+            for each in as_list(self._raw.get("env_vars"))
+            if isinstance(name := each if isinstance(each, str) else as_object(each).get("name"), str)
+        ]
+        return {**options, "inherit_env": inherited} if inherited else options
+
+    def _name_unread(self) -> None:
+        """Notice the keys that nothing was made of."""
+        known = {*_READ, *_SILENT, *self._client.timeouts, "config"}
+        said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
+        unread = [key for key in said if key not in known and not is_rule(key)]
+        if unread:
+            self._notices.append(f"toolcrib has nothing like {', '.join(unread)}")
+
+    def _text(self, value: Any) -> Any:
+        return self._translator.translate(value) if isinstance(value, str) else value
+
+
+def _command_of(raw: JsonObject) -> Any:
+    return raw.get("command") or raw.get("cmd")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_sound(entry: JsonObject) -> bool:
+    """Return whether an entry has texts where they have to be."""
+    texts = [entry.get(key, "") for key in ("command", "url", "cwd", "type")]
+    texts += as_list(entry.get("args"))
+    texts += [value for part in ("env", "headers") for value in as_object(entry.get(part)).values()]
+    return all(isinstance(text, str) for text in texts)
+
+
+def _is_relative(argument: Any) -> bool:
+    return isinstance(argument, str) and (argument in (".", "..") or argument.startswith(("./", "../")))
+
+
+def _has_target(raw: JsonObject) -> bool:
+    return bool(_command_of(raw)) or any(raw.get(key) for key in _ADDRESSES)
+
+
+def _variables_in(content: str) -> list[tuple[str, str]]:
+    """Return the variables of a file of lines ``NAME=value``."""
+    found: list[tuple[str, str]] = []
+    for line in content.splitlines():
+        match = None if line.lstrip().startswith("#") else _ENV_LINE.match(line)
+        if match:
+            value = match["value"]
+            quote = value[:1]
+            is_quoted = quote in ("'", '"') and len(value) > 1 and value.endswith(quote)
+            found.append((match["name"], value[1:-1] if is_quoted else value.partition(" #")[0].rstrip()))
+    return found

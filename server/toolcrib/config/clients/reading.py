@@ -1,0 +1,215 @@
+"""The servers in a client's file, each with where it stands: JSON with comments, YAML or TOML.
+
+Knows files and the places of servers in them; never knows which of them are wanted, and changes none.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.config.clients.denials import (
+    Denials,
+    StandingRule,
+    denied_servers,
+    opencode_rules,
+    standing_rules,
+    switched_off,
+    with_rules,
+)
+from toolcrib.config.clients.descriptions import ANY, CLIENTS, Client, Surroundings, Syntax, client_of
+from toolcrib.config.clients.entries import ReadEntry, read_entry
+from toolcrib.config.clients.variables import Prompt, Scene
+from toolcrib.config.documents import read_any
+from toolcrib.errors import ConfigError, Problem
+from toolcrib.model import JsonObject
+
+_PROJECT_FOLDERS = (".vscode", ".cursor", ".codex", ".gemini", ".qwen", ".zed", ".claude", ".github")
+"""Folders of clients inside a project: the project is the one around."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A server of a client: its name there, the file, the path of keys to it, and what it is in toolcrib's words."""
+
+    name: str
+    client: Client
+    file: Path
+    place: tuple[str, ...]
+    read: ReadEntry
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for people."""
+        return f"{self.client.title}, {self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file of a client that is there: its servers, and what is wrong with it."""
+
+    client: Client
+    file: Path
+    servers: tuple[FoundServer, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def find_files(
+    surroundings: Surroundings, clients: tuple[Client, ...] = CLIENTS, *, project: bool = False
+) -> Iterator[FoundFile]:
+    """Yield every file of the clients that is there, those in the working directory only for ``project``."""
+    for client in clients:
+        seen: set[Path] = set()
+        for file in client.files:
+            path = surroundings.place(file)
+            if file.is_project <= project and path not in seen and _is_file(path):
+                seen.add(path)
+                yield read_file(path, client, surroundings, in_project=file.is_project)
+
+
+def project_files(surroundings: Surroundings, clients: tuple[Client, ...] = CLIENTS) -> list[Path]:
+    """Return the files of clients in the working directory, which nobody has looked into."""
+    places = (surroundings.place(file) for client in clients for file in client.files if file.is_project)
+    return [path for path in dict.fromkeys(places) if _is_file(path)]
+
+
+def read_file(path: Path, client: Client | None, surroundings: Surroundings, *, in_project: bool = True) -> FoundFile:
+    """Return what is in a file, read as ``client`` reads it, or as the client whose file it seems to be.
+
+    ``in_project``: what the file says of a workspace is about the folder that it lies in.
+    """
+    known = client or client_of(path)
+    try:
+        document, problems = read_any(path)
+    except ConfigError as error:
+        return FoundFile(known or ANY, path, problems=error.problems)
+    known = known or _by_words(document)
+    folder = _project_of(path) if in_project else None
+    rules = [*standing_rules(document), *_rules_beside(known, surroundings)]
+    scene = Scene(known.syntax, surroundings.home, folder, _prompts(document, known))
+    servers = tuple(_servers(document, FoundFile(known, path), scene, rules))
+    return FoundFile(known, path, servers, tuple(_told(problems)))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _project_of(path: Path) -> Path:
+    folder = path.absolute().parent
+    return folder.parent if folder.name in _PROJECT_FOLDERS else folder
+
+
+def _by_words(document: JsonObject) -> Client:
+    """Return the client that writes such a file, as far as its keys tell; else one that may be any."""
+    words = {
+        "mcp_servers": "codex",
+        "context_servers": "zed",
+        "extensions": "goose",
+        "servers": "vscode",
+        "mcp": "opencode",
+    }
+    found = next((name for key, name in words.items() if _holds_objects(document.get(key))), None)
+    if found is None:
+        entries = as_object(document.get("mcpServers")).values()
+        keys = {key for entry in entries for key in as_object(entry)}
+        found = "gemini-cli" if "httpUrl" in keys else "windsurf" if "serverUrl" in keys else None
+    if found == "opencode" and "servers" in as_object(document.get("mcp")):
+        found = "vscode"
+    return next((client for client in CLIENTS if client.key == found), ANY)
+
+
+def _holds_objects(value: Any) -> bool:
+    return any(isinstance(each, dict) for each in as_object(value).values())
+
+
+def _prompts(document: JsonObject, client: Client) -> dict[str, Prompt]:
+    if Syntax.INPUT not in client.syntax:
+        return {}
+    inputs = as_list(document.get("inputs")) or as_list(as_object(document.get("mcp")).get("inputs"))
+    return {
+        str(each.get("id")): Prompt(
+            str(each.get("description") or ""), str(each.get("default") or ""), is_password=each.get("password") is True
+        )
+        for each in map(as_object, inputs)
+    }
+
+
+def _rules_beside(client: Client, surroundings: Surroundings) -> Iterator[StandingRule]:
+    """Yield the rules that a client keeps in other files than its servers."""
+    for file in client.rule_files:
+        path = surroundings.place(file)
+        if _is_file(path):
+            try:
+                document, _ = read_any(path)
+            except ConfigError:
+                continue  # the client cannot read it either
+            yield from standing_rules(document)
+
+
+def _servers(document: JsonObject, of: FoundFile, scene: Scene, rules: list[StandingRule]) -> Iterator[FoundServer]:
+    for place, entries, around in _places(document, of.client):
+        # What stands in a project's part of a file is about that project.
+        folder = Path(place[1]) if place[:1] == ("projects",) else scene.folder
+        names = [name for name, value in entries.items() if value is not None]
+        gone, off = denied_servers(around, names), switched_off(around)
+        for name in names:
+            read = read_entry(entries[name], of.client, replace(scene, folder=folder))
+            denials = (
+                read.denials.narrowed(opencode_rules(document, name)) if of.client.key == "opencode" else read.denials
+            )
+            denials, may = with_rules(denials, name, rules)
+            if name in gone or not may:
+                denials = denials.narrowed(Denials(denied=("*",)))
+                read = _switched_off(read, "its client is told never to use it, and so is toolcrib")
+            elif name in off:
+                read = _switched_off(read, "it is switched off there, and here too")
+            yield FoundServer(name, of.client, of.file, (*place, name), replace(read, denials=denials))
+
+
+def _switched_off(read: ReadEntry, why: str) -> ReadEntry:
+    return replace(read, entry={**read.entry, "disabled": True}, notices=(*read.notices, why))
+
+
+def _places(document: JsonObject, client: Client) -> Iterator[tuple[tuple[str, ...], JsonObject, JsonObject]]:
+    """Yield each path of keys under which there are servers, the servers, and the object that says who may use them."""
+    for place in client.places:
+        if "*" not in place:
+            value = _at(document, place)
+            if value and not (place == ("mcp",) and _has_servers_below(value)):
+                yield place, value, document
+            continue
+        above, _, below = place
+        for name, project in as_object(document.get(above)).items():
+            value = _at(as_object(project), (below,))
+            if value:
+                yield (above, name, below), value, as_object(project)
+
+
+def _has_servers_below(value: JsonObject) -> bool:
+    """Whether servers stand one level further down, under ``servers``."""
+    inner = as_object(value.get("servers"))
+    return bool(inner) and not any(key in inner for key in ("command", "url", "type"))
+
+
+def _at(document: JsonObject, place: tuple[str, ...]) -> JsonObject:
+    value: Any = document
+    for key in place:
+        value = as_object(value).get(key)
+    if isinstance(value, list):  # Continue's list, whose entries have names of their own
+        items = [as_object(item) for item in cast("list[Any]", value)]
+        return {str(item.get("name") or f"server-{number}"): item for number, item in enumerate(items, 1)}
+    return as_object(value)
+
+
+def _told(problems: list[Problem]) -> Iterator[Problem]:
+    """Yield what is worth telling of a file: here a key that is given twice counts as it does for the client."""
+    for problem in problems:
+        if problem.reason == "is given twice":
+            yield Problem(problem.path, "is given twice", "the last one counts, as for its client")
+        else:
+            yield problem
