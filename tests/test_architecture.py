@@ -190,7 +190,7 @@ LAYERS = {
         demo log_rate options output waiting
         config in_process serve
         completion
-        index lint skills tools
+        importing index lint skills tools
         app
     """,
 }
@@ -276,6 +276,8 @@ PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
     "cli.tools:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
+    "cli.importing:init": "one for each option of the command",
+    "cli.importing:import_file": "one for each option of the command",
 }
 """Functions that may have more, as ``module:function``, each with its reason."""
 BARRIERS = 9

@@ -5,7 +5,7 @@ Knows how things look; never knows what they mean.
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -27,6 +27,16 @@ class ExitCode(IntEnum):
 def print_text(text: str, *, error: bool = False) -> None:
     """Print for a person, on stderr if it is an ``error``; nothing in ``text`` can steer the terminal."""
     print(sanitize(text), file=sys.stderr if error else sys.stdout)
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as lines of aligned columns under a heading; the last column is as wide as it is."""
+    lines = [[one_line(cell) for cell in row] for row in (heading, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        for line in lines
+    )
 
 
 def print_json(value: Any) -> None:

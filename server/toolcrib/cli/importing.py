@@ -1,0 +1,259 @@
+"""``toolcrib init`` and ``import``: the servers of other clients taken over into toolcrib's own config.
+
+Knows what is shown and asked before anything is written; never knows how a client writes its files, and never shows a
+secret.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, table
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject
+
+if TYPE_CHECKING:
+    from toolcrib.config.clients.descriptions import Client, Surroundings
+    from toolcrib.config.clients.drafting import Draft, DraftServer
+    from toolcrib.config.clients.reading import FoundFile
+    from toolcrib.config.editing.changes import Change
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
+EnvOption = Annotated[
+    bool, typer.Option("--env", help="Move secrets to variables, and write those into toolcrib.env beside the config.")
+]
+
+VARIABLES_FILE = "toolcrib.env"
+"""The file beside a config that secrets are moved to, as lines for a shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What was asked for: the config to write, and how."""
+
+    target: Path
+    with_variables: bool
+    yes: bool
+    as_json: bool
+
+
+def init(  # noqa: PLR0913, PLR0917 - one parameter an option
+    clients: Annotated[
+        list[str] | None, typer.Option("--from", metavar="CLIENT", help="Only this client's servers; may be repeated.")
+    ] = None,
+    project: Annotated[
+        bool, typer.Option("--project", help="Take over what the working directory configures too; read it first.")
+    ] = False,
+    env: EnvOption = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the servers that your other MCP clients have, and take them over. Their files stay as they are."""
+    from toolcrib.config.clients.reading import find_files, project_files
+
+    here = surroundings()
+    wanted = [client_named(name) for name in clients or ()] or None
+    chosen = () if wanted is None else tuple(wanted)
+    files = list(find_files(here, chosen, project=project) if chosen else find_files(here, project=project))
+    unread = [] if project else project_files(here)
+    _take_over(files, _Wanted(target_file(config, here), env, yes, as_json), unread)
+
+
+def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file in which some MCP client keeps servers.")],
+    client: Annotated[
+        str | None,
+        typer.Option("--from", metavar="CLIENT", help="Whose file it is; by default, its path and words tell."),
+    ] = None,
+    env: EnvOption = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take over the servers in one file of any MCP client. The file stays as it is."""
+    from toolcrib.config.clients.reading import read_file
+
+    here = surroundings()
+    found = read_file(file.absolute(), None if client is None else client_named(client), here)
+    if found.problems and not found.servers:
+        raise BadRequest(f"{file} cannot be taken over: {'; '.join(map(str, found.problems))}")
+    _take_over([found], _Wanted(target_file(config, here), env, yes, as_json), [])
+
+
+def surroundings() -> "Surroundings":
+    """Return where this person's files are."""
+    from toolcrib.config.clients.descriptions import Surroundings
+
+    return Surroundings(dict(os.environ), Path.cwd(), sys.platform)
+
+
+def client_named(name: str) -> "Client":
+    """Return the client of this name.
+
+    Raises:
+        BadRequest: there is none.
+
+    """
+    from toolcrib.config.clients.descriptions import CLIENTS, client_named
+    from toolcrib.config.findings import did_you_mean
+
+    client = client_named(name)
+    if client is None:
+        raise BadRequest(f"No client is called {name!r}: {did_you_mean(name, [each.key for each in CLIENTS])}")
+    return client
+
+
+def target_file(named: Path | None, here: "Surroundings") -> Path:
+    """Return the config to write: the one named, else the one that ``serve`` finds, else the one that it would find."""
+    from toolcrib.config.loading import user_file
+
+    if named is not None:
+        return named.absolute()
+    return user_file(here.environ, here.cwd)
+
+
+def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[Path]) -> None:
+    """Show what was found, ask, and write it."""
+    from toolcrib.config.clients.drafting import changes_of, draft
+    from toolcrib.config.clients.taking import check_entry, existing_document
+
+    document = existing_document(wanted.target)
+    servers = (server for file in files for server in file.servers)
+    drafted = draft(servers, document, check_entry(os.environ), with_variables=wanted.with_variables)
+    changes = changes_of(drafted, document)
+    if not wanted.as_json:
+        _show(files, drafted, unread)
+    agreed = bool(changes) and _agreed(wanted, len(drafted.added))
+    written = _write(wanted, drafted, changes) if agreed else []
+    if wanted.as_json:
+        print_json(_draft_json(files, drafted, written, unread))
+        return
+    if not changes:
+        _end_without_changes(drafted, wanted)
+    if not written:
+        print_text("Nothing was written. Add --yes to write without being asked.", error=True)
+        raise typer.Exit(ExitCode.FAILED)
+    _say_written(drafted, written)
+
+
+def _agreed(wanted: _Wanted, count: int) -> bool:
+    if wanted.yes or wanted.as_json or not sys.stdin.isatty():
+        return wanted.yes
+    return typer.confirm(f"Write {count} server{'' if count == 1 else 's'} to {wanted.target}?", default=True)
+
+
+def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> list[Path]:
+    from toolcrib.config.clients.taking import write_config, write_variables
+
+    has_secrets = not wanted.with_variables and any(server.secrets for server in drafted.added)
+    write_config(wanted.target, changes, is_private=has_secrets)
+    if not drafted.variables:
+        return [wanted.target]
+    beside = wanted.target.with_name(VARIABLES_FILE)
+    write_variables(beside, drafted.variables)
+    return [wanted.target, beside]
+
+
+def _end_without_changes(drafted: "Draft", wanted: _Wanted) -> None:
+    if not drafted.servers:
+        print_text("No server was found that can be taken over.", error=True)
+        raise typer.Exit(ExitCode.FAILED)
+    print_text(f"{wanted.target} has all of them already.")
+    raise typer.Exit
+
+
+def _show(files: "Sequence[FoundFile]", drafted: "Draft", unread: Sequence[Path]) -> None:
+    from toolcrib.config.clients.drafting import origins
+
+    rows = [(server.key, ", ".join(origins(server)), _target_text(server)) for server in drafted.servers]
+    if rows:
+        print_text(table(("name", "from", "what it is"), rows))
+    for server in drafted.servers:
+        for note in _notes(server):
+            print_text(f"{server.key}: {note}")
+    for lost in drafted.lost:
+        print_text(f"left out: {lost.name} ({lost.origin}): it {lost.read.lost}")
+    for file in files:
+        for problem in file.problems:
+            print_text(f"{file.file}: {problem}", error=True)
+    for path in unread:
+        print_text(f"not looked into: {path}, because it lies in the working directory; --project takes it over too")
+
+
+def _target_text(server: "DraftServer") -> str:
+    """Return how a server is reached, with variables in the place of secrets."""
+    from toolcrib.config.clients.secrets import moved
+
+    entry = moved(server.entry, server.secrets, {})
+    if "url" in entry:
+        return f"{entry['url']}{' (sse)' if entry.get('type') == 'sse' else ''}"
+    return shlex.join([entry["command"], *entry.get("args", [])])
+
+
+def _notes(server: "DraftServer") -> "Iterator[str]":
+    from toolcrib.config.clients.drafting import rules_shown
+
+    if server.known:
+        yield "the config has it already"
+    if server.obstacle:
+        yield f"switched off, because it {server.obstacle}"
+    yield from server.notices
+    if rules := rules_shown(server.denials):
+        yield f"its tools: {rules}"
+    others = [each for each in server.found[1:] if each.name != server.found[0].name]
+    yield from (f"the same as {each.name} of {each.origin}" for each in others)
+    if server.secrets and not server.known:
+        yield f"secrets stand in {', '.join(dict.fromkeys(secret.shown for secret in server.secrets))}"
+
+
+def _say_written(drafted: "Draft", written: Sequence[Path]) -> None:
+    print_text(f"Written: {', '.join(map(str, written))}")
+    if drafted.variables:
+        names = ", ".join(drafted.variables)
+        print_text(f"Set {names} where your client starts toolcrib: set -a; . {shlex.quote(str(written[-1]))}; set +a")
+    elif any(server.secrets for server in drafted.added):
+        print_text("Secrets came along, so only you can read it; --env would have moved them to variables.")
+    print_text("Next: `toolcrib config check`, `toolcrib index refresh`, `toolcrib connect CLIENT`.")
+
+
+def _draft_json(
+    files: "Sequence[FoundFile]", drafted: "Draft", written: Sequence[Path], unread: Sequence[Path]
+) -> JsonObject:
+    return {
+        "written": [str(path) for path in written],
+        "servers": [_server_json(server) for server in drafted.servers],
+        "left_out": [
+            {"name": lost.name, "client": lost.client.key, "file": str(lost.file), "reason": lost.read.lost}
+            for lost in drafted.lost
+        ],
+        "variables": list(drafted.variables),
+        "problems": [{"file": str(file.file), **problem_json(problem)} for file in files for problem in file.problems],
+        "not_looked_into": [str(path) for path in unread],
+    }
+
+
+def _server_json(server: "DraftServer") -> JsonObject:
+    denials = server.denials
+    return {
+        "key": server.key,
+        "known": server.known,
+        "target": _target_text(server),
+        "disabled": bool(server.entry.get("disabled")),
+        "obstacle": server.obstacle,
+        "found": [
+            {"name": each.name, "client": each.client.key, "file": str(each.file), "place": list(each.place)}
+            for each in server.found
+        ],
+        "secrets": [secret.shown for secret in server.secrets],
+        "allowed": None if denials.allowed is None else list(denials.allowed),
+        "denied": list(denials.denied),
+        "notices": list(server.notices),
+    }

@@ -1,0 +1,187 @@
+"""toolcrib init and import: shown, asked, written once; no source is touched, and no secret is shown."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import Run
+
+CURSOR = """{ // mine
+  "mcpServers": {
+    "git": {"command": "uvx", "args": ["mcp-server-git"], "excludeTools": ["git_reset"]},
+    "gh": {"url": "https://h/mcp", "headers": {"Authorization": "Bearer canary-header"}},
+    "db": {"command": "db", "args": ["--token", "canary-argument"], "env": {"DB_PASSWORD": "canary-env"}}
+  }
+}
+"""
+CODEX = '[mcp_servers.git]\ncommand = "uvx"\nargs = ["mcp-server-git"]\ndisabled_tools = ["git_add"]\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
+    """Return a home in which Cursor and Codex have servers; ``run`` has set up the rest of the environment."""
+    home = tmp_path / "home"
+    (home / ".cursor").mkdir(parents=True)
+    (home / ".codex").mkdir()
+    (home / ".cursor" / "mcp.json").write_text(CURSOR)
+    (home / ".codex" / "config.toml").write_text(CODEX)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    return tmp_path / "etc" / "toolcrib" / "toolcrib.json"
+
+
+def test_what_was_found_is_shown_and_nothing_is_written_where_nobody_can_be_asked(run: Run, home: Path, written: Path):
+    code, out, err = run("init")
+    assert (code, written.exists()) == (1, False)
+    assert "Nothing was written. Add --yes" in err
+    assert "git   Cursor, Codex  uvx mcp-server-git" in out
+    assert "git: its tools: without git_reset, git_add" in out
+    assert "gh: secrets stand in headers.Authorization" in out
+    assert "db: secrets stand in " in out
+    assert "canary" not in out + err
+
+
+def test_servers_are_written_for_their_owner_alone_and_their_sources_stay(run: Run, home: Path, written: Path):
+    code, out, err = run("init", "--yes")
+    assert code == 0, err
+    assert f"Written: {written}" in out
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    document = json.loads(written.read_text())
+    assert list(document["mcpServers"]) == ["git", "gh", "db"]
+    assert document["toolcrib"]["policy"] == {"deny": ["git.git_reset", "git.git_add"]}
+    assert (home / ".cursor" / "mcp.json").read_text() == CURSOR
+    assert (home / ".codex" / "config.toml").read_text() == CODEX
+    assert "canary" not in out + err
+
+
+def test_the_config_is_found_afterwards_without_being_named(run: Run, home: Path, written: Path):
+    run("init", "--yes")
+    code, out, _err = run("config", "path", "--json")
+    assert (code, json.loads(out)["config"]) == (0, str(written))
+    code, out, _err = run("config", "show", "--json")
+    assert list(json.loads(out)["mcpServers"]) == ["git", "gh", "db"]
+
+
+def test_secrets_move_to_variables_in_a_file_of_their_own(run: Run, home: Path, written: Path):
+    code, out, err = run("init", "--yes", "--env")
+    beside = written.with_name("toolcrib.env")
+    assert code == 0
+    assert "canary" not in out + err + written.read_text()
+    lines = {"GH_TOKEN=canary-header", "DB_PASSWORD=canary-env", "DB_SECRET=canary-argument"}
+    assert set(beside.read_text().splitlines()) == lines
+    assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+    assert str(beside) in out
+
+
+def test_a_second_time_adds_what_is_new_and_keeps_what_is_there(run: Run, home: Path, written: Path):
+    written.parent.mkdir(parents=True)
+    written.write_text('{\n  // by hand\n  "mcpServers": {"own": {"command": "own"}}\n}\n')
+    assert run("init", "--yes", "--from", "codex")[0] == 0
+    assert run("init", "--yes")[0] == 0
+    text = written.read_text()
+    assert text.startswith('{\n  // by hand\n  "mcpServers": {"own": {"command": "own"}, "git": ')
+    code, out, _err = run("init", "--yes")
+    assert (code, "has all of them already" in out, written.read_text() == text) == (0, True, True)
+
+
+def test_one_client_alone_is_asked_for_by_name_and_a_slip_is_told(run: Run, home: Path):
+    code, out, _err = run("init", "--from", "codex", "--json")
+    assert (code, [server["key"] for server in json.loads(out)["servers"]]) == (0, ["git"])
+    code, _out, err = run("init", "--from", "cursr")
+    assert (code, "did you mean cursor?" in err) == (1, True)
+
+
+def test_programs_get_the_whole_of_it_and_nothing_is_written_unless_they_say_so(run: Run, home: Path, written: Path):
+    code, out, _err = run("init", "--json")
+    found = json.loads(out)
+    assert (code, found["written"], written.exists()) == (0, [], False)
+    assert found["servers"][0]["denied"] == ["git_reset", "git_add"]
+    assert found["servers"][1]["secrets"] == ["headers.Authorization"]
+    assert "canary" not in out
+    code, out, _err = run("init", "--json", "--yes")
+    assert (code, json.loads(out)["written"]) == (0, [str(written)])
+
+
+def test_what_the_working_directory_says_is_taken_over_only_when_asked_for(run: Run, home: Path, tmp_path: Path):
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
+    _code, out, _err = run("init", "--yes")
+    assert f"not looked into: {tmp_path / '.mcp.json'}" in out
+    assert "evil" not in run("config", "show", "--json")[1]
+    assert "evil" in run("init", "--project", "--json")[1]
+
+
+def test_nothing_found_is_said(run: Run, home: Path):
+    (home / ".cursor" / "mcp.json").unlink()
+    (home / ".codex" / "config.toml").write_text("[mcp_servers.a\n")
+    code, _out, err = run("init", "--yes")
+    assert code == 1
+    assert "is not TOML" in err
+    assert "No server was found" in err
+
+
+def test_a_person_at_a_terminal_is_asked(run: Run, home: Path, written: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.cli.importing.sys.stdin", _Terminal("n\n"))
+    assert run("init")[0] == 1
+    assert not written.exists()
+    monkeypatch.setattr("toolcrib.cli.importing.sys.stdin", _Terminal("y\n"))
+    assert run("init")[0] == 0
+    assert written.exists()
+
+
+class _Terminal:
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, *_: int) -> str:
+        return self._answer
+
+
+def test_one_file_is_taken_over_by_its_words_or_as_it_is_told(run: Run, home: Path, written: Path, tmp_path: Path):
+    file = tmp_path / "some.json"
+    file.write_text('{"servers": {"a": {"command": "a", "args": ["${env:X}"]}}}')
+    code, _out, err = run("import", str(file), "--yes")
+    assert code == 0, err
+    assert json.loads(written.read_text())["mcpServers"] == {"a": {"command": "a", "args": ["${X}"]}}
+    file.write_text('{"mcpServers": {"b": {"url": "https://h/sse"}}}')
+    assert run("import", str(file), "--yes", "--from", "gemini-cli")[0] == 0
+    assert json.loads(written.read_text())["mcpServers"]["b"]["type"] == "sse"
+
+
+def test_a_file_that_cannot_be_read_is_an_error(run: Run, home: Path, tmp_path: Path):
+    file = tmp_path / "some.json"
+    file.write_text("{")
+    code, _out, err = run("import", str(file), "--yes")
+    assert (code, "is not JSON" in err) == (1, True)
+    assert run("import", str(tmp_path / "none.json"))[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mcp.json", '{"servers": {"a": {"command": "a"}}}'),
+        ("config.toml", '[mcp_servers.a]\ncommand = "a"\n'),
+        ("config.yaml", "extensions: {a: {cmd: a}}\n"),
+    ],
+)
+def test_a_config_that_is_another_clients_ends_with_2_and_names_the_command(
+    name: str, text: str, run: Run, home: Path, tmp_path: Path
+):
+    file = tmp_path / "a b" / name
+    file.parent.mkdir()
+    file.write_text(text)
+    for command in (["config", "check"], ["serve"]):
+        code, _out, err = run(*command, "--config", str(file))
+        assert code == 2
+        assert f"`toolcrib import '{file}'`" in err
+    assert run("import", str(file), "--yes")[0] == 0
