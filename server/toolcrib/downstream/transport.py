@@ -128,7 +128,10 @@ async def _client(
     """Return a client for the server, made in a worker thread: the system's certificates are read for it."""
     # A read may take as long as the longest call; who makes a call keeps its own deadline.
     timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
-    make = partial(HttpClient, headers=dict(target.headers), timeout=timeout)
+    # Calls that are under way at a time each keep their connection; two more hold streams of the server's own.
+    most = limits.calls_in_flight + 2
+    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
+    make = partial(HttpClient, headers=dict(target.headers), timeout=timeout, limits=pool)
     return await anyio.to_thread.run_sync(make, target.public_url, limits.message_max_bytes, deliver)
 
 
