@@ -1,40 +1,55 @@
-"""A tool call through toolcrib over stdio, beside the direct call and FastMCP's proxy.
+"""A tool call through toolcrib, beside the direct call, a raw relay and FastMCP's proxy.
 
-One SDK client calls the same SDK server in four ways, in turn: directly, through toolcrib under the tool's own name,
-through toolcrib's tool_call, and through FastMCP's proxy (left out where fastmcp is not installed). Then with fifty
-callers at a time. In every way the server is spoken to in the same protocol era.
+One SDK client calls the same SDK server in several ways, in turn: directly, through a relay without SDK or bounds,
+through toolcrib under the tool's own name, through toolcrib's tool_call, and through FastMCP's proxy (left out where
+fastmcp is not installed). Then with fifty callers at a time; then the CPU that the process in between takes for a call
+is counted. In every way the server is spoken to in the same protocol era. With ``--transport http`` the client speaks
+streamable HTTP: with the server directly, with a toolcrib that runs the server over stdio, and with one that speaks
+HTTP with the server too.
 """
 
 import importlib.util
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import catalog
-from measuring import Finding, Target, interleaved_async, median, options, say, show
+from measuring import Finding, Target, interleaved, interleaved_async, median, options, percentile, say, show
+from raw_client import RawClient
 
 ECHO = [sys.executable, str(catalog.SERVERS / "static.py"), "1"]
+RELAY = [sys.executable, str(catalog.SERVERS / "relay.py"), *ECHO]
+FASTMCP = [sys.executable, str(catalog.SERVERS / "fastmcp_proxy.py"), *ECHO]
 ARGUMENTS = {"text": "as long as a usual argument is"}
+THROUGH = {"name": "echo__echo", "arguments": ARGUMENTS}
 WARM_UP = 50
+START_S = 60
 MODES = {"legacy": "legacy", "modern": "auto"}
 """The protocol era in which the server is called -> the client's mode for it."""
+TWICE = ", HTTP twice"
+MOST = {"own name": 1.5, "tool_call": 1.6, f"own name{TWICE}": 1.5, f"tool_call{TWICE}": 1.6}
+"""What a call may take, as a multiple of a direct one."""
+CPU_MOST, THROUGHPUT_LEAST = 0.6, 0.95
 
 Call = Callable[[], Awaitable[Any]]
+Figures = Mapping[str, float]
 
 
 async def connect(stack: AsyncExitStack, command: list[str], mode: str) -> Client:
-    """Start a server and shake hands with it; what it says on stderr is not shown."""
+    """Start a server and shake hands with it over stdio; what it says on stderr is not shown."""
     parameters = StdioServerParameters(command=command[0], args=command[1:])
     nowhere: Any = subprocess.DEVNULL  # the SDK asks for a file, and hands it to what takes this too
     client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=nowhere), mode=mode))
@@ -42,35 +57,86 @@ async def connect(stack: AsyncExitStack, command: list[str], mode: str) -> Clien
     return client
 
 
-async def ways(stack: AsyncExitStack, config: Path, era: str) -> dict[str, Call]:
-    """Return the ways to call the tool, each ready to be used."""
-    mode = MODES[era]
+async def connect_http(stack: AsyncExitStack, url: str, mode: str) -> Client:
+    """Shake hands with a server over streamable HTTP."""
+    client = await stack.enter_async_context(Client(url, mode=mode))
+    await client.list_tools()
+    return client
+
+
+async def served(stack: AsyncExitStack, command: list[str]) -> str:
+    """Start a server that takes its port as the last argument, and return its URL once it can be reached."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    process = await anyio.open_process([*command, str(port)], stdin=None, stdout=None, stderr=subprocess.DEVNULL)
+    await stack.enter_async_context(process)
+    stack.callback(process.terminate)
+    with anyio.fail_after(START_S):
+        while True:
+            with suppress(OSError):
+                await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+                return f"http://127.0.0.1:{port}/mcp"
+            await anyio.sleep(0.05)
+
+
+async def stdio_ways(stack: AsyncExitStack, config: Path, mode: str) -> dict[str, Call]:
+    """Return the ways to call the tool over stdio."""
     direct = await connect(stack, ECHO, mode)
-    crib = await connect(stack, catalog.toolcrib_command(config), mode)
-    through = {"name": "echo__echo", "arguments": ARGUMENTS}
+    relay = await connect(stack, RELAY, mode)
     calls: dict[str, Call] = {
         "direct": partial(direct.call_tool, "echo", ARGUMENTS),
-        "own name": partial(crib.call_tool, "echo__echo", ARGUMENTS),
-        "tool_call": partial(crib.call_tool, "tool_call", through),
+        "raw relay": partial(relay.call_tool, "echo", ARGUMENTS),
+        **await through(await connect(stack, catalog.toolcrib_command(config), mode)),
     }
     if importlib.util.find_spec("fastmcp"):
-        proxy = [sys.executable, str(catalog.SERVERS / "fastmcp_proxy.py"), *ECHO]
-        calls["FastMCP"] = partial((await connect(stack, proxy, mode)).call_tool, "echo", ARGUMENTS)
-    for name, call in calls.items():
-        result = await call()
-        assert not result.is_error, f"{name}: {result.content}"
+        calls["FastMCP"] = partial((await connect(stack, FASTMCP, mode)).call_tool, "echo", ARGUMENTS)
+    else:
+        say("fastmcp is not installed: no comparison with it")
+    return calls
+
+
+async def http_ways(stack: AsyncExitStack, folder: Path, era: str) -> dict[str, Call]:
+    """Return the ways to call the tool over HTTP."""
+    url = await served(stack, ECHO)
+    direct = await connect_http(stack, url, MODES[era])
+    calls: dict[str, Call] = {"direct": partial(direct.call_tool, "echo", ARGUMENTS)}
+    for which, server in (("", ECHO), (TWICE, url)):
+        own = folder / (which.strip(", ") or "once")
+        own.mkdir()
+        command = [*catalog.toolcrib_command(configured(own, server, era)), "--transport", "http", "--port"]
+        client = await connect_http(stack, await served(stack, command), MODES[era])
+        calls |= {f"{name}{which}": call for name, call in (await through(client)).items()}
+    return calls
+
+
+async def through(crib: Client) -> dict[str, Call]:
+    """Return the two ways through toolcrib, after a call of each."""
+    calls: dict[str, Call] = {
+        "own name": partial(crib.call_tool, "echo__echo", ARGUMENTS),
+        "tool_call": partial(crib.call_tool, "tool_call", THROUGH),
+    }
+    for call in calls.values():
+        await call()
     await crib.list_tools(cache_mode="refresh")  # the tool is listed now: else the client lists after every call
     return calls
 
 
-async def latency(call: Call, number: int) -> float:
-    """Return the median milliseconds of calls one after the other."""
+def configured(folder: Path, server: str | list[str], era: str) -> Path:
+    """Write a config with the server alone, and index it; return its path."""
+    config = catalog.write_servers(folder, {"echo": server}, {"servers": {"echo": {"protocol": era}}})
+    catalog.index(config)
+    return config
+
+
+async def latencies(call: Call, number: int) -> list[float]:
+    """Return the milliseconds of each of so many calls, one after the other."""
     taken: list[float] = []
     for _ in range(number):
         began = time.perf_counter()
         await call()
         taken.append((time.perf_counter() - began) * 1000)
-    return median(taken)
+    return taken
 
 
 async def throughput(call: Call, number: int, callers: int) -> float:
@@ -88,44 +154,101 @@ async def throughput(call: Call, number: int, callers: int) -> float:
     return number / (time.perf_counter() - began)
 
 
-def findings(milliseconds: Mapping[str, float], per_second: Mapping[str, float], callers: int) -> list[Finding]:
-    found = [
-        Finding(f"{name}, {against}", "ms", milliseconds[name], milliseconds[against], against, Target(most, "ratio"))
-        for against, most in (("direct", 1.8), ("FastMCP", 1.0))
-        for name in ("own name", "tool_call")
-        if against in milliseconds
-    ]
-    found += [
-        Finding(f"{callers} callers, {name}", "calls/s", per_second[name], per_second[against], against)
-        for against in ("direct", "FastMCP")
-        for name in ("own name", "tool_call")
-        if against in per_second
-    ]
+def cpu(client: RawClient, name: str, arguments: dict[str, Any], number: int) -> float:
+    """Return the microseconds of CPU that the process takes for one of so many calls."""
+    before = client.cpu_ms()
+    for _ in range(number):
+        client.call(name, arguments)
+    return (client.cpu_ms() - before) / number * 1000
+
+
+def cpu_of_each(config: Path, given: Namespace) -> dict[str, float]:
+    """Return what a call costs the bare server, and the gateway in front of it."""
+    with RawClient(ECHO) as bare, RawClient(catalog.toolcrib_command(config)) as crib:
+        ways = {"direct": (bare, "echo", ARGUMENTS), "own name": (crib, "echo__echo", ARGUMENTS)}
+        ways["tool_call"] = (crib, "tool_call", THROUGH)
+        for client in (bare, crib):
+            client.open()
+        for client, name, arguments in ways.values():
+            cpu(client, name, arguments, WARM_UP)
+        rounds = interleaved(given.repeat, {name: partial(cpu, *way, given.calls) for name, way in ways.items()})
+    return {name: median(each) for name, each in rounds.items()}
+
+
+def latency_findings(alone: Mapping[str, list[list[float]]]) -> list[Finding]:
+    """Return p50 and p95 of each way beside the direct one, and beside FastMCP."""
+    found: list[Finding] = []
+    for which, share in (("p50", 0.5), ("p95", 0.95)):
+        taken = {name: median([percentile(calls, share) for calls in rounds]) for name, rounds in alone.items()}
+        for name in ("raw relay", *MOST):
+            if name in taken:
+                target = Target(MOST[name], "ratio") if name in MOST else None
+                found.append(Finding(f"{name}, {which}", "ms", taken[name], taken["direct"], "direct", target))
+        found += [
+            Finding(f"{name}, {which}", "ms", taken[name], taken["FastMCP"], "FastMCP", Target(1.0, "ratio"))
+            for name in MOST
+            if "FastMCP" in taken and name in taken
+        ]
     return found
 
 
-async def measure(given: Namespace, folder: Path) -> None:
-    config = catalog.write_servers(folder, {"echo": ECHO}, {"servers": {"echo": {"protocol": given.era}}})
-    catalog.index(config)
-    async with AsyncExitStack() as stack:
-        calls = await ways(stack, config, given.era)
-        if "FastMCP" not in calls:
-            say("fastmcp is not installed: no comparison with it")
-        each_alone = {name: partial(latency, call, given.calls) for name, call in calls.items()}
-        await interleaved_async(1, {name: partial(latency, call, WARM_UP) for name, call in calls.items()})
-        alone = await interleaved_async(given.repeat, each_alone)
-        together = await interleaved_async(
-            given.repeat, {name: partial(throughput, call, given.calls, given.callers) for name, call in calls.items()}
+def throughput_findings(per_second: Figures, callers: int) -> list[Finding]:
+    return [
+        Finding(
+            f"{callers} callers, {name}",
+            "calls/s",
+            per_second[name],
+            per_second[against],
+            against,
+            Target(THROUGHPUT_LEAST, "ratio", is_least=True) if (name, against) == ("own name", "raw relay") else None,
         )
-    show(
-        findings(
-            {name: median(each) for name, each in alone.items()},
-            {name: median(each) for name, each in together.items()},
-            given.callers,
-        ),
-        f"medians of {given.repeat} rounds of {given.calls} calls each way; {given.era} protocol era",
-        as_json=given.json,
+        for against in ("raw relay", "direct", "FastMCP")
+        for name in MOST
+        if against in per_second and name in per_second
+    ]
+
+
+def cpu_findings(microseconds: Figures) -> list[Finding]:
+    return [
+        Finding(
+            f"CPU of a call, {name}",
+            "us",
+            microseconds[name],
+            microseconds["direct"],
+            "bare SDK server",
+            Target(CPU_MOST, "ratio"),
+        )
+        for name in MOST
+        if name in microseconds
+    ]
+
+
+async def timed(given: Namespace, calls: Mapping[str, Call]) -> list[Finding]:
+    """Return what is measured with a client: one caller, then many."""
+    for name, call in calls.items():
+        result = await call()
+        assert not result.is_error, f"{name}: {result.content}"
+    await interleaved_async(1, {name: partial(latencies, call, WARM_UP) for name, call in calls.items()})
+    alone = await interleaved_async(
+        given.repeat, {name: partial(latencies, call, given.calls) for name, call in calls.items()}
     )
+    together = await interleaved_async(
+        given.repeat, {name: partial(throughput, call, given.calls, given.callers) for name, call in calls.items()}
+    )
+    per_second = {name: median(each) for name, each in together.items()}
+    return [*latency_findings(alone), *throughput_findings(per_second, given.callers)]
+
+
+async def measure(given: Namespace, folder: Path) -> None:
+    async with AsyncExitStack() as stack:
+        if given.transport == "http":
+            found = await timed(given, await http_ways(stack, folder, given.era))
+        else:
+            config = configured(folder, ECHO, given.era)
+            found = await timed(given, await stdio_ways(stack, config, MODES[given.era]))
+            found += cpu_findings(await anyio.to_thread.run_sync(cpu_of_each, config, given))
+    rounds = f"medians of {given.repeat} rounds of {given.calls} calls each way"
+    show(found, f"{rounds}; {given.era} protocol era, over {given.transport}", as_json=given.json)
 
 
 def main() -> None:
@@ -133,6 +256,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200, metavar="N", help="calls a round (default: 200)")
     parser.add_argument("--callers", type=int, default=50, metavar="N", help="callers at a time (default: 50)")
     parser.add_argument("--era", choices=MODES, default="legacy", help="the server's protocol era (default: legacy)")
+    parser.add_argument("--transport", choices=("stdio", "http"), default="stdio", help="default: stdio")
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(measure, parser.parse_args(), Path(folder))
 

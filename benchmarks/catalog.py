@@ -137,10 +137,16 @@ def write_config(
 
 
 def write_servers(
-    folder: Path, commands: Mapping[str, Sequence[str]], toolcrib: Mapping[str, Any] | None = None
+    folder: Path, ways: Mapping[str, str | Sequence[str]], toolcrib: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write the config that names these servers and keeps its index in ``folder``; return its path."""
-    servers = {key: {"command": command[0], "args": list(command[1:])} for key, command in commands.items()}
+    """Write the config that names these servers and keeps its index in ``folder``; return its path.
+
+    A server is its command, or its URL.
+    """
+    servers = {
+        key: {"url": way} if isinstance(way, str) else {"command": way[0], "args": list(way[1:])}
+        for key, way in ways.items()
+    }
     section = {"cache_dir": str(folder / "cache"), "limits": {"first_index_wait_s": 300}, **(toolcrib or {})}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": section}), encoding="utf-8")

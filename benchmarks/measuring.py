@@ -18,13 +18,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The most that a figure should be: itself, its ratio to the baseline, or what it has over the baseline."""
+    """The most that a figure should be: itself, its ratio to the baseline, or what it has over the baseline.
 
-    most: float
+    Where more is better (``is_least``), the least.
+    """
+
+    bound: float
     of: Literal["figure", "ratio", "difference"] = "figure"
+    is_least: bool = False
 
     def __str__(self) -> str:
-        return {"figure": "≤ {:g}", "ratio": "ratio ≤ {:g}", "difference": "≤ +{:g}"}[self.of].format(self.most)
+        sign = "≥" if self.is_least else "≤"
+        return {"figure": "{} {:g}", "ratio": "ratio {} {:g}", "difference": "{} +{:g}"}[self.of].format(
+            sign, self.bound
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +60,9 @@ class Finding:
             "ratio": self.ratio,
             "difference": self.toolcrib - (self.baseline or 0),
         }[self.target.of]
-        return reached is not None and reached <= self.target.most
+        if reached is None:
+            return False
+        return reached >= self.target.bound if self.target.is_least else reached <= self.target.bound
 
 
 def options(description: str | None, *, repeat: int) -> argparse.ArgumentParser:

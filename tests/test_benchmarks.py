@@ -168,6 +168,12 @@ def test_a_benchmark_prints_toolcribs_figures(name: str, inputs: dict[str, list[
     assert any(one["target"] for one in findings) or name in TARGETS_AT_FULL_SIZE
 
 
+def test_a_call_is_measured_over_http_too():
+    findings = run("call", *TINY["call"], "--transport", "http")["findings"]
+    assert {one["what"] for one in findings} >= {"own name, p50", "tool_call, HTTP twice, p95"}
+    assert all(one["toolcrib"] > 0 for one in findings)
+
+
 def test_skills_that_do_not_load_are_told_with_the_reason(corpus: Path):
     printed = run("skills", *TINY["skills"], "--corpus", str(corpus))
     assert printed["findings"][0]["toolcrib"] == pytest.approx(1 / 3)

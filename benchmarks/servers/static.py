@@ -1,4 +1,7 @@
-"""The least that the SDK makes of a stdio server: ``static.py COUNT`` lists that many tools, all saying the same."""
+"""The least that the SDK makes of a server: ``static.py COUNT`` lists that many tools, all saying the same, over stdio.
+
+``static.py COUNT PORT`` serves them over streamable HTTP.
+"""
 
 import sys
 
@@ -26,6 +29,12 @@ async def call_tool(_context, _params):
 
 async def main():
     server = Server("static", on_list_tools=list_tools, on_call_tool=call_tool)
+    if sys.argv[2:]:
+        import uvicorn
+
+        config = uvicorn.Config(server.streamable_http_app(), port=int(sys.argv[2]), log_level="error")
+        await uvicorn.Server(config).serve()
+        return
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
