@@ -12,6 +12,7 @@ import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolcrib.errors import DownstreamError
 from toolcrib.model import OfferKind
 from toolcrib.streams.sdk import (
     IncomingMessage,
@@ -148,3 +149,38 @@ class Listening:
                 async for event in subscription:
                     self._news.hear_event(event)
         return held
+
+
+async def hold_updates(
+    session: ClientSession, news: News, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]
+) -> None:
+    """Hold a 2026-07-28 subscription to one resource, taken again when it is lost; cancel the scope to end it.
+
+    Raises:
+        DownstreamError: the server did not grant it.
+
+    """
+    with anyio.CancelScope() as scope:
+        await _hold_once(session, news, uri, lambda: task_status.started(scope))
+        while True:
+            await anyio.sleep(_LISTEN_AGAIN_S)
+            with suppress(DownstreamError):
+                # What changed meanwhile was not told.
+                await _hold_once(session, news, uri, lambda: news.on_updated(uri))
+
+
+async def _hold_once(session: ClientSession, news: News, uri: str, on_held: Callable[[], None]) -> None:
+    held = False
+    try:
+        async with listen(session, resource_subscriptions=[uri]) as subscription:
+            held = bool(subscription.honored.resource_subscriptions)
+            if held:
+                on_held()
+                async for event in subscription:
+                    news.hear_event(event)
+    except (MCPError, SubscriptionLost) as error:
+        if not held:
+            code = error.code if isinstance(error, MCPError) else types.INTERNAL_ERROR
+            raise DownstreamError(code, str(error)) from None
+    if not held:
+        raise DownstreamError(types.INVALID_PARAMS, "The server does not tell of changes of this resource.")

@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
 from toolcrib.base.json_values import as_object
-from toolcrib.downstream.announcements import Listening, News
+from toolcrib.downstream.announcements import Listening, News, hold_updates
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
@@ -92,6 +92,7 @@ class Connection:
         self.session = ClientSession(dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.news.hear)
         self._ids = count(1)
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
+        self._held: dict[str, anyio.CancelScope] = {}
         self.closed, self.retired = self._channel.ended, anyio.Event()
         self.changes_listed = -1  # no list has been taken in yet
 
@@ -187,6 +188,25 @@ class Connection:
             if not self.closed.is_set():
                 self._tasks.start_soon(self._cancel, request_id)
             raise
+
+    async def subscribe(self, uri: str) -> JsonObject:
+        """Be told when a resource changes, until :meth:`unsubscribe`. The caller bounds the time.
+
+        Raises:
+            DownstreamError, Undelivered, ConnectionLost: as for :meth:`request`.
+
+        """
+        if self.era == "legacy":
+            return await self.request("resources/subscribe", {"uri": uri})
+        self._held[uri] = await self._tasks.start(hold_updates, self.session, self.news, uri)
+        return {}
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Be told no longer. Raises as :meth:`subscribe` does."""
+        if self.era == "legacy":
+            await self.request("resources/unsubscribe", {"uri": uri})
+        elif (held := self._held.pop(uri, None)) is not None:
+            held.cancel()
 
     async def _request(self, method: str, params: JsonObject, options: CallOptions) -> JsonObject:
         if self.era == "modern":

@@ -48,6 +48,7 @@ class Fleet:
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
         self._silent = frozenset[str]()
+        self._begun: list[str] = []
         self._starts = StartQueue(around.limits.parallel_starts)
 
     def __getitem__(self, key: str) -> Downstream:
@@ -150,7 +151,8 @@ class Fleet:
         Servers in ``unlisted`` were never listed: searches and calls may wait for them (:meth:`first_listing`). Those
         that are ``silent`` too gave no answer at an earlier start: they come last, and are not :attr:`awaited`.
         """
-        self._silent = frozenset(silent)
+        unlisted, stale, self._silent = tuple(unlisted), tuple(stale), frozenset(silent)
+        self._begun = [key for key in dict.fromkeys((*unlisted, *stale)) if key not in self._silent]
         for key in sorted(unlisted, key=self._silent.__contains__):
             self._first_listing[key] = anyio.Event()
             self._servers[key].was_never_listed = True
@@ -175,6 +177,11 @@ class Fleet:
     def awaited(self) -> list[str]:
         """Those of them whose answer may be waited for."""
         return [key for key in self.listing_first if key not in self._silent]
+
+    @property
+    def offering_first(self) -> list[str]:
+        """Servers begun with whose lists besides tools were not read yet; those silent before are left out."""
+        return [key for key in self._begun if not self._servers[key].offers.first.is_set()]
 
     def prefer(self, keys: Collection[str]) -> None:
         """Let these servers be started before others that wait for their turn."""

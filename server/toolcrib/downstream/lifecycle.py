@@ -29,6 +29,7 @@ from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.live_offers import LiveOffers, OfferSink
 from toolcrib.downstream.scopes import SHARED, Front, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
+from toolcrib.downstream.subscriptions import Subscriptions
 from toolcrib.downstream.transport import Connector
 from toolcrib.errors import StartFailed
 from toolcrib.model import JsonObject
@@ -105,6 +106,7 @@ class Downstream:
         self._next_start = -math.inf
         self._calls = Calls(settings, surroundings.limits, self._list, self.connection)
         self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
+        self.subscriptions = Subscriptions(self._calls, self.connection, self._live_connection)
 
     @property
     def era(self) -> Era | None:
@@ -114,7 +116,7 @@ class Downstream:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way on it."""
-        return not self._calls.in_flight and self.status.state is not State.STARTING
+        return self._is_unused and self.status.state is not State.STARTING
 
     def stop(self) -> None:
         """Let go of the connection: calls under way get a moment to end, and the next call starts anew."""
@@ -177,6 +179,14 @@ class Downstream:
         """Send any other request on the live connection: see :meth:`Calls.request`."""
         return await self._calls.request(method, params, on_progress)
 
+    @property
+    def _is_unused(self) -> bool:
+        return not self._calls.in_flight and not self.subscriptions.are_needed
+
+    def _live_connection(self) -> Connection | None:
+        start = self._current()
+        return start and start.connection
+
     async def _own(self, start: _Start) -> None:
         """Own one connection for its whole life."""
         async with self._owner:
@@ -192,6 +202,8 @@ class Downstream:
             finally:
                 self._end(start)
                 self.offers.first.set()
+                if self.subscriptions.are_needed:
+                    self._tasks.start_soon(self.subscriptions.revive)
 
     def _eras(self) -> Sequence[Era]:
         """Return the eras to try: the configured one, or both, beginning with the one that was spoken last."""
@@ -208,6 +220,7 @@ class Downstream:
             async with self._around.connector(self.settings, self._around.limits) as streams:
                 try:
                     async with connect(streams, eras) as connection:
+                        connection.news.on_updated = self.subscriptions.tell
                         await self._list.read(connection)
                         self.was_never_listed = False
                         bounded.deadline = math.inf
@@ -268,6 +281,7 @@ class Downstream:
         if start.wanted:  # from the first, or meanwhile
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self.offers.follow, connection)
+                tasks.start_soon(self.subscriptions.renew, connection)
                 tasks.start_soon(self._refresh, connection)
                 tasks.start_soon(self._retire, connection, tasks.cancel_scope)
                 if self._may_sleep:
@@ -309,7 +323,7 @@ class Downstream:
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:
         idle_s = self.settings.options.idle_stop_s
-        while self._calls.in_flight or anyio.current_time() < self._calls.last_use + idle_s:
+        while not self._is_unused or anyio.current_time() < self._calls.last_use + idle_s:
             await anyio.sleep_until(max(self._calls.last_use, anyio.current_time() - idle_s / 2) + idle_s)
         # In this order: nobody is given a connection that is about to be closed.
         self._end(start)

@@ -69,20 +69,12 @@ async def _listed_for_nobody(_server: ServerSettings, _offered: Offered) -> None
     """Take in what nobody wants."""
 
 
-def _updated_for_nobody(_server: str, _uri: str) -> None:
-    """Hear of an update that nobody wants to know of."""
-
-
 @dataclass(frozen=True, slots=True)
 class OfferSink:
-    """Who gets what servers offer: the ``kinds`` that are asked for, each list, and each update of a resource.
-
-    ``updated`` gets the key of the server and the URI as the server names it.
-    """
+    """Who gets what servers offer, and the ``kinds`` that are asked for."""
 
     kinds: frozenset[OfferKind] = frozenset()
     listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _listed_for_nobody
-    updated: Callable[[str, str], None] = _updated_for_nobody
 
 
 class LiveOffers:
