@@ -71,6 +71,7 @@ LAYERS = {
         connection
         live_list live_offers progress
         calls
+        subscriptions
         lifecycle
         fleet
     """,
@@ -86,7 +87,8 @@ LAYERS = {
     "offers": """
         records
         catalog index ingest
-        indexing
+        indexing wording
+        use_cases
     """,
     "redaction": """
         rules
@@ -169,8 +171,9 @@ LAYERS = {
         sharing
     """,
     "wire": """
-        builtin http_connections http_limits replay sessions stdio
-        changes instructions methods
+        builtin envelopes http_connections http_limits replay sessions stdio
+        instructions methods updates
+        changes
         greeting
         server
         http
@@ -182,7 +185,7 @@ LAYERS = {
         registry
     """,
     "wire.methods": """
-        prompts resources skills_extension
+        prompts resources servers skills_extension
         skills
         registry
     """,

@@ -28,6 +28,8 @@ from toolcrib.app import Outside, open_server
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.lifecycle import Downstream
+from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
 from toolcrib.streams.sdk import CallOptions, StreamDispatcher, serve_by_era
@@ -103,15 +105,24 @@ class Client(mcp.Client):
     @property
     def list_changes(self) -> int:
         """How often it was told that its list has changed."""
-        return sum(frame.get("method") == "notifications/tools/list_changed" for frame in self.frames)
+        return self.told("tools/list_changed")
+
+    def told(self, notification: str) -> int:
+        """How often it got a notification, by its method without ``notifications/``."""
+        return sum(frame.get("method") == f"notifications/{notification}" for frame in self.frames)
 
     @asynccontextmanager
-    async def listening(self) -> AsyncGenerator[None]:
-        """Be told of changes of the list, which takes a request in the newer era."""
+    async def listening(self, *uris: str) -> AsyncGenerator[None]:
+        """Be told of changes of the lists and of these resources, which takes a request in the newer era."""
         if self.protocol_version < MODERN:
+            for uri in uris:
+                await self.ask("resources/subscribe", {"uri": uri})
             yield
+            for uri in uris:
+                await self.ask("resources/unsubscribe", {"uri": uri})
             return
-        async with self.listen(tools_list_changed=True):
+        lists = {"tools_list_changed": True, "resources_list_changed": True, "prompts_list_changed": True}
+        async with self.listen(**lists, resource_subscriptions=uris):
             yield
 
     async def ask(self, method: str, params: JsonObject | None = None, **options: Any) -> JsonObject:
@@ -212,10 +223,16 @@ class World:
         return self.settings.tool_cache_dir / "tool_cache.db"
 
     async def listed(self) -> None:
-        """Wait until every server has been listed for the first time."""
+        """Wait until every server has been listed for the first time, and sleeps again if nobody uses it."""
         fleet = self.wire._tool_use_cases._parts.fleet
         with anyio.fail_after(PATIENCE_S):
             await fleet.first_listing(fleet.listing_first)
+            await until(lambda: not any(self._is_being_read(fleet[key]) for key in self.settings.servers))
+
+    def _is_being_read(self, server: Downstream) -> bool:
+        if server.status.state is not State.READY:
+            return False
+        return not server.offers.first.is_set() or (server._start is not None and not server._start.wanted)
 
     async def scanned(self) -> None:
         """Wait until the skills, if there are any, have been scanned for the first time."""

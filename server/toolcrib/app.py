@@ -19,6 +19,7 @@ from toolcrib.config.settings import SKILL_CACHE, Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.process import Lifeline, open_lifeline
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
@@ -37,6 +38,8 @@ from toolcrib.known import (
     search_settings,
     teller,
 )
+from toolcrib.offers.indexing import OfferIndexer
+from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
@@ -48,6 +51,7 @@ from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
@@ -113,8 +117,12 @@ async def _open_tools(
             events=known.events,
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )
-        fleet.begin(known.indexer.unlisted(), known.indexer.stale(), known.failures.silent())
+        unlisted = known.indexer.unlisted()
+        stale = dict.fromkeys([*known.indexer.stale(), *known.offers.unlisted()])
+        fleet.begin(unlisted, [key for key in stale if key not in unlisted], known.failures.silent())
         tasks.start_soon(known.indexer.follow, fleet.list_again)
+        tasks.start_soon(known.offers.follow)
+        known.indexer.subscribe(partial(_look_at_offers, known.offers))
         tasks.start_soon(known.failures.keep)
         try:
             yield ToolUseCases(parts)
@@ -132,6 +140,7 @@ def _surroundings(settings: Settings, known: Known, outside: Outside, lifeline: 
         jitter=outside.jitter,
         compared=known.indexer.compared,
         front=front,
+        offers=OfferSink(known.offers.kinds, known.offers.listed),
     )
 
 
@@ -200,6 +209,18 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         skill_use_cases = None
         if settings.toolcrib.skills.enabled:
             skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside))
+        offers = OfferUseCases(
+            OfferUseCaseParts(
+                settings=settings,
+                indexer=known.offers,
+                texts=known.offer_texts,
+                fleet=tool_use_cases.fleet,
+                gate=known.gate,
+                tools=known.indexer.current,
+                events=known.events,
+                first_index_deadline=anyio.current_time() + settings.toolcrib.limits.first_index_wait_s,
+            )
+        )
         builtins = Builtins(BuiltinParts(settings, tool_use_cases, skill_use_cases))
         status = StatusParts(
             settings=settings,
@@ -220,8 +241,10 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             instructions=instructions,
             sessions=sessions,
             hosts=hosts,
-            methods=methods_offered(sessions, status, skill_use_cases),
+            methods=methods_offered(sessions, status, skill_use_cases, offers),
             greeting=GreetingParts(settings.cache_dir, tool_use_cases, skill_use_cases, instructions, known.stores),
+            offers=offers,
+            subscriptions_max=settings.toolcrib.limits.subscriptions,
         )
         yield await stack.enter_async_context(open_wire(parts))
 
@@ -254,6 +277,12 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
             now=outside.wall_clock,
             is_owners=True,
         )
+
+
+def _look_at_offers(offers: OfferIndexer, change: CatalogChange) -> None:
+    """Have what is offered besides tools read again where another process has written the index."""
+    if change.server is None:
+        offers.look()
 
 
 def _front_of(settings: Settings, hosts: Hosts) -> Front:

@@ -9,6 +9,7 @@ Knows every way toolcrib says no; never knows where an error is shown or how it 
     ├── UnknownTool         denied, hidden and nonexistent are this one error
     ├── UnknownResource     the same for resources
     │   └── UnknownSkill    the same for skills and their files
+    ├── UnknownPrompt       the same for prompts
     ├── StoreError          an index file cannot be used
     ├── ModelUnavailable    there is no model for semantic search, or it does not work
     ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
@@ -84,6 +85,13 @@ class UnknownResource(ToolcribError):
 
 class UnknownSkill(UnknownResource):
     """No such skill, or no such file of one, for this caller."""
+
+
+class UnknownPrompt(ToolcribError):
+    """No such prompt for this caller. Says nothing about whether others have it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Unknown prompt: {name}")
 
 
 class StoreError(ToolcribError):

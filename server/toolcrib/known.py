@@ -19,6 +19,9 @@ from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.model import BUILTIN_NAMES
+from toolcrib.offers.index import OfferIndex
+from toolcrib.offers.indexing import OfferIndexer
+from toolcrib.offers.wording import OfferTexts
 from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, VectorStore
@@ -68,6 +71,8 @@ class Known:
     model: SharedModel | None
     search: SearchSettings
     stores: dict[str, Store]
+    offers: OfferIndexer
+    offer_texts: OfferTexts
 
 
 @contextmanager
@@ -75,6 +80,7 @@ def open_catalog(settings: Settings, clocks: Clocks, mirror: Callable[[str], Non
     """Open all that is known of tools, with the event log, ready for servers to be listed anew."""
     with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events) as known:
         known.indexer.open()
+        known.offers.load()
         known.failures.open()
         yield known
 
@@ -100,7 +106,11 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generato
         stores = {STATE: state.store, TOOL_CACHE: store}
         model = model_of(settings)
         search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
-        yield Known(index, indexer, failures, gate, state, wordings, checker, events, model, search, stores)
+        offer_index = OfferIndex(store)
+        offers, texts = OfferIndexer(settings, policy, offer_index, clocks.wall_clock), OfferTexts(offer_index)
+        yield Known(
+            index, indexer, failures, gate, state, wordings, checker, events, model, search, stores, offers, texts
+        )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Messages pass as JSON text, as they would over a real pipe: nothing is shared, a
 import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -24,6 +24,10 @@ JsonObject = dict[str, Any]
 MODERN = "2026-07-28"
 
 _META = "io.modelcontextprotocol/"
+_CHANGES: dict[str, Callable[[list[str], str], None]] = {
+    "resources/subscribe": list.append,
+    "resources/unsubscribe": list.remove,
+}
 
 
 class _Sender:
@@ -86,7 +90,10 @@ class MemoryServer:
 
     ``answers`` say by tool what a call gets: a result, an MCPError to raise, or what an async function returns;
     any other tool says that it ran. ``start_error`` is raised when it is started. It never answers ``hangs_at``:
-    ``start``, or a method. ``entry`` is its entry in ``mcpServers``.
+    ``start``, or a method. ``entry`` is its entry in ``mcpServers``. ``offers`` has what it lists besides tools, by the
+    key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
+    ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
+    in ``given``, by URI or name, like ``answers``.
     """
 
     tools: list[Any] = field(default_factory=list)
@@ -95,6 +102,10 @@ class MemoryServer:
     start_error: Exception | None = None
     hangs_at: str | None = None
     entry: JsonObject = field(default_factory=lambda: {"command": "in-memory"})
+    offers: dict[str, list[Any]] = field(default_factory=dict)
+    pages: dict[str, Callable[[JsonObject], JsonObject]] = field(default_factory=dict)
+    given: dict[str, Answer] = field(default_factory=dict)
+    subscribed: list[str] = field(default_factory=list)
     starts: int = 0
     received: list[JsonObject] = field(default_factory=list)
     _talks: set["_Talk"] = field(default_factory=set)
@@ -116,6 +127,28 @@ class MemoryServer:
         self.tools = list(tools)
         for talk in list(self._talks):
             await talk.announce()
+
+    async def change_offers(self, key: str, *items: Any) -> None:
+        """List other resources, templates or prompts from now on, and say so to everyone connected."""
+        self.offers[key] = list(items)
+        kind = "prompts" if key == "prompts" else "resources"
+        for talk in list(self._talks):
+            await talk.announce(kind)
+
+    async def update(self, uri: str) -> None:
+        """Say that a resource has changed, to everyone who has subscribed to it or to what it is part of."""
+        for talk in list(self._talks):
+            await talk.update(uri)
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """What it says it can do."""
+        told: JsonObject = {"tools": {"listChanged": True}}
+        if "resources" in self.offers or "resourceTemplates" in self.offers:
+            told["resources"] = {"subscribe": True, "listChanged": True}
+        if "prompts" in self.offers:
+            told["prompts"] = {"listChanged": True}
+        return told | ({"completions": {}} if "completions" in self.offers else {})
 
     async def hang_up(self) -> None:
         """Close all connections, as a crash would."""
@@ -152,7 +185,7 @@ class _Talk:
         self._server, self._tasks = server, tasks
         self._read, self._write = end
         self._running: dict[Any, anyio.CancelScope] = {}
-        self._listeners: list[Any] = []
+        self._listeners: dict[Any, JsonObject] = {}
         self._legacy = False
 
     async def run(self) -> None:
@@ -169,11 +202,19 @@ class _Talk:
     async def close(self) -> None:
         await self._write.aclose()
 
-    async def announce(self) -> None:
+    async def announce(self, kind: str = "tools") -> None:
         if self._legacy:
-            await self._notify("tools/list_changed", {})
-        for key in self._listeners:
-            await self._notify("tools/list_changed", {"_meta": {f"{_META}subscriptionId": key}})
+            await self._notify(f"{kind}/list_changed", {})
+        for key, wanted in self._listeners.items():
+            if wanted.get(f"{kind}ListChanged"):
+                await self._notify(f"{kind}/list_changed", {"_meta": {f"{_META}subscriptionId": key}})
+
+    async def update(self, uri: str) -> None:
+        if self._legacy and any(uri.startswith(each) for each in self._server.subscribed):
+            await self._notify("resources/updated", {"uri": uri})
+        for key, wanted in self._listeners.items():
+            if any(uri.startswith(each) for each in wanted.get("resourceSubscriptions", ())):
+                await self._notify("resources/updated", {"uri": uri, "_meta": {f"{_META}subscriptionId": key}})
 
     async def _answer(self, message: JsonObject) -> None:
         head = {"jsonrpc": "2.0", "id": message["id"]}
@@ -187,12 +228,14 @@ class _Talk:
             else:
                 if result is not None:
                     await self._send({**head, "result": result})
+        if self._listeners.pop(message["id"], None) is not None:
+            self._server.subscribed = [uri for each in self._listeners.values() for uri in _uris(each)]
 
     async def _result(self, method: str, params: JsonObject, key: Any) -> JsonObject | None:
         modern = f"{_META}protocolVersion" in params.get("_meta", {})
         if ("modern" if modern else "legacy") not in self._server.eras:
             raise MCPError(-32022, "Unsupported protocol version", {"supported": [MODERN], "requested": ""})
-        about = {"capabilities": {"tools": {"listChanged": True}}}
+        about = {"capabilities": self._server.capabilities}
         more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
         match method:
             case "initialize":
@@ -205,13 +248,46 @@ class _Talk:
             case "tools/call":
                 return ({"resultType": "complete"} if modern else {}) | await self._call(params)
             case "subscriptions/listen":
-                self._listeners.append(key)
+                wanted = self._listeners[key] = params["notifications"]
+                self._server.subscribed += _uris(wanted)
                 meta = {f"{_META}subscriptionId": key}
-                await self._notify(
-                    "subscriptions/acknowledged", {"_meta": meta, "notifications": {"toolsListChanged": True}}
-                )
-                return None
+                await self._notify("subscriptions/acknowledged", {"_meta": meta, "notifications": wanted})
+                await anyio.sleep_forever()
+        return more | await self._offer(method, params)
+
+    async def _offer(self, method: str, params: JsonObject) -> JsonObject:
+        lists = {
+            "resources/list": "resources",
+            "resources/templates/list": "resourceTemplates",
+            "prompts/list": "prompts",
+        }
+        offers = self._server.offers
+        if method in self._server.pages:
+            return self._server.pages[method](params)
+        if (key := lists.get(method)) in offers:
+            return {key: offers[key]}
+        subscribed = self._server.subscribed
+        if "resources" in offers and (change := _CHANGES.get(method)):
+            change(subscribed, params["uri"])
+            return {}
+        match method:
+            case "resources/read":
+                return await self._give(params["uri"], params, {"contents": [{"uri": params["uri"], "text": "text"}]})
+            case "prompts/get":
+                content = {"type": "text", "text": json.dumps(params.get("arguments"))}
+                return await self._give(params["name"], params, {"messages": [{"role": "user", "content": content}]})
+            case "completion/complete" if "completions" in offers:
+                return {"completion": {"values": [json.dumps(params["ref"]), params["argument"]["value"]]}}
         raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
+
+    async def _give(self, name: str, params: JsonObject, otherwise: JsonObject) -> JsonObject:
+        known = [item.get("uri", item.get("name")) for each in self._server.offers.values() for item in each if item]
+        if name not in self._server.given and name not in known:
+            raise MCPError(-32002, f"There is no {name}")
+        answer = self._server.given.get(name, otherwise)
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer) if isinstance(answer, dict) else await answer(Call(params, self._reporter(params)))
 
     async def _call(self, params: JsonObject) -> JsonObject:
         name, arguments = params["name"], params["arguments"]
@@ -233,7 +309,8 @@ class _Talk:
         return report
 
     async def _notify(self, method: str, params: JsonObject) -> None:
-        await self._send({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params})
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # it may just have been hung up
+            await self._send({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params})
 
     async def _send(self, message: JsonObject) -> None:
         await self._write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
@@ -242,3 +319,7 @@ class _Talk:
 def text(*parts: str, **more: Any) -> JsonObject:
     """Return a tool result of text."""
     return {"content": [{"type": "text", "text": part} for part in parts], **more}
+
+
+def _uris(wanted: JsonObject) -> list[str]:
+    return list(wanted.get("resourceSubscriptions", ()))

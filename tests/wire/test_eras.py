@@ -89,7 +89,7 @@ async def test_answers_of_the_newer_era_say_that_they_are_complete_private_and_w
             assert result["_meta"][f"{META}serverInfo"]["name"] == "toolcrib"
             assert result["_meta"][f"{META}serverInfo"]["version"] == __version__
         listed = await client.ask("tools/list")
-        assert (listed["ttlMs"], listed["cacheScope"]) == (0, "private")
+        assert (listed["ttlMs"], listed["cacheScope"]) == (10_000, "private")
 
 
 async def test_answers_of_the_older_era_carry_nothing_of_the_newer_one(tmp_path):

@@ -454,9 +454,9 @@ async def test_without_skills_everything_is_as_if_there_were_none(tmp_path, era)
         assert await client.names() == BUILTINS
         assert "skill" not in await instructions(client)
         assert [each["uri"] for each in (await client.ask("resources/list"))["resources"]] == ["toolcrib://status"]
-        for method in ("prompts/list", "skills/list"):
-            with pytest.raises(Exception, match="Method not found"):
-                await client.ask(method)
+        assert (await client.ask("prompts/list"))["prompts"] == []
+        with pytest.raises(Exception, match="Method not found"):
+            await client.ask("skills/list")
         for name in ("skill_search", "skill_get", "skill_list"):
             with pytest.raises(Exception, match=f"Unknown tool: {name}"):
                 await client.call(name, {"query": "tea", "names": ["tea"]})

@@ -289,11 +289,12 @@ async def test_without_skills_there_is_the_status_and_nothing_else(tmp_path, era
     async with world(tmp_path, {"db": [tool("get")]}, config, listing="auto") as w, w.client(era) as client:
         capabilities = client.server_capabilities
         assert capabilities.resources is not None
-        assert (capabilities.prompts, capabilities.extensions) == (None, None)
+        assert capabilities.extensions is None
+        assert (await client.ask("prompts/list"))["prompts"] == []
         assert [each["uri"] for each in await everything(client, "resources/list", "resources")] == OWN[:1]
         for uri in (PDF, *OWN[1:]):
             assert (await refusal(client, READ, uri))["code"] == -32602
-        for method in ("prompts/list", "skills/list", GET, DIRECTORY):
+        for method in ("skills/list", GET, DIRECTORY):
             with pytest.raises(MCPError) as caught:
                 await client.ask(method, {"uri": PDF})
             assert caught.value.code == -32601

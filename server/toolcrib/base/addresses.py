@@ -16,6 +16,7 @@ _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _REST = re.compile(r"[?#]")
 _DECODINGS_MAX = 4
 _WEB = ("http://", "https://")
+_WITH_RESOURCES = ("resource", "resource_link")
 
 
 def public_uri(server: str, uri: str) -> str:
@@ -87,7 +88,10 @@ def may_expand_to(parts: Sequence[str], uri: str) -> bool:
 
 def published_tool_result(result: JsonObject, server: str) -> JsonObject:
     """Return a tool's result with public URIs in its links and embedded resources; all else is shared with it."""
-    return _with(result, "content", _blocks(result.get("content"), server))
+    blocks = as_list(result.get("content"))
+    if not any(as_object(block).get("type") in _WITH_RESOURCES for block in blocks):
+        return result
+    return {**result, "content": _blocks(blocks, server)}
 
 
 def published_prompt(result: JsonObject, server: str) -> JsonObject:

@@ -105,11 +105,7 @@ Exposure = Literal["listed", "searchable", "off"]
 
 
 class ExposeSection(Section):
-    """What clients get of servers besides tools.
-
-    `listed`: in the lists of the protocol. `searchable`: not listed, but found by `tool_search`, and read by URI or
-    name. `off`: as if no server had any.
-    """
+    """What clients get of servers besides tools; `searchable`: found by `tool_search`, and not listed."""
 
     resources: Exposure = "listed"
     """Resources, templates of resources, and subscriptions to them."""
@@ -284,6 +280,8 @@ class LimitsSection(Section):
     """Size of the definition of one tool, resource or prompt."""
     offers_per_server: Count = 10_000
     """Resources, templates or prompts taken from one server, of each so many."""
+    subscriptions: Count = 100
+    """Resources that one session, or one subscription, may be told changes of."""
     offers_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
     """Size of the list of one of these kinds."""
     request_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 4 * 1024 * 1024

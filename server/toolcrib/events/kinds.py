@@ -81,6 +81,37 @@ class ToolCalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ServerAsked(Event):
+    """A server was asked for something besides a tool; `duration_ms` includes the start of the server."""
+
+    name: ClassVar[str] = "server_request"
+
+    server: str
+    """Its key in the config."""
+    method: str
+    """`resources/read`, `resources/subscribe`, `prompts/get` or `completion/complete`."""
+    target: str
+    """The URI or the name, as the client gave it."""
+    ok: bool
+    """False: it failed."""
+    bytes: int
+    """About how large its answer was; counted as far as `limits.result_max_bytes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequestDenied(Event):
+    """A resource or a prompt was asked for that the caller may not use, or that nobody has. The client is not told."""
+
+    name: ClassVar[str] = "server_request_denied"
+    level: ClassVar[Level] = "warning"
+
+    method: str
+    """`resources/read` for a resource, whatever was to be done with it; `prompts/get` for a prompt."""
+    target: str
+    """The URI or the name as it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class DownstreamState(Event):
     """A downstream server has another state."""
 

@@ -37,7 +37,9 @@ class OffersChange:
 
 
 def kinds_exposed(settings: Settings) -> frozenset[OfferKind]:
-    """Return the kinds of which clients get anything at all."""
+    """Return the kinds of which clients get anything at all; none where there is no server."""
+    if not settings.servers:
+        return frozenset()
     expose = settings.toolcrib.gate.expose
     resources: tuple[OfferKind, ...] = () if expose.resources == "off" else ("resource", "template")
     prompts: tuple[OfferKind, ...] = () if expose.prompts == "off" else ("prompt",)
@@ -77,6 +79,10 @@ class OfferIndexer:
     def unlisted(self) -> list[str]:
         """Return the servers of which some list is not known."""
         return [key for key in self._fingerprints if any((key, kind) not in self.known.lists for kind in self.kinds)]
+
+    def knows_resources(self, server: str) -> bool:
+        """Return whether the lists are known by which one decides about a URI of the server."""
+        return (server, "resource") in self.known.lists and (server, "template") in self.known.lists
 
     def refused(self, server: str) -> tuple[Refused, ...]:
         """Return what cannot be offered of a server, and why."""

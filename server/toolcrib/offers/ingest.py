@@ -29,7 +29,7 @@ ADDRESS_MAX = 8192
 
 _SHOWN_NAME_MAX = 80
 _ROLES = ("user", "assistant")
-_ADDRESSES: Mapping[OfferKind, str] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}
+ADDRESSES: Mapping[OfferKind, str] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}
 _DATA = frozenset(("uri", "uriTemplate", "mimeType", "icons", "annotations"))
 """Fields that mean something to a program: changed, they would be wrong."""
 
@@ -64,7 +64,7 @@ def _record(kind: OfferKind, item: Any, max_bytes: int) -> OfferRecord:
     raw = cast("JsonObject", item)
     if any(islice(levels(raw), DEPTH_MAX, None)):
         raise DefinitionError(f"is nested deeper than {DEPTH_MAX} levels")
-    key = _ADDRESSES[kind]
+    key = ADDRESSES[kind]
     address = _address(raw.get(key), key, NAME_MAX if kind == "prompt" else ADDRESS_MAX)
     name = raw.get("name")
     definition: JsonObject = {key: address, "name": name if isinstance(name, str) and name else address}

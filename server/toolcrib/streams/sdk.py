@@ -69,6 +69,7 @@ from mcp.shared.jsonrpc_dispatcher import (
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types import ProgressToken, RequestId
+from mcp_types.methods import validate_client_request
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.model import JsonObject
@@ -135,6 +136,10 @@ connection_of: Callable[[ServerSession], Connection] = attrgetter("_connection")
 # -- as a server ---------------------------------------------------------------------------------
 
 
+Verbatim = Callable[[Context, JsonObject], Awaitable[JsonObject]]
+"""Gives the whole result of a request with these params."""
+
+
 class ProtocolServer(Server[Any]):
     """The SDK's server with one function of ours, ``answer``, in front of every request.
 
@@ -161,6 +166,29 @@ class ProtocolServer(Server[Any]):
         )
         self.middleware = [answer]
         self.info = self.server_info_stamp
+        self._verbatim: dict[str, Verbatim] = {}
+
+    def answer_verbatim(self, method: str, handler: Verbatim) -> None:
+        """Have ``handler`` give the whole result of a method, past the SDK's shaping; see :meth:`verbatim`."""
+        self._verbatim[method] = handler
+        self.add_request_handler(method, types.RequestParams, _answered_in_front)
+
+    def verbatim(self, context: Context) -> Awaitable[JsonObject] | None:
+        """Return the answer of whoever gives the whole result of a request; None where nobody does.
+
+        Raises:
+            MCPError: the request's protocol revision has no such method.
+            ValidationError: its params are not those of the method.
+
+        """
+        handler = self._verbatim.get(context.method)
+        if handler is None:
+            return None
+        try:
+            validate_client_request(context.method, context.protocol_version, context.params)
+        except KeyError:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method) from None
+        return handler(context, dict(context.params or {}))
 
     def create_initialization_options(
         self,
@@ -190,9 +218,9 @@ class Subscriptions:
         """Serve one subscription until it ends."""
         return await self._handler(context, params)
 
-    async def tell_tools_changed(self) -> None:
-        """Tell all who asked for it that the list of tools has changed."""
-        await self._bus.publish(ToolsListChanged())
+    async def tell(self, event: ServerEvent) -> None:
+        """Tell all who asked for such events of one."""
+        await self._bus.publish(event)
 
     def close(self) -> None:
         """End them in order: each client is told that this was meant."""

@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.addresses import published_tool_result
 from toolcrib.base.json_values import as_object
 from toolcrib.base.names import may_belong_to
 from toolcrib.config.settings import Settings
@@ -80,6 +81,7 @@ class ToolUseCases:
         self.gate = parts.gate
         self.indexer = parts.indexer
         self.fleet = parts.fleet
+        self._reads_resources = parts.settings.toolcrib.gate.expose.resources != "off"
         self.long_results = parts.long_results
 
     # -- list ------------------------------------------------------------------------------------
@@ -337,6 +339,8 @@ class ToolUseCases:
             sent = Call(tool.name, tool.fingerprint, arguments, call.meta, call.extra)
             raw = await downstream.call(sent, call.on_progress)
             ok = not raw.get("isError")
+            if self._reads_resources:
+                raw = published_tool_result(raw, tool.server)
             result, size = await self.long_results.bounded(session, raw, call.announce)
             return result
         finally:

@@ -22,22 +22,32 @@ from pydantic import ValidationError
 from toolcrib import __version__
 from toolcrib.access.hosts import Hosts
 from toolcrib.base.json_values import as_list, as_object, compact
-from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, UnknownResource, UnknownSkill, UnknownTool
+from toolcrib.errors import (
+    BadRequest,
+    DownstreamError,
+    ToolcribError,
+    Unavailable,
+    UnknownPrompt,
+    UnknownResource,
+    UnknownSkill,
+    UnknownTool,
+)
 from toolcrib.model import JsonObject
+from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
+from toolcrib.wire.envelopes import LIST_TTL_MS, MODERN_ONLY, enveloped, meta_for_next_hop
 from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.sessions import Sessions, client_name, is_modern
+from toolcrib.wire.updates import ResourceUpdates
 
 _log = logging.getLogger(__name__)
 _PASSED_ON = ("inputResponses", "requestState")
-_RESERVED_META = "io.modelcontextprotocol/"
-_MODERN_ONLY = ("resultType", "ttlMs", "cacheScope", "requestState", "inputRequests")
 _GREETINGS = ("initialize", "server/discover")
 
 IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="toolcrib")
@@ -55,6 +65,8 @@ class WireParts:
     hosts: Hosts
     methods: Sequence[Methods]
     greeting: GreetingParts
+    offers: OfferUseCases
+    subscriptions_max: int
 
 
 class Wire:
@@ -69,11 +81,12 @@ class Wire:
         self._hosts = parts.hosts
         self.greeting = parts.greeting
         self.greeter: Greeter | None = None
-        self.changes = ListChanges(parts.tool_use_cases.gate, parts.sessions, tasks)
+        updates = ResourceUpdates(parts.offers, parts.sessions, parts.subscriptions_max, tasks)
+        self.changes = ListChanges(parts.tool_use_cases.gate, parts.offers, updates, parts.sessions, tasks)
         self.server = ProtocolServer(
             IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
         )
-        for methods in parts.methods:
+        for methods in (*parts.methods, *((updates,) if parts.offers.may_subscribe else ())):
             methods.register(self.server)
 
     def sessions_of(self, principal: str) -> int:
@@ -85,35 +98,42 @@ class Wire:
         return self._tool_use_cases.is_ready
 
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer tool requests here, past the SDK's shaping of results; leave the rest to the SDK."""
+        """Answer a request, with errors that tell no more than they may."""
         if ctx.request_id is None:
             return await call_next(ctx)  # a notification asks for nothing
         try:
-            self._tool_use_cases.indexer.look()
-            self._require_session(ctx)
-            if ctx.method == "tools/list" and _is_open(ctx):
-                return await self._list_tools(ctx)
-            if ctx.method == "tools/call" and _is_open(ctx):
-                return await self._call_tool(ctx)
-            if ctx.method in _GREETINGS:
-                return await self._with_instructions(ctx, as_object(await call_next(ctx)))
-            return await call_next(ctx)
+            return await self._result(ctx, call_next)
         except (MCPError, ValidationError):
             raise
         except UnknownResource as error:
             raise _not_found(error, ctx.params) from None
-        except (UnknownTool, BadRequest) as error:
+        except (UnknownTool, UnknownPrompt, BadRequest) as error:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
             raise MCPError(code=error.code, message=str(error), data=error.data) from None
+        except Unavailable as error:
+            raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from None
         except Exception as error:  # barrier: a request; no exception text of ours ever reaches a client
             raise _internal(error, ctx.method) from None
 
+    async def _result(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer what servers have a part in here, past the SDK's shaping of results; leave the rest to the SDK."""
+        self._tool_use_cases.indexer.look()
+        self._require_session(ctx)
+        if _is_open(ctx):
+            if ctx.method == "tools/list":
+                return await self._list_tools(ctx)
+            if ctx.method == "tools/call":
+                return await self._call_tool(ctx)
+            if (verbatim := self.server.verbatim(ctx)) is not None:
+                return enveloped(await verbatim, self._server_info(ctx))
+        if ctx.method in _GREETINGS:
+            return await self._with_instructions(ctx, as_object(await call_next(ctx)))
+        return await call_next(ctx)
+
     async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
         """Return the result of a greeting with what a model is told first, which depends on who is asking."""
-        for kind in ("resources", "prompts"):
-            if kind in result["capabilities"]:
-                result["capabilities"][kind] = {}  # the SDK promises news of them, which there is none of
+        result = {**result, "capabilities": self._declared(result["capabilities"])}
         try:
             session = await self._sessions.of(context)
         except MCPError:  # a token that stands for nobody, which the first request for something is told
@@ -121,6 +141,11 @@ class Wire:
         if self.greeter and context.method == "initialize":
             return await self.greeter.greeting(session, context.params, result)
         return with_instructions(result, await self._instructions.told_to(session))
+
+    def _declared(self, capabilities: JsonObject) -> JsonObject:
+        """Return the capabilities with what is true of resources and prompts: which changes are told."""
+        told = self.changes.told
+        return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}}
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)
@@ -190,6 +215,7 @@ async def open_wire(parts: WireParts) -> AsyncGenerator[Wire]:
     async with anyio.create_task_group() as tasks:
         wire = Wire(parts, tasks)
         parts.tool_use_cases.indexer.subscribe(wire.changes.on_catalog_change)
+        parts.offers.indexer.subscribe(wire.changes.on_offers_change)
         yield wire
         tasks.cancel_scope.cancel()
 
@@ -226,18 +252,9 @@ def _list_result(tools: list[JsonObject], server_info: JsonObject | None) -> Jso
     return {
         "tools": tools,
         "resultType": "complete",
-        "ttlMs": 0,
+        "ttlMs": LIST_TTL_MS,
         "cacheScope": "private",
         "_meta": {types.SERVER_INFO_META_KEY: server_info},
-    }
-
-
-def meta_for_next_hop(meta: Any) -> JsonObject:
-    """Return ``_meta`` without what belongs to one hop: the protocol's own keys and the progress token."""
-    return {
-        key: value
-        for key, value in as_object(meta).items()
-        if not key.startswith(_RESERVED_META) and key != "progressToken"
     }
 
 
@@ -251,7 +268,7 @@ def _call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObje
         return failure(
             "The server asks for input in the middle of the call, which this client's protocol cannot carry."
         )
-    plain = {key: value for key, value in result.items() if key not in _MODERN_ONLY and key != "_meta"}
+    plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
     if meta:
         plain["_meta"] = meta
     return _with_object_content(plain)

@@ -41,9 +41,9 @@ class Connected:
     session: Session
     channel: ServerSession
 
-    async def announce(self) -> None:
-        """Tell the client that its list has changed; a client that is gone misses nothing."""
-        await self.channel.send_notification(types.ToolListChangedNotification())
+    async def announce(self, notification: types.ServerNotification) -> None:
+        """Tell the client something, such as that its list has changed; a client that is gone misses nothing."""
+        await self.channel.send_notification(notification)
 
 
 def is_modern(context: Context) -> bool:

@@ -1,29 +1,29 @@
 """``prompts/*``: lists and gets what others contribute.
 
-Knows the methods; never knows what a prompt says.
+Knows the methods and their pages; never knows what a prompt says.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
-
-import mcp_types as types
-from mcp import MCPError
-from mcp.server import Server
+from collections.abc import Sequence
+from typing import Protocol
 
 from toolcrib.access.sessions import Session
-from toolcrib.streams.sdk import Context
+from toolcrib.base.paging import cursor_of, place_of
+from toolcrib.errors import UnknownPrompt
+from toolcrib.model import JsonObject
+from toolcrib.streams.sdk import Context, ProtocolServer
+from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions
 
 
 class PromptProvider(Protocol):
     """Contributes some prompts."""
 
-    async def prompts(self, session: Session, /) -> Sequence[types.Prompt]:
-        """Return its prompts."""
+    async def page(self, session: Session, after: str, /) -> tuple[list[JsonObject], str | None]:
+        """Return its next prompts by name, those after the name ``after``, and the last one's if there are more."""
         ...
 
-    async def get(self, session: Session, name: str, given: Mapping[str, str]) -> types.GetPromptResult | None:
-        """Return what a prompt comes to with the arguments ``given``; None where it has no such prompt.
+    async def get(self, context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
+        """Return what a prompt comes to, by the params of the request; None where it has no such prompt.
 
         Raises:
             BadRequest: an argument is missing or wrong.
@@ -33,24 +33,30 @@ class PromptProvider(Protocol):
 
 
 class PromptMethods:
-    """Answers ``prompts/*`` with the prompts of each provider in turn."""
+    """Answers ``prompts/*`` with the prompts of each provider in turn; only those of the last may take pages."""
 
     def __init__(self, sessions: Sessions, providers: Sequence[PromptProvider]) -> None:
         self._sessions, self._providers = sessions, providers
 
-    def register(self, server: Server[Any]) -> None:
+    def register(self, server: ProtocolServer) -> None:
         """Have ``server`` answer these methods."""
-        server.add_request_handler("prompts/list", types.PaginatedRequestParams, self._list)
-        server.add_request_handler("prompts/get", types.GetPromptRequestParams, self._get)
+        server.answer_verbatim("prompts/list", self._list)
+        server.answer_verbatim("prompts/get", self._get)
 
-    async def _list(self, context: Context, _params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        session = await self._sessions.of(context)
-        prompts = [prompt for provider in self._providers for prompt in await provider.prompts(session)]
-        return types.ListPromptsResult(prompts=prompts)
+    async def _list(self, context: Context, params: JsonObject) -> JsonObject:
+        session, cursor = await self._sessions.of(context), params.get("cursor")
+        providers, after = (self._providers, "") if cursor is None else (self._providers[-1:], place_of(cursor, 1)[0])
+        prompts: list[JsonObject] = []
+        last = None
+        for provider in providers:
+            page, last = await provider.page(session, after)
+            prompts += page
+        more = {} if last is None else {"nextCursor": cursor_of((last,))}
+        return cacheable({"prompts": prompts, **more}, LIST_TTL_MS)
 
-    async def _get(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def _get(self, context: Context, params: JsonObject) -> JsonObject:
         session = await self._sessions.of(context)
         for provider in self._providers:
-            if (found := await provider.get(session, params.name, params.arguments or {})) is not None:
+            if (found := await provider.get(context, session, params)) is not None:
                 return found
-        raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown prompt: {params.name}")
+        raise UnknownPrompt(params["name"])

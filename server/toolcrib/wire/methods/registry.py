@@ -3,16 +3,17 @@
 Knows which part contributes what; never knows how a method is answered.
 """
 
-from typing import Any, Protocol
-
-from mcp.server import Server
+from typing import Protocol
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
+from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import StatusParts, status_of
-from toolcrib.wire.methods.prompts import PromptMethods
-from toolcrib.wire.methods.resources import FixedResource, ResourceMethods
+from toolcrib.streams.sdk import ProtocolServer
+from toolcrib.wire.methods.prompts import PromptMethods, PromptProvider
+from toolcrib.wire.methods.resources import FixedResource, ResourceMethods, ResourceProvider
+from toolcrib.wire.methods.servers import CompletionMethods, ServerPrompts, ServerResources
 from toolcrib.wire.methods.skills import SkillFiles, SkillPrompts, catalog_resources
 from toolcrib.wire.methods.skills_extension import SkillsExtension
 from toolcrib.wire.sessions import Sessions
@@ -21,25 +22,33 @@ from toolcrib.wire.sessions import Sessions
 class Methods(Protocol):
     """Some methods of the protocol."""
 
-    def register(self, server: Server[Any]) -> None:
+    def register(self, server: ProtocolServer) -> None:
         """Have ``server`` answer these methods, and declare what goes with them."""
         ...
 
 
-def methods_offered(sessions: Sessions, status: StatusParts, skill_use_cases: SkillUseCases | None) -> list[Methods]:
+def methods_offered(
+    sessions: Sessions, status: StatusParts, skill_use_cases: SkillUseCases | None, offers: OfferUseCases
+) -> list[Methods]:
     """Return the methods that there are; ``skill_use_cases`` is None where skills are switched off."""
-    fixed = [_status_resource(status)]
-    if skill_use_cases is None:
-        return [ResourceMethods(sessions, fixed, ())]
-    fixed += catalog_resources(skill_use_cases)
-    prompts = PromptMethods(sessions, [SkillPrompts(skill_use_cases)])
-    if not status.settings.toolcrib.skills.serve_resources:
-        return [ResourceMethods(sessions, fixed, ()), prompts]
-    return [
-        ResourceMethods(sessions, fixed, [SkillFiles(skill_use_cases)]),
-        prompts,
-        SkillsExtension(skill_use_cases, sessions),
-    ]
+    section = status.settings.toolcrib
+    fixed, resources = [_status_resource(status)], list[ResourceProvider]()
+    prompts, methods = list[PromptProvider](), list[Methods]()
+    if skill_use_cases is not None:
+        fixed += catalog_resources(skill_use_cases)
+        prompts.append(SkillPrompts(skill_use_cases))
+        if section.skills.serve_resources:
+            resources.append(SkillFiles(skill_use_cases))
+            methods.append(SkillsExtension(skill_use_cases, sessions))
+    of_servers = ServerResources(offers)
+    resources.append(of_servers)
+    if "prompt" in offers.indexer.kinds:
+        prompts.append(ServerPrompts(offers))
+    if prompts:
+        methods.append(PromptMethods(sessions, prompts))
+    if offers.indexer.kinds:
+        methods.append(CompletionMethods(sessions, offers))
+    return [ResourceMethods(sessions, fixed, resources, of_servers), *methods]
 
 
 def _status_resource(parts: StatusParts) -> FixedResource:

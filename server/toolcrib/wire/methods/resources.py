@@ -1,22 +1,21 @@
-"""``resources/*``: lists and reads what others contribute.
+"""``resources/*``: lists and reads what others contribute, and what servers have.
 
 Knows the methods, their pages, and whose a URI is; never knows what a resource holds or who may see it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import mcp_types as types
-from mcp.server import Server
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import cursor_of, place_of
-from toolcrib.errors import BadRequest, UnknownResource
-from toolcrib.streams.sdk import Context
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject
+from toolcrib.streams.sdk import Context, ProtocolServer
+from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions
-
-Contents = types.TextResourceContents | types.BlobResourceContents
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,11 @@ class FixedResource:
     read: Callable[[Session], Awaitable[str]]
 
     @property
-    def as_listed(self) -> types.Resource:
+    def as_listed(self) -> JsonObject:
         """Return it as ``resources/list`` tells it."""
-        return types.Resource(uri=self.uri, name=self.name, description=self.description, mime_type=self.mime_type)
+        return as_json(
+            types.Resource(uri=self.uri, name=self.name, description=self.description, mime_type=self.mime_type)
+        )
 
 
 class ResourceProvider(Protocol):
@@ -43,12 +44,12 @@ class ResourceProvider(Protocol):
         """How its URIs begin."""
         ...
 
-    async def page(self, session: Session, after: str) -> tuple[list[types.Resource], bool]:
-        """Return its next resources by URI, those after the URI ``after``, and whether there are more."""
+    async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
+        """Return its next resources by URI, those after the URI ``after``, and the last one's if there are more."""
         ...
 
-    async def read(self, session: Session, uri: str) -> Contents:
-        """Return what a resource holds.
+    async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
+        """Return the result of ``resources/read``.
 
         Raises:
             UnknownResource: there is none for this caller.
@@ -57,32 +58,51 @@ class ResourceProvider(Protocol):
         ...
 
 
+class TemplateProvider(Protocol):
+    """Contributes templates of resources, and whatever resource belongs to nobody else."""
+
+    async def templates(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
+        """Return its next templates, those after the template ``after``, and the last one if there are more."""
+        ...
+
+    async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
+        """Return the result of ``resources/read``; raises as that of a :class:`ResourceProvider`."""
+        ...
+
+
 class ResourceMethods:
-    """Answers ``resources/*`` with resources of our own first, then those of each provider."""
+    """Answers ``resources/*`` with resources of our own first, then those of each provider.
+
+    ``rest`` is asked for any other URI.
+    """
 
     def __init__(
-        self, sessions: Sessions, fixed: Sequence[FixedResource], providers: Sequence[ResourceProvider]
+        self,
+        sessions: Sessions,
+        fixed: Sequence[FixedResource],
+        providers: Sequence[ResourceProvider],
+        rest: TemplateProvider,
     ) -> None:
-        self._sessions, self._providers = sessions, providers
+        self._sessions, self._providers, self._rest = sessions, providers, rest
         self._fixed = {resource.uri: resource for resource in fixed}
 
-    def register(self, server: Server[Any]) -> None:
+    def register(self, server: ProtocolServer) -> None:
         """Have ``server`` answer these methods."""
-        server.add_request_handler("resources/list", types.PaginatedRequestParams, self._list)
-        server.add_request_handler("resources/templates/list", types.PaginatedRequestParams, self._list_templates)
-        server.add_request_handler("resources/read", types.ReadResourceRequestParams, self._read)
+        server.answer_verbatim("resources/list", self._list)
+        server.answer_verbatim("resources/templates/list", self._list_templates)
+        server.answer_verbatim("resources/read", self._read)
 
-    async def _list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        session, cursor = await self._sessions.of(context), params.cursor if params else None
+    async def _list(self, context: Context, params: JsonObject) -> JsonObject:
+        session, cursor = await self._sessions.of(context), params.get("cursor")
         after = "" if cursor is None else place_of(cursor, 1)[0]
         listed = [resource.as_listed for resource in self._fixed.values()] if cursor is None else []
         for provider in self._from(after):
-            page, has_more = await provider.page(session, after)
+            page, last = await provider.page(session, after)
             listed += page
-            if has_more:
-                return types.ListResourcesResult(resources=listed, next_cursor=cursor_of((str(page[-1].uri),)))
+            if last is not None:
+                return _page("resources", listed, last)
             after = ""
-        return types.ListResourcesResult(resources=listed)
+        return _page("resources", listed, None)
 
     def _from(self, after: str) -> Sequence[ResourceProvider]:
         """Return the provider that has the URI ``after``, and those that follow it; all for the empty one."""
@@ -93,18 +113,31 @@ class ResourceMethods:
             raise BadRequest("'cursor' is not one that was given here. Leave it out to begin with the first page.")
         return ()
 
-    async def _list_templates(
-        self, _context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=[])
+    async def _list_templates(self, context: Context, params: JsonObject) -> JsonObject:
+        session, cursor = await self._sessions.of(context), params.get("cursor")
+        after = "" if cursor is None else place_of(cursor, 1)[0]
+        return _page("resourceTemplates", *await self._rest.templates(session, after))
 
-    async def _read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        session, uri = await self._sessions.of(context), str(params.uri)
+    async def _read(self, context: Context, params: JsonObject) -> JsonObject:
+        session, uri = await self._sessions.of(context), params["uri"]
         if fixed := self._fixed.get(uri):
-            text = await fixed.read(session)
-            contents = types.TextResourceContents(uri=uri, mime_type=fixed.mime_type, text=text)
-            return types.ReadResourceResult(contents=[contents])
+            return cacheable(text_contents(uri, fixed.mime_type, await fixed.read(session)))
         for provider in self._providers:
             if uri.startswith(provider.prefix):
-                return types.ReadResourceResult(contents=[await provider.read(session, uri)])
-        raise UnknownResource(uri)
+                return cacheable(await provider.read(context, session, uri))
+        return cacheable(await self._rest.read(context, session, uri))
+
+
+def as_json(model: types.Resource | types.Prompt | types.GetPromptResult) -> JsonObject:
+    """Return one of the SDK's values as JSON."""
+    return model.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def text_contents(uri: str, mime_type: str, text: str) -> JsonObject:
+    """Return the result of ``resources/read`` for a text."""
+    return {"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}
+
+
+def _page(key: str, items: list[JsonObject], last: str | None) -> JsonObject:
+    more = {} if last is None else {"nextCursor": cursor_of((last,))}
+    return cacheable({key: items, **more}, LIST_TTL_MS)

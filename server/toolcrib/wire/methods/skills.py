@@ -4,19 +4,22 @@ Knows the names and shapes that clients see; never knows what is published or fo
 """
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 import mcp_types as types
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.json_values import as_object
 from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.wire.methods.resources import Contents, FixedResource
+from toolcrib.streams.sdk import Context
+from toolcrib.wire.methods.resources import FixedResource, as_json, text_contents
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Published
@@ -69,12 +72,12 @@ class SkillFiles:
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._resources = SkillResources(skill_use_cases)
 
-    async def page(self, session: Session, after: str) -> tuple[list[types.Resource], bool]:
-        """Return the SKILL.md of the next skills by URI, and whether there are more."""
+    async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
+        """Return the SKILL.md of the next skills by URI, and the last one's if there are more."""
         page, has_more = await self._resources.published(session, after)
-        return list(map(_resource, page)), has_more
+        return [as_json(_resource(each)) for each in page], page[-1].uri if has_more else None
 
-    async def read(self, session: Session, uri: str) -> Contents:
+    async def read(self, _context: Context, /, session: Session, uri: str) -> JsonObject:
         """Return a file of a published skill.
 
         Raises:
@@ -84,8 +87,8 @@ class SkillFiles:
         content = await self._resources.read(session, uri)
         if content.text is None:
             blob = b64encode(content.data).decode()
-            return types.BlobResourceContents(uri=uri, mime_type=content.mime_type, blob=blob)
-        return types.TextResourceContents(uri=uri, mime_type=content.mime_type, text=content.text)
+            return {"contents": [{"uri": uri, "mimeType": content.mime_type, "blob": blob}]}
+        return text_contents(uri, content.mime_type, content.text)
 
 
 class SkillPrompts:
@@ -94,17 +97,18 @@ class SkillPrompts:
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._skill_use_cases = skill_use_cases
 
-    async def prompts(self, _session: Session) -> Sequence[types.Prompt]:
+    async def page(self, _session: Session, _after: str, /) -> tuple[list[JsonObject], str | None]:
         """Return both prompts."""
-        return (_FOR_TASK, _WHOLE)
+        return [as_json(_FOR_TASK), as_json(_WHOLE)], None
 
-    async def get(self, session: Session, name: str, given: Mapping[str, str]) -> types.GetPromptResult | None:
+    async def get(self, _context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
         """Return the skills for a task, or one skill.
 
         Raises:
             BadRequest: an argument is missing or wrong, or names no one skill.
 
         """
+        name, given = params["name"], as_object(params.get("arguments"))
         if name == _FOR_TASK.name:
             text = await self._for_task(session, given)
         elif name == _WHOLE.name:
@@ -112,7 +116,7 @@ class SkillPrompts:
         else:
             return None
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return types.GetPromptResult(messages=[message])
+        return as_json(types.GetPromptResult(messages=[message]))
 
     async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
         top_k, max_tokens = _number(given, "top_k", 1, 10), _number(given, "max_tokens", 200, 6000)

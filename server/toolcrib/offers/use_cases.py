@@ -1,0 +1,335 @@
+"""The use cases: list what servers offer besides tools, read a resource, get a prompt, complete an argument.
+
+Knows the order in which the other parts have their say; never knows JSON-RPC, HTTP or SQL.
+"""
+
+import time
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.access.policy import Permissions
+from toolcrib.access.sessions import Session
+from toolcrib.base.addresses import own_uri, published_contents, published_prompt
+from toolcrib.base.json_values import weight
+from toolcrib.base.names import may_belong_to
+from toolcrib.config.settings import Settings
+from toolcrib.downstream.connection import Progress
+from toolcrib.downstream.fleet import Fleet
+from toolcrib.downstream.lifecycle import Downstream
+from toolcrib.downstream.subscriptions import Listener
+from toolcrib.errors import DownstreamError, Unavailable, UnknownPrompt, UnknownResource
+from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
+from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.model import JsonObject, OfferKind
+from toolcrib.offers.catalog import OfferCatalog, PermittedOffers, permits
+from toolcrib.offers.indexing import OfferIndexer, OffersChange
+from toolcrib.offers.records import Offer
+from toolcrib.offers.wording import OfferTexts
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.catalog import Catalog
+
+PAGE_ITEMS, PAGE_BYTES = 250, 1024 * 1024
+"""How much one page of a list has at most; it has at least one item."""
+
+_NOT_FOUND = (-32002, -32602)
+"""What servers answer about a resource that there is not: the codes of the older and of the newer revisions."""
+
+_COMPLETE = "completion/complete"
+
+Release = Callable[[], Coroutine[Any, Any, None]]
+"""Lets go of a subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request as it came in: its params, without what belongs to one hop, and where its progress goes."""
+
+    params: JsonObject
+    on_progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a resource is: the server, its own URI, and the URI as the client named it."""
+
+    server: str
+    uri: str
+    asked: str
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the client named it by its public URI."""
+        return self.asked != self.uri
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a server is asked: ``own`` are its own names, in the place of the public ``target``."""
+
+    server: str
+    method: str
+    target: str
+    own: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferUseCaseParts:
+    """What the use cases work with; put together by the composition root. ``tools`` gives the catalog of tools."""
+
+    settings: Settings
+    indexer: OfferIndexer
+    texts: OfferTexts
+    fleet: Fleet
+    gate: Gate
+    tools: Callable[[], Catalog]
+    events: EventLog
+    first_index_deadline: float
+
+
+class OfferUseCases:
+    """The use cases over one set of parts."""
+
+    def __init__(self, parts: OfferUseCaseParts) -> None:
+        self._parts = parts
+        self._servers = parts.settings.servers
+        self.indexer = parts.indexer
+        self.expose = parts.settings.toolcrib.gate.expose
+
+    # -- list ------------------------------------------------------------------------------------
+
+    async def page(self, session: Session, kind: OfferKind, after: str) -> tuple[list[JsonObject], str | None]:
+        """Return the next definitions of a list, those after a public address, and the last one's if there are more."""
+        if not self.is_listed(kind):
+            return [], None
+        if not after:
+            await self._first_listing(session, self._servers)
+        rest = self.permitted(session, self.indexer.catalog).after(kind, after)
+        page: list[Offer] = []
+        size = 0
+        for offer in rest[:PAGE_ITEMS]:
+            size += offer.size
+            if page and size > PAGE_BYTES:
+                break
+            page.append(offer)
+        has_more = len(page) < len(rest)
+        return await self._shown(session, page), page[-1].public if has_more else None
+
+    def is_listed(self, kind: OfferKind) -> bool:
+        """Return whether clients get a list of this kind at all."""
+        exposure = self.expose.prompts if kind == "prompt" else self.expose.resources
+        return exposure == "listed" and kind in self.indexer.kinds
+
+    def differs(self, session: Session, change: OffersChange, kinds: Collection[OfferKind]) -> bool:
+        """Return whether a change is one of a list of these kinds that the session is shown."""
+        before, after = (self.permitted(session, each).by_kind for each in (change.before, change.after))
+        return any(self.is_listed(kind) and _marks(before[kind]) != _marks(after[kind]) for kind in kinds)
+
+    def permitted(self, session: Session, catalog: OfferCatalog) -> PermittedOffers:
+        """Return what the session's caller may use."""
+        return catalog.permitted(self._parts.gate.permissions(session), self._open_servers(session))
+
+    async def _shown(self, session: Session, offers: list[Offer]) -> list[JsonObject]:
+        if not offers:
+            return []
+        mentions = self._parts.gate.mentions(session, self._parts.tools())
+        return await anyio.to_thread.run_sync(self._parts.texts.definitions, offers, mentions)
+
+    # -- ask -------------------------------------------------------------------------------------
+
+    async def read(self, session: Session, uri: str, ask: Ask) -> JsonObject:
+        """Return what a resource holds, as its server gives it.
+
+        Raises:
+            UnknownResource: denied, hidden from this caller or nonexistent: one and the same.
+            DownstreamError: the server's own error.
+            Unavailable: the server gave no answer.
+
+        """
+        place = await self.place(session, uri)
+        asked = _Asked(place.server, "resources/read", uri, {"uri": place.uri})
+        try:
+            result = await self._ask(session, asked, ask)
+        except DownstreamError as error:
+            if error.code in _NOT_FOUND and self._may_hide(session, place):
+                raise UnknownResource(uri) from None
+            raise
+        return published_contents(result, place.server) if place.is_public else result
+
+    async def get(self, session: Session, name: str, ask: Ask) -> JsonObject:
+        """Return what a prompt comes to, as its server gives it.
+
+        Raises:
+            UnknownPrompt: denied, hidden from this caller or nonexistent: one and the same.
+            DownstreamError, Unavailable: as for :meth:`read`.
+
+        """
+        prompt = await self._prompt(session, name)
+        result = await self._ask(session, _Asked(prompt.server, "prompts/get", name, {"name": prompt.address}), ask)
+        return published_prompt(result, prompt.server) if self.expose.resources != "off" else result
+
+    async def complete(self, session: Session, ref: JsonObject, ask: Ask) -> JsonObject:
+        """Return what an argument of a prompt, or of a template of resources, may be completed to.
+
+        Raises:
+            UnknownPrompt, UnknownResource, DownstreamError, Unavailable: as for :meth:`get` and :meth:`read`.
+
+        """
+        if ref.get("type") == "ref/prompt":
+            name = str(ref.get("name"))
+            prompt = await self._prompt(session, name)
+            asked = _Asked(prompt.server, _COMPLETE, name, {"ref": {**ref, "name": prompt.address}})
+        else:
+            uri = str(ref.get("uri"))
+            place = await self.place(session, uri)
+            asked = _Asked(place.server, _COMPLETE, uri, {"ref": {**ref, "uri": place.uri}})
+        if asked.server not in self.indexer.known.completes:
+            return {"completion": {"values": []}}
+        return await self._ask(session, asked, ask)
+
+    @property
+    def may_subscribe(self) -> bool:
+        """Whether there may be subscriptions; whether a server grants one is known when it is asked."""
+        return "resource" in self.indexer.kinds
+
+    async def subscribe(
+        self, session: Session, uri: str, listener: Listener
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Have ``listener`` called whenever a resource may have changed; return what lets go of that.
+
+        Raises:
+            UnknownResource, DownstreamError, Unavailable: as for :meth:`read`.
+
+        """
+        place = await self.place(session, uri)
+        with self._telling(session, _Asked(place.server, "resources/subscribe", uri, {})) as told:
+            subscriptions = self._server(session, place.server).subscriptions
+            await subscriptions.add(place.uri, listener)
+            told.append(0)
+        return partial(subscriptions.remove, place.uri, listener)
+
+    async def _ask(self, session: Session, asked: _Asked, ask: Ask) -> JsonObject:
+        """Send a request on, once."""
+        params = {**ask.params, **asked.own}
+        with self._telling(session, asked) as told:
+            result = await self._server(session, asked.server).request(asked.method, params, ask.on_progress)
+            told.append(weight(result, self._parts.settings.toolcrib.limits.result_max_bytes))
+            return result
+
+    @contextmanager
+    def _telling(self, session: Session, asked: _Asked) -> Generator[list[int]]:
+        """Tell the events of one request; it gets the size of its answer. Errors name no tool that is denied."""
+        began = time.perf_counter()
+        sizes: list[int] = []
+        try:
+            yield sizes
+        except Unavailable as error:
+            told = self._parts.gate.without_denied_names(session, str(error), self._parts.tools())
+            raise Unavailable(asked.server, told, detail=error.detail) from None
+        finally:
+            self._parts.events.emit(
+                ServerAsked(
+                    server=asked.server, method=asked.method, target=asked.target, ok=bool(sizes), bytes=sum(sizes)
+                ),
+                session=session.label,
+                duration_ms=elapsed_ms(began),
+            )
+
+    def _server(self, session: Session, key: str) -> Downstream:
+        """Return the connection to a server that this session uses."""
+        return self._parts.fleet.of(key, session)
+
+    # -- decide ----------------------------------------------------------------------------------
+
+    async def place(self, session: Session, uri: str) -> Place:
+        """Return where a resource is that the session's caller may read, listed or not.
+
+        By its public URI, or by the server's own where exactly one of the permitted servers lists it.
+
+        Raises:
+            UnknownResource: there is none for this caller.
+
+        """
+        named = own_uri(uri)
+        if self.expose.resources != "off":
+            if named is not None:
+                server, own = named
+                if server in self._servers and await self._may_read(session, server, own):
+                    return Place(server, own, uri)
+            else:
+                await self._first_listing(session, self._servers)
+                if (found := self._listing(session, uri)) is not None:
+                    return Place(found, uri, uri)
+        self._parts.events.emit(ServerRequestDenied(method="resources/read", target=uri), session=session.label)
+        raise UnknownResource(uri)
+
+    async def _may_read(self, session: Session, server: str, uri: str) -> bool:
+        permissions = self._parts.gate.permissions(session)
+        if permissions.unrestricted:
+            return True
+        # A name by which a URI may be denied is known once the server has been listed.
+        await self._first_listing(session, [server])
+        if not self.indexer.knows_resources(server) or server not in self._open_servers(session):
+            return False
+        return self.indexer.catalog.may_read(permissions, server, uri)
+
+    def _listing(self, session: Session, uri: str) -> str | None:
+        permissions, open_servers = self._parts.gate.permissions(session), self._open_servers(session)
+        listing = self.indexer.catalog.listing(uri)
+        servers = {each.server for each in listing if each.server in open_servers and permits(permissions, each)}
+        return servers.pop() if len(servers) == 1 else None
+
+    async def _prompt(self, session: Session, name: str) -> Offer:
+        prompt = self._permitted_prompt(session, name)
+        if prompt is None:
+            await self._first_listing(session, [key for key in self._servers if may_belong_to(name, key)])
+            prompt = self._permitted_prompt(session, name)
+        if prompt is None:
+            self._parts.events.emit(ServerRequestDenied(method="prompts/get", target=name), session=session.label)
+            raise UnknownPrompt(name)
+        return prompt
+
+    def _permitted_prompt(self, session: Session, name: str) -> Offer | None:
+        prompt, permissions = self.indexer.catalog.prompt(name), self._parts.gate.permissions(session)
+        if prompt is None or prompt.server not in self._open_servers(session) or not permits(permissions, prompt):
+            return None
+        return prompt
+
+    def _may_hide(self, session: Session, place: Place) -> bool:
+        """Return whether what a server says of a URI could tell that another one is denied."""
+        is_listed = self.indexer.catalog.resource(place.server, place.uri) is not None
+        return not is_listed and not self._parts.gate.permissions(session).unrestricted
+
+    def _open_servers(self, session: Session) -> Collection[str]:
+        """Return the servers of which the session's caller may use a tool, or which the policy allows by name."""
+        permissions = self._parts.gate.permissions(session)
+        if permissions.unrestricted:
+            return self._servers.keys()
+        tools = {tool.server for tool in self._parts.gate.permitted(session, self._parts.tools()).tools}
+        return tools | {key for key in self._servers if _allows_by_name(permissions, key)}
+
+    async def _first_listing(self, session: Session, keys: Collection[str]) -> None:
+        """Wait for servers whose lists were never read, until the deadline that began with the process.
+
+        Not for those that gave no answer at an earlier start, nor for any that could be permitted nothing.
+        """
+        fleet, permissions = self._parts.fleet, self._parts.gate.permissions(session)
+        unlisted = set(self.indexer.unlisted())
+        wanted = [key for key in fleet.offering_first if key in unlisted and key in keys]
+        wanted = [key for key in wanted if permissions.permits_some_of(key)]
+        with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
+            for key in wanted:
+                await fleet[key].offers.first.wait()
+
+
+def _allows_by_name(permissions: Permissions, server: str) -> bool:
+    return permissions.names_server(server) and permissions.permits_some_of(server)
+
+
+def _marks(offers: Collection[Offer]) -> list[tuple[str, str]]:
+    return [(offer.public, offer.fingerprint) for offer in offers]

@@ -1,0 +1,44 @@
+"""What the index says of offers, as certain callers may read it: under public addresses, without denied tools' names.
+
+Knows which texts of a definition are words for a reader; never knows sessions, pages or how anything is found.
+"""
+
+from collections.abc import Sequence
+
+from toolcrib.model import JsonObject, OfferKind
+from toolcrib.offers.index import OfferIndex
+from toolcrib.offers.ingest import ADDRESSES, texts_of
+from toolcrib.offers.records import Offer
+from toolcrib.tools.definitions.texts import with_text
+from toolcrib.tools.mentions import ToolMentions
+
+
+class OfferTexts:
+    """Reads definitions. Safe to use from several threads; for worker threads."""
+
+    def __init__(self, index: OfferIndex) -> None:
+        self._index = index
+
+    def definitions(self, offers: Sequence[Offer], mentions: ToolMentions) -> list[JsonObject]:
+        """Return the definitions of some offers as a client is shown them; one that is gone meanwhile is left out.
+
+        Raises:
+            StoreError: the index cannot be read.
+
+        """
+        found = self._index.definitions(offer.row for offer in offers)
+        shown = ((offer, found[offer.row]) for offer in offers if offer.row in found)
+        return [
+            {**_worded(offer.kind, definition, mentions), ADDRESSES[offer.kind]: offer.public}
+            for offer, definition in shown
+        ]
+
+
+def _worded(kind: OfferKind, definition: JsonObject, mentions: ToolMentions) -> JsonObject:
+    """Return a definition without the names of tools that are denied to its reader."""
+    if mentions.hides_nothing:
+        return definition
+    for path, text in texts_of(kind, definition):
+        if (clean := mentions.clean(text)[0]) != text:
+            definition = with_text(definition, path, clean)
+    return definition

@@ -1,0 +1,148 @@
+"""Subscriptions to single resources, in either era: who holds which, and how they are told of a change.
+
+Knows connections and streams of clients; never knows servers, or how they tell that a resource has changed.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp import ServerSession
+
+from toolcrib.access.sessions import Session
+from toolcrib.errors import BadRequest, DownstreamError, Unavailable, UnknownResource
+from toolcrib.model import JsonObject
+from toolcrib.offers.use_cases import OfferUseCases, Release
+from toolcrib.streams.sdk import Connection, Context, ProtocolServer, ResourceUpdated, Subscriptions, connection_of
+from toolcrib.wire.sessions import Sessions
+
+_log = logging.getLogger(__name__)
+_ANNOUNCE_S = 1.0
+_REST_S = 0.05
+"""Between two rounds of telling one client: a server that tells of changes without end is not echoed."""
+
+
+async def tell(announce: Callable[[], Awaitable[None]]) -> None:
+    """Tell one client something, unless it takes too long; what goes wrong with it is its own affair."""
+    try:
+        with anyio.move_on_after(_ANNOUNCE_S):
+            await announce()
+    except Exception as error:  # barrier: one client that cannot be told
+        _log.warning("a client could not be told of a change", exc_info=error)
+
+
+class _Teller:
+    """Tells one client which resources have changed, each once however often it was said meanwhile."""
+
+    def __init__(self, send: Callable[[str], Awaitable[None]], tasks: TaskGroup) -> None:
+        self._send, self._tasks = send, tasks
+        self._pending: dict[str, None] = {}
+        self._is_telling = False
+
+    def note(self, uri: str) -> None:
+        """Have the client told, soon. Never waits."""
+        self._pending[uri] = None
+        if not self._is_telling:
+            self._is_telling = True
+            self._tasks.start_soon(self._tell)
+
+    async def _tell(self) -> None:
+        while self._pending:
+            told, self._pending = self._pending, {}
+            for uri in told:
+                await tell(partial(self._send, uri))
+            await anyio.sleep(_REST_S)
+        self._is_telling = False
+
+
+class _Client:
+    """One client with a session, and what it has subscribed to by URI; None while a server is being asked."""
+
+    def __init__(self, channel: ServerSession, tasks: TaskGroup) -> None:
+        self._channel = channel
+        self.held: dict[str, Release | None] = {}
+        self.teller = _Teller(self._send, tasks)
+
+    async def _send(self, uri: str) -> None:
+        params = types.ResourceUpdatedNotificationParams(uri=uri)
+        await self._channel.send_notification(types.ResourceUpdatedNotification(params=params))
+
+
+class ResourceUpdates:
+    """Holds the subscriptions of clients; ``tasks`` own the telling. A client has at most ``most`` of them."""
+
+    def __init__(self, offers: OfferUseCases, sessions: Sessions, most: int, tasks: TaskGroup) -> None:
+        self._offers, self._sessions, self._most, self._tasks = offers, sessions, most, tasks
+        self._clients: dict[Connection, _Client] = {}
+
+    def register(self, server: ProtocolServer) -> None:
+        """Have ``server`` answer the methods of the sessionful era."""
+        server.answer_verbatim("resources/subscribe", self._subscribe)
+        server.answer_verbatim("resources/unsubscribe", self._unsubscribe)
+
+    async def _subscribe(self, context: Context, params: JsonObject) -> JsonObject:
+        session, uri = await self._sessions.of(context), params["uri"]
+        client = self._client(context.session)
+        if uri in client.held:
+            return {}
+        if len(client.held) >= self._most:
+            raise BadRequest(f"A session may subscribe to {self._most} resources (limits.subscriptions).")
+        with ExitStack() as undoing:
+            client.held[uri] = None
+            undoing.callback(client.held.pop, uri, None)
+            release = await self._offers.subscribe(session, uri, partial(client.teller.note, uri))
+            undoing.pop_all()
+        if client not in self._clients.values() or uri not in client.held:  # it has left meanwhile
+            self._tasks.start_soon(release)
+        else:
+            client.held[uri] = release
+        return {}
+
+    async def _unsubscribe(self, context: Context, params: JsonObject) -> JsonObject:
+        release = self._client(context.session).held.pop(params["uri"], None)
+        if release is not None:
+            await release()
+        return {}
+
+    def _client(self, channel: ServerSession) -> _Client:
+        connection = connection_of(channel)
+        if connection not in self._clients:
+            self._clients[connection] = _Client(channel, self._tasks)
+            connection.exit_stack.callback(self._leave, connection)
+        return self._clients[connection]
+
+    def _leave(self, connection: Connection) -> None:
+        for release in self._clients.pop(connection).held.values():
+            if release is not None:
+                self._tasks.start_soon(release)
+
+    @asynccontextmanager
+    async def held(
+        self, session: Session, uris: Sequence[str], subscriptions: Subscriptions
+    ) -> AsyncGenerator[list[str]]:
+        """Hold the subscriptions of one stream of 2026-07-28; yield the URIs that were granted."""
+        held: dict[str, Release] = {}
+
+        async def send(uri: str) -> None:
+            await subscriptions.tell(ResourceUpdated(uri=uri))
+
+        teller = _Teller(send, self._tasks)
+
+        async def subscribe(uri: str) -> None:
+            try:
+                held[uri] = await self._offers.subscribe(session, uri, partial(teller.note, uri))
+            except (UnknownResource, DownstreamError, Unavailable) as error:
+                _log.info("a subscription to %s was not granted: %s", uri, error)
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for uri in dict.fromkeys(uris[: self._most]):
+                    tasks.start_soon(subscribe, uri)
+            yield [uri for uri in uris if uri in held]
+        finally:
+            for release in held.values():
+                self._tasks.start_soon(release)
