@@ -109,7 +109,7 @@ LAYERS = {
         full_text vectors
     """,
     "streams": """
-        json_steps pipes sdk values
+        half_characters json_steps pipes sdk values
         incoming messages pace
         outgoing
         dispatcher

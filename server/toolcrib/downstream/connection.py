@@ -23,6 +23,7 @@ from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undeli
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
 from toolcrib.model import JsonObject
+from toolcrib.streams.half_characters import carried
 from toolcrib.streams.sdk import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -211,6 +212,10 @@ class Connection:
     async def _request(self, method: str, params: JsonObject, options: CallOptions) -> JsonObject:
         if self.era == "modern":
             self._stamp(method, params, options)
+        try:
+            params = carried(params) if self._streams.http else params
+        except ValueError as error:
+            raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
         try:
             return await self._channel.send_raw_request(method, params, options)
         except MCPError as error:

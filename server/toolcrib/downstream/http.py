@@ -5,6 +5,7 @@ Without it, one refused connection ends all that the SDK does for that server, a
 """
 
 import json
+import math
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
 from typing import Any
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 
 from toolcrib.base.json_values import as_object
 from toolcrib.base.text import truncate
+from toolcrib.streams.half_characters import WholeCharacters
 from toolcrib.streams.sdk import SessionMessage
 
 UNDELIVERED = -39_404
@@ -65,9 +67,9 @@ class HttpClient(httpx2.AsyncClient):
             if request.method != "POST":
                 raise type(error)(reason) from error
             return self._answer(request, UNDELIVERED if isinstance(error, _NEVER_SENT) else BROKEN, reason)
-        if not _is_event_stream(response):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _BoundedStream(response.stream, self._max_bytes)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        # The SDK bounds events by itself.
+        response.stream = _Body(response.stream, math.inf if _is_event_stream(response) else self._max_bytes)
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
         return response if _is_plain(response) else await self._unreadable(request, response)
@@ -110,19 +112,20 @@ class HttpClient(httpx2.AsyncClient):
         return f"the connection to {self._shown_url} broke ({cause})"
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
-    """A response body that fails when it grows too large."""
+class _Body(httpx2.AsyncByteStream):
+    """A response body that the SDK can decode, and that fails when it grows too large."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: int) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: float) -> None:
         self._stream, self._max_bytes = stream, max_bytes
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        size = 0
+        size, characters = 0, WholeCharacters()
         async for chunk in self._stream:
             size += len(chunk)
             if size > self._max_bytes:
                 raise httpx2.StreamError(f"an answer of more than {self._max_bytes} bytes")
-            yield chunk
+            yield characters.feed(chunk)
+        yield characters.end()
 
     async def aclose(self) -> None:
         await self._stream.aclose()

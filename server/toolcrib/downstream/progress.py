@@ -6,6 +6,7 @@ Knows one call's deadline and receiver; never knows what the call does or which 
 import anyio
 
 from toolcrib.downstream.connection import Progress
+from toolcrib.streams.half_characters import whole
 
 _LAST_S = 1.0
 """Seconds that the report under way has to be delivered once the call has ended."""
@@ -26,7 +27,7 @@ class Relay:
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass one report on, or leave it to whoever is still passing on the one before."""
         self._patience.deadline = min(anyio.current_time() + self._deadline_s, self._ends_at)
-        self._latest = progress, total, message
+        self._latest = progress, total, message and whole(message)
         if self._settled is not None:
             return
         self._settled = anyio.Event()

@@ -12,7 +12,9 @@ from hashlib import sha256
 from typing import Any
 
 import anyio
+import mcp_types as types
 import uvicorn
+from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
@@ -26,7 +28,8 @@ from starlette.routing import Route
 from toolcrib.config.http_schema import HttpSection, TokenSection
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import StartRefused
-from toolcrib.streams.sdk import HttpSessions
+from toolcrib.streams.half_characters import carried, whole
+from toolcrib.streams.sdk import CallNext, Context, HandlerResult, HttpSessions
 from toolcrib.wire.http_connections import bounded
 from toolcrib.wire.http_limits import SessionCap, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
@@ -72,6 +75,7 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
 
     Its lifespan is that of all sessions and streams: when it ends, they do.
     """
+    wire.server.middleware = [_carried, *wire.server.middleware]
     manager = HttpSessions(
         wire.server,
         Replay(limits.replay_max_bytes).session,
@@ -102,6 +106,20 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
     )
     app.router.redirect_slashes = False  # a redirect repeats the request's Host, unchecked
     return app
+
+
+async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Answer with what the SDK can send: an answer on which it fails would never come, although a tool has run."""
+    try:
+        result = await call_next(ctx)
+        return carried(result) if isinstance(result, dict) else result
+    except MCPError as error:
+        told = error.error
+        raise MCPError(told.code, whole(told.message), carried(told.data)) from None
+    except ValueError as error:
+        raise MCPError(
+            types.INTERNAL_ERROR, f"What was asked for was done, but its answer cannot come: {error}."
+        ) from None
 
 
 def _security(http: HttpSection) -> TransportSecuritySettings:
