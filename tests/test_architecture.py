@@ -57,7 +57,8 @@ LAYERS = {
         entries secrets
         reading
         drafting
-        taking
+        connecting taking
+        records
     """,
     "config.editing": """
         files refused
@@ -190,10 +191,11 @@ LAYERS = {
         registry
     """,
     "cli": """
-        demo log_rate options output waiting
+        client_command demo log_rate options output waiting
         config in_process serve
         completion
-        importing index lint skills tools
+        importing
+        connecting index lint skills tools
         app
     """,
 }
@@ -253,7 +255,7 @@ DOORS = {
                 for how in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe")
             ),
         ),
-        ("downstream", "cli.demo"),
+        ("downstream", "cli.demo", "cli.client_command"),
     ),
 }
 """What only some units or modules may use."""
@@ -279,6 +281,7 @@ PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
     "cli.tools:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
+    "cli.connecting:connect": "one for each option of the command",
     "cli.importing:init": "one for each option of the command",
     "cli.importing:import_file": "one for each option of the command",
 }

@@ -16,7 +16,24 @@ COMMANDS = [
     *(["skills", each] for each in ("list", "search", "show", "check", "enable", "disable")),
     *(["index", each] for each in ("refresh", "clear", "semantic")),
     *(["config", each] for each in ("check", "show", "path")),
-    *([each] for each in ("init", "import", "status", "search", "call", "lint", "tools", "skills", "index", "config", "demo")),
+    *(
+        [each]
+        for each in (
+            "init",
+            "import",
+            "connect",
+            "disconnect",
+            "status",
+            "search",
+            "call",
+            "lint",
+            "tools",
+            "skills",
+            "index",
+            "config",
+            "demo",
+        )
+    ),
 ]
 SLOW_TO_IMPORT = ("rich", "pydantic", "mcp", "anyio", "sqlite3", "importlib.metadata")
 

@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import config, importing, index, lint, skills, tools
+from toolcrib.cli import config, connecting, importing, index, lint, skills, tools
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
@@ -36,6 +36,8 @@ def build() -> typer.Typer:
     app.command(context_settings=_AS_IT_IS)(demo)
     app.command()(importing.init)
     app.command("import")(importing.import_file)
+    app.command()(connecting.connect)
+    app.command()(connecting.disconnect)
     app.command()(index.status)
     app.command()(tools.search)
     app.command()(tools.call)

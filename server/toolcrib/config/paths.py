@@ -43,6 +43,11 @@ def user_state_dir(environ: Mapping[str, str], config: Path | None) -> Path:
     return _user_data_dir(environ) / _folder(config)
 
 
+def user_connections_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory that remembers which clients were connected, and how their files were before."""
+    return _user_data_dir(environ) / "connections"
+
+
 def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
     """Return the directory of a fetched model, ``owner/name``; all configs of a person share it."""
     return _user_cache_dir(environ) / "models" / model

@@ -45,11 +45,15 @@ class Syntax(Flag):
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A file that a client reads: its path below a base; ``variable`` names another directory in its stead."""
+    """A file that a client reads: its path below a base; ``variable`` names another directory in its stead.
+
+    ``is_old``: it is where servers were kept once, and nothing new is written into it.
+    """
 
     base: Base
     path: str
     variable: str = ""
+    is_old: bool = False
 
     @property
     def is_project(self) -> bool:
@@ -89,7 +93,8 @@ class EntryShape(StrEnum):
 class OwnCommand:
     """The client's own commands that add and remove a server for this person.
 
-    ``{name}`` and ``{json}`` stand for the name of the entry and for the entry.
+    ``{name}`` and ``{json}`` stand for the name of the entry and for the entry, ``{command}`` for the words that start
+    toolcrib, one argument each.
     """
 
     add: tuple[str, ...]
@@ -162,7 +167,7 @@ CLIENTS: tuple[Client, ...] = (
         title="VS Code",
         files=(
             ClientFile(Base.APP, "Code/User/mcp.json"),
-            ClientFile(Base.APP, "Code/User/settings.json"),
+            ClientFile(Base.APP, "Code/User/settings.json", is_old=True),
             ClientFile(Base.PROJECT, ".vscode/mcp.json"),
         ),
         places=(("servers",), ("mcp", "servers")),
@@ -194,6 +199,10 @@ CLIENTS: tuple[Client, ...] = (
         syntax=Syntax.BRACED | Syntax.BARE,
         timeouts=_GEMINI_TIMES,
         url_type="sse",
+        own=OwnCommand(
+            add=("gemini", "mcp", "add", "--scope", "user", "{name}", "{command}"),
+            remove=("gemini", "mcp", "remove", "--scope", "user", "{name}"),
+        ),
     ),
     Client(
         key="windsurf",
@@ -249,6 +258,10 @@ CLIENTS: tuple[Client, ...] = (
         syntax=Syntax.BRACED | Syntax.BARE,
         timeouts={**_GEMINI_TIMES, "discoveryTimeoutMs": Timeout("connect_timeout_s", 0.001)},
         url_type="sse",
+        own=OwnCommand(
+            add=("qwen", "mcp", "add", "--scope", "user", "{name}", "{command}"),
+            remove=("qwen", "mcp", "remove", "--scope", "user", "{name}"),
+        ),
     ),
 )
 """The clients whose files are found by themselves, in the order in which they are shown."""

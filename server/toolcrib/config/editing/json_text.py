@@ -94,7 +94,9 @@ def drop(text: str, path: Sequence[str]) -> str:
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end + 1
-    is_whole = not text[line_start:start].strip() and not text[end:line_end].strip()
+    behind = text[end:line_end].strip()
+    # A comment behind it in its line is about it.
+    is_whole = not text[line_start:start].strip() and (not behind or behind.startswith("//"))
     if is_whole:
         start, end = line_start, line_end
     elif end < len(text) and text[end] == " ":

@@ -1,0 +1,260 @@
+"""``toolcrib connect`` and ``disconnect``: toolcrib entered into a client, and taken out again.
+
+Knows what is shown and asked before a client's file is changed; never knows how the file is written.
+"""
+
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.importing import YesOption, client_named, surroundings, target_file
+from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.errors import ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib.config.clients.connecting import Connection
+    from toolcrib.config.clients.descriptions import Client, Surroundings
+    from toolcrib.config.clients.records import Record
+
+ClientArgument = Annotated[
+    str,
+    typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` names those that it finds."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """How a person wants to be asked and answered."""
+
+    yes: bool
+    as_json: bool
+
+
+def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
+    client: ClientArgument,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the servers that are behind toolcrib out of the client's own list.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="The same as `toolcrib disconnect`.")] = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Enter toolcrib into a client, so that it starts it. Shows the change, asks, and keeps a copy of the file."""
+    from toolcrib.config.clients.connecting import connection
+    from toolcrib.config.clients.taking import existing_document
+
+    known, here, answer = client_named(client), surroundings(), _Answer(yes, as_json)
+    if undo:
+        _disconnect(known, here, answer)
+        return
+    target = target_file(config, here)
+    command = [own_program(), "serve", *_config_words(config, target)]
+    planned = connection(known, command, here, existing_document(target), replace=replace)
+    if not target.exists():
+        print_text(f"There is no config yet, so it will serve no server; `toolcrib init` makes {target}.", error=True)
+    if planned.is_there and not planned.removed:
+        _tell(answer, planned.original.path, f"{known.title} is connected already.", written=False)
+        return
+    own = _own_words(planned, here, command)
+    if not as_json:
+        _show(planned, own)
+    if not _agreed(answer, planned.original.path):
+        raise typer.Exit(ExitCode.FAILED)
+    record = _write(planned, own, here)
+    copy = f" How it was before is kept as {record.backup}." if record.backup else ""
+    _tell(answer, planned.original.path, f"{known.title} starts toolcrib from now on; restart it.{copy}", written=True)
+
+
+def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Take toolcrib out of a client, and give back the servers that it took the place of."""
+    _disconnect(client_named(client), surroundings(), _Answer(yes, as_json))
+
+
+def own_program() -> str:
+    """Return the path of the command ``toolcrib`` that a client can start: the one of this installation."""
+    beside = shutil.which("toolcrib", path=str(Path(sys.executable).parent))
+    found = shutil.which("toolcrib")
+    # What the person's search path has outlives an upgrade, as a link of pipx does, where it is this installation.
+    if found and beside and Path(found).resolve() == Path(beside).resolve():
+        return str(Path(found).absolute())
+    program = beside or found
+    if program is None:
+        raise ToolcribError("The command toolcrib is nowhere to be found: install it with pipx or uv, and try again.")
+    return str(Path(program).absolute())
+
+
+def _config_words(config: Path | None, target: Path) -> list[str]:
+    """Return the option that names the config, where ``serve`` would not find it by itself."""
+    import os
+
+    by_itself = config is None and not os.environ.get("TOOLCRIB_CONFIG")
+    return [] if by_itself else ["--config", str(target)]
+
+
+def _own_words(planned: "Connection", here: "Surroundings", command: Sequence[str]) -> list[list[str]]:
+    """Return the client's own commands that make the change; none where it has none, is not there, or more goes."""
+    from toolcrib.cli.client_command import filled, is_there, shown
+    from toolcrib.config.clients.connecting import ENTRY, document_of, value_at
+
+    own = planned.client.own
+    if own is None or planned.removed or not is_there(own.add[0], here.environ):
+        return []
+    words = [filled(own.add, ENTRY, shown(planned.entry), command)]
+    if value_at(document_of(planned.original), planned.place) is not None:
+        words.insert(0, filled(own.remove, ENTRY, "", []))
+    return words
+
+
+def _show(planned: "Connection", own: Sequence[Sequence[str]]) -> None:
+    if own:
+        for words in own:
+            print_text(f"run   {shlex.join(words)}")
+        print_text(f"which changes {planned.original.path}:")
+    else:
+        print_text(f"{planned.original.path}{'' if planned.original.content is not None else ' (new)'}:")
+    for each in planned.removed:
+        print_text(f"  -  {'.'.join(each.place)}")
+    print_text(f"  +  {'.'.join(planned.place)} = {json.dumps(planned.entry, ensure_ascii=False)}")
+
+
+def _agreed(answer: _Answer, file: Path) -> bool:
+    if answer.yes:
+        return True
+    if not answer.as_json and sys.stdin.isatty() and typer.confirm(f"Change {file}?", default=True):
+        return True
+    print_text("Nothing was changed. Add --yes to change it without being asked.", error=True)
+    return False
+
+
+def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundings") -> "Record":
+    from toolcrib.cli.client_command import run_client
+    from toolcrib.config.clients.connecting import digest, document_of, value_at
+    from toolcrib.config.clients.records import Record, Records
+    from toolcrib.config.editing.files import read_original, replace_file
+
+    file, name = planned.original.path, planned.client.key
+    content = b"" if own else planned.content
+    try:
+        records = Records(here.environ)
+        before = records.of(name)
+        is_ours = before is not None and digest(planned.original.content or b"") == before.after
+        # Connected twice: what is given back is what there was before the first time.
+        backup = before.backup if before is not None and is_ours else records.back_up(name, file, time.time())
+        for words in own:
+            run_client(words, here.environ)
+        if not own:
+            replace_file(file, content)
+        after = read_original(file)
+        previous = value_at(document_of(planned.original), planned.place)
+        kept = before.removed if before is not None and is_ours else ()
+        record = Record(
+            client=name,
+            file=str(file),
+            place=planned.place,
+            after=digest(after.content or b""),
+            backup=backup,
+            previous=before.previous if before is not None and is_ours else previous,
+            removed=(*kept, *planned.removed),
+        )
+        records.save(record)
+    except OSError as error:
+        raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
+    if value_at(document_of(after), planned.place) is None:
+        raise ToolcribError(f"{planned.client.title} said that it added toolcrib, but {file} does not have it.")
+    return record
+
+
+def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None:
+    from toolcrib.config.clients.connecting import digest, file_of
+    from toolcrib.config.clients.records import Records
+    from toolcrib.config.editing.files import read_original, replace_file
+
+    records = Records(here.environ)
+    record = records.of(client.key)
+    file = Path(record.file) if record is not None else file_of(client, here)
+    try:
+        original = read_original(file)
+        is_ours = record is not None and digest(original.content or b"") == record.after
+        before = read_original(Path(record.backup)).content if record is not None and record.backup else None
+        can_restore = is_ours and record is not None and (record.backup is None or before is not None)
+        content = before if can_restore else _without(client, file, record)
+        how = "as it was, byte for byte" if can_restore else "without toolcrib; it was changed since it was connected"
+        if content == original.content:
+            _tell(answer, file, f"{client.title} is not connected.", written=False)
+            return
+        if not answer.as_json:
+            print_text(f"{file} will be {how}.")
+            for line in _returned(record, restored=can_restore):
+                print_text(line)
+        if not _agreed(answer, file):
+            raise typer.Exit(ExitCode.FAILED)
+        if not can_restore and _removed_by_itself(client, record, here):
+            how = f"without toolcrib, by {client.title} itself"
+        elif content is None:
+            file.unlink(missing_ok=True)
+        else:
+            replace_file(file, content)
+    except OSError as error:
+        raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
+    if record is not None:
+        records.forget(record)
+    _tell(answer, file, f"{client.title} starts toolcrib no longer; restart it. {file} is {how}.", written=True)
+
+
+def _removed_by_itself(client: "Client", record: "Record | None", here: "Surroundings") -> bool:
+    """Have the client take our entry out, where it has a command for that and nothing is to be given back."""
+    from toolcrib.cli.client_command import filled, is_there, run_client
+    from toolcrib.config.clients.connecting import ENTRY
+
+    if client.own is None or not is_there(client.own.remove[0], here.environ):
+        return False
+    if record is not None and (record.removed or record.previous is not None):
+        return False
+    run_client(filled(client.own.remove, ENTRY, "", []), here.environ)
+    return True
+
+
+def _without(client: "Client", file: Path, record: "Record | None") -> bytes | None:
+    """Return a file that was changed since: without our entry, and with what that took the place of."""
+    from toolcrib.config.clients.connecting import ENTRY, document_of, edited, value_at
+    from toolcrib.config.editing.changes import Drop, Put
+    from toolcrib.config.editing.files import read_original
+
+    original = read_original(file)
+    if original.content is None:
+        return None
+    document = document_of(original)
+    place = record.place if record is not None else (*client.places[0], ENTRY)
+    if value_at(document, place) is None:
+        return original.content
+    previous = None if record is None else record.previous
+    changes: list[Drop | Put] = [Drop(place) if previous is None else Put(place, previous)]
+    removed = () if record is None else record.removed
+    changes += [Put(each.place, each.value) for each in removed if value_at(document, each.place) is None]
+    return edited(original, changes)
+
+
+def _returned(record: "Record | None", *, restored: bool) -> "Iterator[str]":
+    if record is None:
+        return
+    for each in record.removed:
+        yield f"  +  {'.'.join(each.place)}"
+    if not restored and record.backup:
+        yield f"How it was before is kept as {record.backup}."
+
+
+def _tell(answer: _Answer, file: Path, text: str, *, written: bool) -> None:
+    if answer.as_json:
+        print_json({"file": str(file), "written": written, "message": text})
+    else:
+        print_text(text)

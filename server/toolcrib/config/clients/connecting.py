@@ -1,0 +1,166 @@
+"""toolcrib entered into the file of a client, and taken out of it again.
+
+Knows how an entry of ours is written there and what it takes the place of; never knows a terminal, and starts nothing.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolcrib.base.json_values import as_object
+from toolcrib.config.clients.descriptions import Client, EntryShape, Surroundings
+from toolcrib.config.clients.drafting import identity
+from toolcrib.config.clients.reading import FoundServer, read_file
+from toolcrib.config.documents import parse_any
+from toolcrib.config.editing.changes import Change, Drop, Put, changed
+from toolcrib.config.editing.files import Original, read_original
+from toolcrib.config.editing.refused import EditRefused
+from toolcrib.errors import ToolcribError
+from toolcrib.model import JsonObject
+
+ENTRY = "toolcrib"
+"""The name of our entry in a client's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A server that is taken out of a client's file: where it stood, and what it was."""
+
+    place: tuple[str, ...]
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What connecting a client changes: its file as it is, our entry at ``place``, and the servers that go.
+
+    ``is_there``: the file has exactly this entry already.
+    """
+
+    client: Client
+    original: Original
+    place: tuple[str, ...]
+    entry: JsonObject
+    removed: tuple[Removed, ...] = ()
+    is_there: bool = False
+
+    @property
+    def changes(self) -> list[Change]:
+        """The changes of the file."""
+        return [*(Drop(each.place) for each in self.removed), Put(self.place, self.entry)]
+
+    @property
+    def content(self) -> bytes:
+        """The file with them.
+
+        Raises:
+            ToolcribError: it cannot be changed; the text says what to write by hand.
+
+        """
+        return edited(self.original, self.changes)
+
+
+def connection(
+    client: Client, command: Sequence[str], here: Surroundings, behind: JsonObject, *, replace: bool
+) -> Connection:
+    """Return what has to be changed for ``client`` to start toolcrib with ``command``.
+
+    ``behind`` is toolcrib's own config. With ``replace``, the client's servers that it has too are taken out.
+
+    Raises:
+        ToolcribError: the file of the client cannot be read.
+
+    """
+    file = file_of(client, here)
+    original = read_original(file)
+    document = document_of(original)
+    place = _place(client, document)
+    entry = entry_of(client, command)
+    removed = tuple(_behind(client, file, here, behind)) if replace else ()
+    return Connection(client, original, place, entry, removed, is_there=value_at(document, place) == entry)
+
+
+def file_of(client: Client, here: Surroundings) -> Path:
+    """Return the file that an entry for this person is written to: the first that is there, else the first."""
+    files = [here.place(file) for file in client.files if not file.is_project and not file.is_old]
+    return next((file for file in files if file.exists()), files[0])
+
+
+def entry_of(client: Client, command: Sequence[str]) -> JsonObject:
+    """Return our entry as the client writes the entries of its servers."""
+    program, *arguments = command
+    if client.shape is EntryShape.COMMAND_LIST:
+        return {**client.entry, "command": [program, *arguments]}
+    if client.shape is EntryShape.GOOSE:
+        return {"name": ENTRY, **client.entry, "cmd": program, "args": arguments}
+    return {**client.entry, "command": program, "args": arguments}
+
+
+def document_of(original: Original) -> JsonObject:
+    """Return what a file holds; nothing where it is not there or empty.
+
+    Raises:
+        ToolcribError: it cannot be read.
+
+    """
+    document: Any = {}
+    try:
+        text = original.text.removeprefix("\ufeff")
+        if text.strip():
+            document = parse_any(text, original.path)
+    except (ValueError, RecursionError) as error:
+        raise ToolcribError(f"{original.path} cannot be read, and was left alone: it {error}") from None
+    if not isinstance(document, dict):
+        raise ToolcribError(f"{original.path} is no object, and was left alone.")
+    return as_object(document)
+
+
+def edited(original: Original, changes: Sequence[Change]) -> bytes:
+    """Return a file with changes made in its text.
+
+    Raises:
+        ToolcribError: it cannot be changed without a guess.
+
+    """
+    try:
+        return changed(original.text, original.path, changes).encode()
+    except (EditRefused, UnicodeDecodeError) as error:
+        raise ToolcribError(f"{original.path} was left alone, because it {error}. Change it by hand.") from None
+
+
+def digest(content: bytes) -> str:
+    """Return what tells whether a file is still as it was written."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def value_at(document: JsonObject, place: Sequence[str]) -> Any:
+    """Return what stands at a path of keys; None where nothing does."""
+    value: Any = document
+    for key in place:
+        value = as_object(value).get(key)
+    return value
+
+
+def _place(client: Client, document: JsonObject) -> tuple[str, ...]:
+    """Return where our entry goes: below the first of the client's places, or a deeper one that the file uses."""
+    deeper = [place for place in client.places[1:] if place[:-1] == client.places[0] and "*" not in place]
+    place = next((each for each in deeper if isinstance(value_at(document, each), dict)), client.places[0])
+    return (*place, ENTRY)
+
+
+def _behind(client: Client, file: Path, here: Surroundings, behind: JsonObject) -> list[Removed]:
+    """Return the servers in a client's file that toolcrib's config has too."""
+    own = [identity(as_object(entry)) for entry in as_object(behind.get("mcpServers")).values()]
+    document = document_of(read_original(file))
+    found = read_file(file, client, here, in_project=False).servers
+    return [
+        Removed(server.place, value_at(document, server.place))
+        for server in found
+        if _is_usable(server) and any(each.fits(identity(server.read.entry)) for each in own)
+    ]
+
+
+def _is_usable(server: FoundServer) -> bool:
+    return not server.read.lost and server.name != ENTRY

@@ -1,0 +1,264 @@
+"""toolcrib connect and disconnect: shown, asked, written with all else kept, and undone byte for byte."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.command_line import Run
+from config.client_files import CLIENT_TEXTS, ClientText
+from toolcrib.config.clients.descriptions import CLIENTS, Client, Surroundings, client_named
+from toolcrib.config.clients.reading import read_file
+
+PROGRAM = str(Path(sys.executable).parent / "toolcrib")
+USER_FILES = [
+    case
+    for case in CLIENT_TEXTS
+    if case.path.startswith("home/") and case.client != "other" and not case.path.endswith("Code/User/settings.json")
+]
+EDITABLE = [case for case in USER_FILES if not case.problems]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Surroundings:
+    """Return an empty home, without any client on the search path."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("PATH", str(Path(PROGRAM).parent))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    config = home / ".config" / "toolcrib" / "toolcrib.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}')
+    return Surroundings(dict(os.environ), tmp_path, sys.platform)
+
+
+def _file_of(client: Client, here: Surroundings) -> Path:
+    return here.place(client.files[0])
+
+
+def _put(here: Surroundings, case: ClientText) -> Path:
+    file = here.home.parent / case.path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(case.text.encode())
+    return file
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.key)
+def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run: Run, here: Surroundings):
+    code, out, err = run("connect", client.key, "--yes")
+    assert code == 0, err
+    file = _file_of(client, here)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert PROGRAM in out
+    [server] = [each for each in read_file(file, client, here).servers if each.name == "toolcrib"]
+    assert server.read.lost == "starts toolcrib itself", "as the client writes it, and so that it starts toolcrib"
+    assert run("connect", client.key)[1] == f"{client.title} is connected already.\n"
+    assert run("disconnect", client.key, "--yes")[0] == 0
+    assert not file.exists()
+    assert "is not connected" in run("disconnect", client.key)[1]
+
+
+@pytest.mark.parametrize("case", EDITABLE, ids=lambda case: f"{case.client}: {case.title}")
+@pytest.mark.parametrize("command", [["disconnect"], ["connect", "--undo"]], ids=" ".join)
+def test_a_client_gets_its_file_back_byte_for_byte(case: ClientText, command: list[str], run: Run, here: Surroundings):
+    file = _put(here, case)
+    before = file.read_bytes()
+    code, out, err = run("connect", case.client, "--yes")
+    assert code == 0, err
+    assert file.read_bytes() != before
+    names = [server.name for server in read_file(file, client_named(case.client), here, in_project=False).servers]
+    assert sorted(names) == sorted([*case.servers, "toolcrib"]), "nothing else went or came"
+    assert "canary" not in out + err
+    code, out, _err = run(*command, case.client, "--yes")
+    assert (code, "byte for byte" in out) == (0, True)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("case", [case for case in USER_FILES if case.problems], ids=lambda case: case.title)
+def test_a_file_that_is_not_understood_is_left_alone(case: ClientText, run: Run, here: Surroundings):
+    file = _put(here, case)
+    code, _out, err = run("connect", case.client, "--yes")
+    if code:
+        assert "left alone" in err
+        assert file.read_bytes() == case.text.encode()
+    else:
+        assert "is given twice" in " ".join(case.problems), "which no client minds"
+
+
+def test_the_change_is_shown_and_nothing_happens_where_nobody_can_be_asked(run: Run, here: Surroundings):
+    code, out, err = run("connect", "cursor")
+    file = here.home / ".cursor" / "mcp.json"
+    assert (code, file.exists()) == (1, False)
+    assert out == (f'{file} (new):\n  +  mcpServers.toolcrib = {{"command": "{PROGRAM}", "args": ["serve"]}}\n')
+    assert "Add --yes" in err
+
+
+def test_what_helps_in_a_host_is_in_its_entry(run: Run, here: Surroundings):
+    run("connect", "claude-code", "--yes")
+    run("connect", "codex", "--yes")
+    run("connect", "copilot-cli", "--yes")
+    claude = json.loads((here.home / ".claude.json").read_text())["mcpServers"]["toolcrib"]
+    assert claude == {"type": "stdio", "alwaysLoad": True, "command": PROGRAM, "args": ["serve"]}
+    assert "required = true" in (here.home / ".codex" / "config.toml").read_text()
+    copilot = json.loads((here.home / ".copilot" / "mcp-config.json").read_text())["mcpServers"]["toolcrib"]
+    assert copilot["tools"] == ["*"]
+
+
+def test_a_config_that_serve_does_not_find_by_itself_is_named(run: Run, here: Surroundings, tmp_path: Path):
+    config = tmp_path / "mine.json"
+    config.write_text("{}")
+    run("connect", "cursor", "--yes", "--config", "mine.json")
+    entry = json.loads((here.home / ".cursor" / "mcp.json").read_text())["mcpServers"]["toolcrib"]
+    assert entry["args"] == ["serve", "--config", str(config)]
+
+
+CURSOR = """{
+  // mine
+  "mcpServers": {
+    "git": {"command": "uvx", "args": ["mcp-server-git"]}, // behind toolcrib
+    "other": {"command": "other"}
+  }
+}
+"""
+
+
+@pytest.fixture
+def cursor(here: Surroundings) -> Path:
+    file = here.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(CURSOR)
+    return file
+
+
+def test_servers_behind_toolcrib_leave_the_clients_list_and_come_back(run: Run, cursor: Path):
+    code, out, _err = run("connect", "cursor", "--replace", "--yes")
+    assert code == 0
+    assert "  -  mcpServers.git\n" in out
+    text = cursor.read_text()
+    assert "// mine" in text
+    assert '"git"' not in text
+    assert '"other": {"command": "other"}' in text
+    assert run("disconnect", "cursor", "--yes")[0] == 0
+    assert cursor.read_text() == CURSOR
+
+
+def test_a_file_that_was_changed_since_keeps_the_change_and_gets_its_servers_back(run: Run, cursor: Path):
+    run("connect", "cursor", "--replace", "--yes")
+    cursor.write_text(cursor.read_text().replace('"other": {"command": "other"}', '"new": {"command": "new"}'))
+    code, out, _err = run("disconnect", "cursor", "--yes")
+    assert (code, "changed since it was connected" in out) == (0, True)
+    text = cursor.read_text()
+    assert "// mine" in text
+    servers = json.loads(text.replace("// mine", ""))["mcpServers"]
+    assert servers == {"new": {"command": "new"}, "git": {"command": "uvx", "args": ["mcp-server-git"]}}
+
+
+def test_connecting_twice_still_gives_back_what_there_was_before_the_first_time(
+    run: Run, cursor: Path, here: Surroundings
+):
+    run("connect", "cursor", "--yes")
+    run("connect", "cursor", "--replace", "--yes")
+    run("disconnect", "cursor", "--yes")
+    assert cursor.read_text() == CURSOR
+
+
+def test_an_entry_that_a_person_wrote_is_given_back(run: Run, cursor: Path):
+    by_hand = CURSOR.replace('"other"', '"toolcrib"', 1)
+    cursor.write_text(by_hand)
+    run("connect", "cursor", "--yes")
+    assert "other" not in cursor.read_text()
+    cursor.write_text(cursor.read_text() + "\n")
+    run("disconnect", "cursor", "--yes")
+    text = cursor.read_text()
+    assert text.startswith(by_hand.partition('"toolcrib"')[0])
+    assert "".join(text.split()) == "".join(by_hand.split())
+
+
+def test_an_entry_without_a_record_is_taken_out_all_the_same(run: Run, cursor: Path):
+    cursor.write_text('{"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["serve"]}, "a": {"command": "a"}}}')
+    assert run("disconnect", "cursor", "--yes")[0] == 0
+    assert cursor.read_text() == '{"mcpServers": {"a": {"command": "a"}}}'
+
+
+def test_a_copy_with_the_time_in_its_name_is_kept_for_its_owner_alone(run: Run, cursor: Path, tmp_path: Path):
+    _code, out, _err = run("connect", "cursor", "--yes")
+    [copy] = (tmp_path / "data" / "toolcrib" / "connections").glob("cursor-*-mcp.json")
+    assert str(copy) in out
+    assert copy.read_text() == CURSOR
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+
+
+@pytest.fixture
+def claude(here: Surroundings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the log of a program ``claude`` that adds and removes servers as Claude Code does."""
+    log, folder = tmp_path / "claude.log", tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "claude"
+    program.write_text(
+        f"""#!{sys.executable}
+import json, os, pathlib, sys
+pathlib.Path({str(log)!r}).open("a").write(json.dumps(sys.argv[1:]) + "\\n")
+file = pathlib.Path(os.environ["HOME"], ".claude.json")
+document = json.loads(file.read_text()) if file.exists() else {{}}
+servers = document.setdefault("mcpServers", {{}})
+if sys.argv[2] == "add-json":
+    servers[sys.argv[5]] = json.loads(sys.argv[6])
+elif sys.argv[5] not in servers:
+    sys.exit("No user-scoped MCP server found")
+else:
+    del servers[sys.argv[5]]
+file.write_text(json.dumps(document))
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{Path(PROGRAM).parent}")
+    return log
+
+
+def test_a_client_that_can_do_it_itself_does(run: Run, claude: Path, here: Surroundings):
+    file = here.home / ".claude.json"
+    file.write_text('{"numStartups": 1}')
+    code, out, err = run("connect", "claude-code", "--yes")
+    assert code == 0, err
+    assert "run   claude mcp add-json --scope user toolcrib " in out
+    assert [json.loads(line)[1] for line in claude.read_text().splitlines()] == ["add-json"]
+    assert json.loads(file.read_text())["mcpServers"]["toolcrib"]["alwaysLoad"] is True
+    assert run("disconnect", "claude-code", "--yes")[0] == 0
+    assert file.read_text() == '{"numStartups": 1}'
+
+
+def test_a_client_that_has_written_its_file_since_takes_us_out_itself(run: Run, claude: Path, here: Surroundings):
+    file = here.home / ".claude.json"
+    run("connect", "claude-code", "--yes")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "numStartups": 2}))
+    code, out, _err = run("disconnect", "claude-code", "--yes")
+    assert (code, "by Claude Code itself" in out) == (0, True)
+    assert json.loads(file.read_text()) == {"mcpServers": {}, "numStartups": 2}
+
+
+def test_a_clients_command_that_fails_is_told(run: Run, claude: Path, tmp_path: Path):
+    (tmp_path / "bin" / "claude").write_text("#!/bin/sh\necho 'no such scope' >&2; exit 3\n")
+    code, _out, err = run("connect", "claude-code", "--yes")
+    assert (code, "`claude mcp add-json` ended with 3: no such scope" in err) == (1, True)
+
+
+def test_programs_are_told_in_json(run: Run, here: Surroundings):
+    code, out, _err = run("connect", "zed", "--yes", "--json")
+    assert code == 0
+    assert json.loads(out)["written"] is True
+    code, out, _err = run("connect", "zed", "--json")
+    assert json.loads(out)["written"] is False
+
+
+def test_an_unknown_client_and_a_config_that_is_not_there_are_told(run: Run, here: Surroundings):
+    code, _out, err = run("connect", "cursr", "--yes")
+    assert (code, "did you mean cursor?" in err) == (1, True)
+    (here.home / ".config" / "toolcrib" / "toolcrib.json").unlink()
+    code, _out, err = run("connect", "cursor", "--yes")
+    assert (code, "There is no config yet" in err) == (0, True)
