@@ -66,7 +66,7 @@ LAYERS = {
         changes
     """,
     "downstream": """
-        http last_words launchers scopes start_queue states
+        circuit http last_words launchers scopes start_queue states
         process
         announcements failures transport
         connection
@@ -172,7 +172,8 @@ LAYERS = {
         sharing
     """,
     "wire": """
-        builtin envelopes http_connections http_limits replay sessions stdio
+        builtin envelopes http_connections pending presence replay sessions stdio
+        http_limits
         instructions methods updates
         changes
         greeting

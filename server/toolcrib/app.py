@@ -244,7 +244,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             methods=methods_offered(sessions, status, skill_use_cases, offers),
             greeting=GreetingParts(settings.cache_dir, tool_use_cases, skill_use_cases, instructions, known.stores),
             offers=offers,
-            subscriptions_max=settings.toolcrib.limits.subscriptions,
+            limits=settings.toolcrib.limits,
         )
         yield await stack.enter_async_context(open_wire(parts))
 

@@ -12,9 +12,11 @@ Knows every way toolcrib says no; never knows where an error is shown or how it 
     ├── UnknownPrompt       the same for prompts
     ├── StoreError          an index file cannot be used
     ├── ModelUnavailable    there is no model for semantic search, or it does not work
+    ├── Busy                so much is under way already that no more is taken
     ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
     └── Unavailable         a downstream gave no answer
         ├── StartFailed     it could not be started or listed
+        ├── CircuitOpen     it fails call after call, and is not asked for a while
         ├── ConnectionLost  it went away during the call
         └── CallTimeout     it did not answer in time
 """
@@ -102,6 +104,10 @@ class ModelUnavailable(ToolcribError):
     """Semantic search cannot be had; the text says why and what to do. Search goes by words without it."""
 
 
+class Busy(ToolcribError):
+    """The caller has so much under way that no more is taken; nothing ran."""
+
+
 class DownstreamError(ToolcribError):
     """A downstream's own JSON-RPC error, passed on as it is."""
 
@@ -121,6 +127,10 @@ class Unavailable(ToolcribError):
 
 class StartFailed(Unavailable):
     """The server could not be started, connected to or listed."""
+
+
+class CircuitOpen(Unavailable):
+    """The server has failed call after call, and is not called for a while; nothing ran."""
 
 
 class ConnectionLost(Unavailable):

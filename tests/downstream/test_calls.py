@@ -265,7 +265,7 @@ async def test_a_caller_who_leaves_cancels_the_call_at_the_server(tmp_path: Path
 async def test_a_server_that_reads_nothing_holds_up_neither_a_call_nor_another_server(tmp_path: Path):
     wedged, fine = FakeServer(tmp_path, "wedged"), FakeServer(tmp_path, "fine")
     given_up: list[str] = []
-    async with fleet_of(settings_of(wedged, call_timeout_s=2), settings_of(fine)) as it:
+    async with fleet_of(settings_of(wedged, call_timeout_s=2), settings_of(fine), circuit_failures=6) as it:
         await it.up("wedged")
         await it.call("fine", "echo")
         os.kill(wedged.starts()[0], signal.SIGSTOP)

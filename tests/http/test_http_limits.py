@@ -9,7 +9,7 @@ import pytest
 from anyio.abc import ByteStream
 
 from fakes.menu import tool
-from online import Online, online, request
+from online import HttpSession, Online, online, request
 from worlds import MemoryServer, text, until
 
 pytestmark = pytest.mark.anyio
@@ -194,3 +194,54 @@ async def test_it_is_not_ready_while_answers_wait_for_a_first_list(tmp_path):
         answer = await it.http.get(it.url.removesuffix("/mcp") + "/readyz")
         assert (answer.status_code, answer.text) == (503, "not ready\n")
         assert (await it.http.get(it.url.removesuffix("/mcp") + "/healthz")).status_code == 200
+
+
+# -- clients that go -----------------------------------------------------------------------------
+
+
+def hanging() -> dict[str, MemoryServer]:
+    async def hang(_call):
+        await anyio.sleep_forever()
+
+    return {"zoo": MemoryServer([tool("feed")], answers={"feed": hang})}
+
+
+def cancelled(it: Online) -> bool:
+    received = it.world["zoo"].received
+    told = [message["params"]["requestId"] for message in received if message["method"] == "notifications/cancelled"]
+    return any(str(key).startswith("call-") for key in told)
+
+
+async def call_and_leave(it: Online, session: HttpSession) -> None:
+    """Begin a call, and drop its connection once the server has it."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(session.call, "zoo__feed")
+        await until(lambda: bool(it.world["zoo"].calls()))
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_calls_of_a_session_are_cancelled_when_its_client_stays_away(tmp_path):
+    async with online(tmp_path, hanging(), {"http": {"absence_s": 0.2}}) as it:
+        session = await it.session()
+        await call_and_leave(it, session)
+        await until(lambda: cancelled(it))
+
+
+async def test_a_client_that_is_still_heard_of_keeps_its_calls(tmp_path):
+    async with online(tmp_path, hanging(), {"http": {"absence_s": 0.3}}) as it:
+        session = await it.session()
+        async with session.own_stream():
+            await call_and_leave(it, session)
+            for _ in range(10):
+                await anyio.sleep(0.1)
+                assert not cancelled(it)
+        await until(lambda: cancelled(it))
+
+
+async def test_without_a_session_a_call_ends_with_its_connection(tmp_path):
+    async with online(tmp_path, hanging(), listing="auto") as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.modern, "tools/call", {"name": "zoo__feed", "arguments": {}})
+            await until(lambda: bool(it.world["zoo"].calls()))
+            tasks.cancel_scope.cancel()
+        await until(lambda: cancelled(it))

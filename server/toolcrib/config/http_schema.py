@@ -42,6 +42,8 @@ class HttpSection(Section):
     """Values of the header `Origin` to accept."""
     session_idle_s: Seconds = 1800
     """Seconds without a request after which a session ends."""
+    absence_s: Seconds = 30
+    """Seconds that a session's client may have no request open before its calls under way are cancelled."""
     max_sessions: Count = 1000
     """Most sessions at a time."""
     max_sessions_per_subject: Count | None = None

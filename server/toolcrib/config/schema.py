@@ -301,13 +301,25 @@ class LimitsSection(Section):
     connections_per_server: Count = 32
     """Processes of one server, or connections to it, where `isolation` asks for more than one."""
     calls_in_flight: Count = 128
-    """Calls under way at a time."""
+    """Calls of one server under way at a time; more wait for their turn, within their deadline."""
+    pending_calls: Count = 512
+    """Calls of one session that are under way or wait; more are refused at once."""
+    pending_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 32 * 1024 * 1024
+    """Size of the arguments of these calls; one alone may take more."""
+    pending_calls_per_principal: Count = 1024
+    """The same for all sessions of one caller."""
+    pending_bytes_per_principal: Annotated[int, Strict(), Field(ge=65_536)] = 64 * 1024 * 1024
+    """The same for all sessions of one caller."""
+    circuit_failures: Count = 5
+    """Calls in a row that a server leaves without an answer before it is not called for a while."""
+    circuit_pause_s: Seconds = 5
+    """How long it is not called then; twice as long each time that it fails again, up to `backoff_max_s`."""
     call_max_s: Seconds = 3600
     """How long one call may take however much progress it reports."""
     close_timeout_s: Seconds = 3
     """How long a server may take to stop."""
     backoff_max_s: Seconds = 60
-    """Longest pause between two attempts to start a server."""
+    """Longest pause between two attempts to start a server, or to call one that fails."""
     regex_ms: Annotated[float, Strict(), Field(gt=0)] = 100
     """Time for one search by pattern."""
     sessions_kept_s: Seconds = 30 * 86_400

@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.circuit import Circuit
 from toolcrib.downstream.connection import Call, Connection, Outdated, Progress, Undelivered
 from toolcrib.downstream.live_list import LiveList
 from toolcrib.downstream.progress import Relay
@@ -38,8 +39,18 @@ class Calls:
         self._redactor = settings.redactor
         self._clean = self._redactor.clean
         self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
+        self._circuit = Circuit(settings.key, limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
+
+    def check(self) -> None:
+        """Do nothing where the server may be called.
+
+        Raises:
+            CircuitOpen: it fails call after call, and is not called for a while.
+
+        """
+        self._circuit.check()
 
     async def run(self, call: Call, on_progress: Progress | None) -> JsonObject:
         """Call a tool on the live connection, once, within the server's deadline, which progress restarts.
@@ -48,6 +59,7 @@ class Calls:
 
         Raises:
             StartFailed: the server cannot be started; nothing ran.
+            CircuitOpen: it fails call after call, and is not called for a while; nothing ran.
             CallTimeout: no answer in time; the call may have run and is never repeated.
             ConnectionLost: the server went away; the call may have run.
             DownstreamError: the server's own error.
@@ -83,6 +95,10 @@ class Calls:
             StartFailed, CallTimeout, ConnectionLost, DownstreamError, Outdated: as for :meth:`run`.
 
         """
+        with self._circuit.guarding():
+            return await self._delivered(what, send, on_progress)
+
+    async def _delivered(self, what: str, send: Send, on_progress: Progress | None) -> JsonObject:
         try:
             return await self._answer(await self._connection(), what, send, on_progress)
         except Undelivered:

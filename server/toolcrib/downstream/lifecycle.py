@@ -171,6 +171,10 @@ class Downstream:
         if pause > 0:
             await anyio.sleep(pause)
 
+    def check(self) -> None:
+        """See :meth:`Calls.check`."""
+        self._calls.check()
+
     async def call(self, call: Call, on_progress: Progress | None) -> JsonObject:
         """Call a tool on the live connection: see :meth:`Calls.run`."""
         return await self._calls.run(call, on_progress)

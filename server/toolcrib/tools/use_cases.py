@@ -321,9 +321,10 @@ class ToolUseCases:
 
         """
         began = time.perf_counter()
+        downstream = self._parts.fleet.of(tool.server, session)
+        downstream.check()
         if (await self._live(session, tool)).fingerprint != tool.fingerprint:
             raise Outdated
-        downstream = self._parts.fleet.of(tool.server, session)
         if await session.activations.add(tool.public_name):
             self._parts.events.emit(
                 ToolActivated(

@@ -31,7 +31,7 @@ from toolcrib.errors import StartRefused
 from toolcrib.streams.half_characters import carried, whole
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, HttpSessions
 from toolcrib.wire.http_connections import bounded
-from toolcrib.wire.http_limits import SessionCap, health_routes
+from toolcrib.wire.http_limits import Presence, SessionCap, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
 from toolcrib.wire.server import Wire
 
@@ -93,8 +93,9 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
             wire.changes.end_subscriptions()
 
     endpoint = StreamableHTTPASGIApp(manager)
-    capped = SessionCap(endpoint, wire.sessions_of, http.sessions_of_one)
-    protected = RequireAuthMiddleware(capped, [], None) if http.tokens else endpoint
+    noticed = Presence(endpoint, http.absence_s)
+    capped = SessionCap(noticed, wire.sessions_of, http.sessions_of_one)
+    protected = RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
     middleware = [
         Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(TokenTable(http.tokens))),
         Middleware(AuthContextMiddleware),

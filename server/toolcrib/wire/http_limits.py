@@ -1,10 +1,11 @@
-"""What goes before the MCP endpoint: sessions capped by token subject, and two addresses that tell whether all is well.
+"""What goes before the MCP endpoint: who is still there, how many sessions one may have, and how toolcrib is.
 
 Knows requests by their headers; never knows what one asks.
 """
 
 from collections import Counter
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
@@ -15,6 +16,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from toolcrib.wire.presence import KEY, STATE, Client
+
 _REFUSAL = {
     "jsonrpc": "2.0",
     "id": None,
@@ -23,6 +26,28 @@ _REFUSAL = {
         "message": "Too many open sessions of this token's subject: end one, or wait for one to.",
     },
 }
+
+
+class Presence:
+    """Notes which sessions have requests open. ``patience_s`` is how long the client of one may have none."""
+
+    def __init__(self, app: ASGIApp, patience_s: float) -> None:
+        self._app, self._patience_s = app, patience_s
+        self._clients = WeakValueDictionary[str, Client]()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if session is None:
+            await self._app(scope, receive, send)
+            return
+        # Kept by its requests and by the calls that wait for it.
+        client = self._clients.setdefault(session, Client(self._patience_s))
+        client.note(1)
+        try:
+            await self._app({**scope, STATE: {**scope.get(STATE, {}), KEY: client}}, receive, send)
+        finally:
+            client.note(-1)
 
 
 class SessionCap:

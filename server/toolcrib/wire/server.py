@@ -21,9 +21,12 @@ from pydantic import ValidationError
 
 from toolcrib import __version__
 from toolcrib.access.hosts import Hosts
+from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import (
     BadRequest,
+    Busy,
     DownstreamError,
     ToolcribError,
     Unavailable,
@@ -43,6 +46,8 @@ from toolcrib.wire.envelopes import LIST_TTL_MS, MODERN_ONLY, enveloped, meta_fo
 from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import Methods
+from toolcrib.wire.pending import PendingCalls
+from toolcrib.wire.presence import client_of, ended_without
 from toolcrib.wire.sessions import Sessions, client_name, is_modern
 from toolcrib.wire.updates import ResourceUpdates
 
@@ -66,7 +71,7 @@ class WireParts:
     methods: Sequence[Methods]
     greeting: GreetingParts
     offers: OfferUseCases
-    subscriptions_max: int
+    limits: LimitsSection
 
 
 class Wire:
@@ -78,10 +83,11 @@ class Wire:
     def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self._instructions = parts.instructions
-        self._hosts = parts.hosts
+        self._hosts, self._tasks = parts.hosts, tasks
+        self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
         self.greeter: Greeter | None = None
-        updates = ResourceUpdates(parts.offers, parts.sessions, parts.subscriptions_max, tasks)
+        updates = ResourceUpdates(parts.offers, parts.sessions, parts.limits.subscriptions, tasks)
         self.changes = ListChanges(parts.tool_use_cases.gate, parts.offers, updates, parts.sessions, tasks)
         self.server = ProtocolServer(
             IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
@@ -161,14 +167,18 @@ class Wire:
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
         session, given = await self._sessions.of(context), as_object(arguments)
+        result = failure("The client has gone before there was a result.")
         try:
-            if name in self._builtins:
-                result = await self._builtins.run(session, name, given, partial(_tool_call, context))
-            else:
-                result = await self._tool_use_cases.call_listed(session, _tool_call(context, name, given))
-        except (BadRequest, UnknownSkill) as error:
+            with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
+                result = await self._called(context, session, name, given)
+        except (BadRequest, Busy, UnknownSkill) as error:
             result = failure(str(error))
         return _call_result(result, self._server_info(context))
+
+    async def _called(self, context: Context, session: Session, name: str, given: JsonObject) -> JsonObject:
+        if name in self._builtins:
+            return await self._builtins.run(session, name, given, partial(_tool_call, context))
+        return await self._tool_use_cases.call_listed(session, _tool_call(context, name, given))
 
     def _listed_schema(self, name: str) -> JsonObject | None:
         """Return the schema by which the SDK compares ``Mcp-Param-*`` headers with arguments (2026-07-28 HTTP).
