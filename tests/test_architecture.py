@@ -140,7 +140,7 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats wording
+        formats own_files wording
         search
         requests sources
         answers catalog checking text

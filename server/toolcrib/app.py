@@ -145,9 +145,11 @@ def _surroundings(settings: Settings, known: Known, outside: Outside, lifeline: 
 
 
 @asynccontextmanager
-async def _open_skills(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
+async def _open_skills(
+    settings: Settings, known: Known, outside: Outside, front: Front = _IN_PROCESS
+) -> AsyncGenerator[SkillUseCases]:
     patience_s = settings.toolcrib.limits.first_index_wait_s
-    with _open_known_skills(settings, known, outside, patience_s) as skill_use_cases:
+    with _open_known_skills(settings, known, outside, patience_s, front) as skill_use_cases:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(skill_use_cases.load)
             try:
@@ -158,7 +160,7 @@ async def _open_skills(settings: Settings, known: Known, outside: Outside) -> As
 
 @contextmanager
 def _open_known_skills(
-    settings: Settings, known: Known, outside: Outside, patience_s: float
+    settings: Settings, known: Known, outside: Outside, patience_s: float, front: Front = _IN_PROCESS
 ) -> Generator[SkillUseCases]:
     """Open the skills as they were last scanned; questions wait so long for a first scan."""
     section = settings.toolcrib
@@ -177,6 +179,7 @@ def _open_known_skills(
             indexer=known.indexer,
             events=known.events,
             deadline=anyio.current_time() + patience_s,
+            is_local=front.one_client,
         )
         yield SkillUseCases(parts)
 
@@ -208,7 +211,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         sessions = Sessions(settings, kept, hosts, tool_use_cases.fleet.end_session)
         skill_use_cases = None
         if settings.toolcrib.skills.enabled:
-            skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside))
+            skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside, front))
         offers = OfferUseCases(
             OfferUseCaseParts(
                 settings=settings,

@@ -279,6 +279,7 @@ class Skill:
     folder: str
     path: str
     title: str
+    description: str
     trigger: str
     task_type: TaskType
     tags: tuple[str, ...]
@@ -290,3 +291,15 @@ class Skill:
     is_pinned: bool
     is_hidden: bool
     is_conforming: bool
+
+    @property
+    def summary(self) -> str:
+        """What a list tells of it, the most telling first: what it is for, then at what else it is to be used.
+
+        Authors of a SKILL.md write that into the description, and words to listen for into triggers; authors of packs
+        write a trigger for it.
+        """
+        if self.trigger in self.description or not self.description:
+            return self.description or self.trigger
+        parts = [self.description, self.trigger]
+        return " ".join(parts if self.origin is SkillOrigin.DIR else parts[::-1])

@@ -17,6 +17,7 @@ SKILL = Skill(
     root="r",
     folder="pdf",
     path="pdf/SKILL.md",
+    description="",
     title="",
     trigger="",
     task_type=TaskType.UNKNOWN,

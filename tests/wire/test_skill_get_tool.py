@@ -233,7 +233,7 @@ async def test_raw_gives_every_field_and_the_text_as_it_was_written(tmp_path):
         "preconditions": ["a pen"],
         "uri": "skill://repo/letter/SKILL.md",
         "digest": "",
-        "base": "skill://repo/letter",
+        "base": str(repo(tmp_path) / "letter"),
         "files": ["SKILL.md"],
         "tools": [{"tool": "Read"}, {"tool": "Write"}],
         "extra": {},
@@ -242,13 +242,40 @@ async def test_raw_gives_every_field_and_the_text_as_it_was_written(tmp_path):
     assert item["extra"]["license"] == "MIT"
 
 
-async def test_paths_of_this_machine_are_told_only_where_the_config_wants_it(shelf):
-    for exposes in (False, True):
-        async with world(shelf, {}, skills(expose_paths=exposes)) as w, w.client() as client:
-            answer = await client.skill("get", names=["forms"], format="raw")
-            assert (str(shelf) in json.dumps(answer)) is exposes
-            if exposes:
-                assert answer["skills"][0]["base"] == str(repo(shelf) / "forms")
+BASES = [
+    ("stdio", None, True),
+    ("stdio", "auto", True),
+    ("stdio", "never", False),
+    ("stdio", False, False),
+    ("http", "auto", False),
+    ("http", "always", True),
+    ("http", True, True),
+]
+
+
+@pytest.mark.parametrize(("transport", "said", "is_told"), BASES)
+async def test_where_a_skill_lies_is_told_to_the_client_on_this_machine(shelf, transport, said, is_told):
+    section = {} if said is None else {"expose_paths": said}
+    folder = str(repo(shelf) / "forms")
+    async with world(shelf, {}, skills(**section), transport=transport) as w, w.client() as client:
+        answer = await client.skill("get", names=["forms"])
+        raw = await client.skill("get", names=["forms"], format="raw")
+    assert answer["formatted_context"].count(f"\nBase directory: {folder}\n") == is_told
+    assert (raw["skills"][0]["base"] == folder) is is_told
+    assert (str(shelf) in json.dumps([answer, raw])) is is_told
+
+
+async def test_where_a_skill_lies_is_told_at_the_smallest_budget_too(shelf):
+    put(repo(shelf), "long", "Does it.", PARAGRAPH * 50)
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        assert f"\nBase directory: {repo(shelf) / 'long'}\n" in await text_of(client, "long", max_tokens=300)
+
+
+async def test_a_skill_of_a_pack_lies_nowhere(shelf):
+    async with world(shelf, {}, skills(core_pack=True)) as w, w.client() as client:
+        text = await text_of(client, "pack.core.bisect-a-regression")
+    assert "</skill>" in text
+    assert "Base directory" not in text
 
 
 @pytest.mark.parametrize("how", ["injection", "raw"])
@@ -273,6 +300,32 @@ async def test_a_file_of_a_skill_is_given_as_text_in_the_skills_wrapper(shelf):
     assert "# More" in text
     assert text.endswith("</skill>")
     assert skill_text("forms").strip() in whole
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["docs/more.md", "./docs/more.md", "skill://repo/forms/docs/more.md", "docs/more.md#more", "BASE/docs/more.md"],
+)
+async def test_a_file_is_found_as_its_author_links_to_it(shelf, written):
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        text = await text_of(client, "forms", file=written.replace("BASE", str(repo(shelf) / "forms")))
+    assert "# More" in text
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [
+        ("more.md", "docs/more.md"),
+        ("docs/mroe.md", "docs/more.md"),
+        ("docs", "docs/more.md"),
+        ("xyz", "SKILL.md, docs/more.md"),
+    ],
+)
+async def test_a_file_that_is_not_there_names_those_that_are(shelf, written, near):
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        said = await refused(client, "get", {"names": ["forms"], "file": written})
+    assert said.startswith(f"Not found: {written}. ")
+    assert near in said
 
 
 async def test_a_files_text_is_cleaned_like_all_others(shelf):
@@ -309,8 +362,8 @@ ESCAPES = [
     "/etc/passwd",
     "..%2fdeploy%2fSKILL.md",
     "docs//more.md",
-    "./SKILL.md",
     "docs\\more.md",
+    "skill://repo/deploy/SKILL.md",
     "SKILL.md\0",
     "link.md",
     "linked/SKILL.md",
@@ -350,7 +403,8 @@ async def test_what_a_session_has_is_only_named(shelf):
         second = await client.skill("get", names=["skill://repo/forms"])
         assert SENT not in first["formatted_context"]
         assert second["formatted_context"].startswith(SENT)
-        assert "forms (" in second["formatted_context"]
+        digest = first["formatted_context"].partition('digest="')[2][:12]
+        assert f"skill://repo/forms/SKILL.md ({digest})" in second["formatted_context"]
         assert tokens_of(second["formatted_context"]) <= 60
         assert second["skills"] == first["skills"]
 
@@ -398,11 +452,18 @@ async def test_another_session_has_nothing_yet(shelf):
             assert SENT not in await text_of(two, "forms")
 
 
-async def test_without_sessions_everything_is_sent_every_time(shelf):
+async def test_the_one_client_of_a_process_is_sent_nothing_twice_in_the_sessionless_era_too(shelf):
     async with world(shelf, {}, skills(), listing="auto") as w, w.client(MODERN) as client:
         first = await text_of(client, "forms")
+        assert "Open the thing." in first
+        assert (await text_of(client, "forms")).startswith(SENT)
+        assert await text_of(client, "forms", force=True) == first
+
+
+async def test_without_a_session_or_a_process_of_its_own_everything_is_sent_every_time(shelf):
+    async with world(shelf, {}, skills(), listing="auto", transport="http") as w, w.client(MODERN) as client:
+        first = await text_of(client, "forms")
         assert await text_of(client, "forms") == first
-        assert SENT not in first
 
 
 async def test_after_an_edit_it_is_sent_again_even_where_time_and_size_are_as_before(shelf):

@@ -30,6 +30,18 @@ async def hits(client, query, **arguments):
     return [(hit["name"], hit["reason"], hit["score"]) for hit in answer["skills"]]
 
 
+@pytest.mark.parametrize("query", ["writes letters", "dear madam"])
+async def test_triggers_add_to_what_a_skill_is_found_and_shown_by(shelf, query):
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        [hit] = (await client.skill("search", query=query, limit=1))["skills"]
+        [listed] = [each for each in (await client.skill("list"))["skills"] if each["name"] == "letters"]
+        given = (await client.skill("get", names=["letters"]))["formatted_context"]
+        catalog = json.dumps(await client.ask("resources/read", {"uri": "toolcrib://skills"}))
+    assert hit["trigger"] == listed["trigger"] == "Writes letters. dear sir or madam"
+    assert "Writes letters.\n\nWhen: dear sir or madam\n" in given
+    assert "Writes letters." in catalog
+
+
 # -- definitions ---------------------------------------------------------------------------------
 
 

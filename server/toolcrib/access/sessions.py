@@ -18,6 +18,11 @@ SentKey = tuple[str, str, str]
 _SENT_MAX = 1000
 
 
+def sent_skills() -> Recent[SentKey, tuple[int, int]]:
+    """Return room for what a session was given of skills, with nothing in it."""
+    return Recent(_SENT_MAX)
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """Who is asking, and through which activation scope.
@@ -41,7 +46,7 @@ class Session:
     reads_more: bool = False
     permissions: Permissions | None = None
     pass_through: bool | None = field(default=None)
-    sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=lambda: Recent(_SENT_MAX))
+    sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=sent_skills)
 
 
 def local_caller(settings: Settings) -> Caller:

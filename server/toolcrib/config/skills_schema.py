@@ -6,7 +6,7 @@ The text under each key is its row in docs/configuration.md.
 
 from typing import Annotated, Literal
 
-from pydantic import Field, Strict
+from pydantic import BeforeValidator, Field, Strict
 
 from toolcrib.config.values import Bool, Count, Section, Str, Strings
 from toolcrib.model import ScopeMode
@@ -58,6 +58,17 @@ class SkillsSearchSection(Section):
     """Hits where the caller names no limit."""
     max_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 20
     """Most hits that a caller may ask for."""
+
+
+def _as_word(value: object) -> object:
+    return {True: "always", False: "never"}[value] if isinstance(value, bool) else value
+
+
+ExposePaths = Annotated[
+    Literal["auto", "never", "always"],
+    BeforeValidator(_as_word, json_schema_input_type=Literal["auto", "never", "always"] | bool),
+]
+"""To whom paths of this machine are told; older files have true or false."""
 
 
 class SkillsDirectoryConfig(Section):
@@ -116,8 +127,9 @@ class SkillsSection(Section):
     """Skills to leave out, by name."""
     permissions: tuple[SkillPermission, ...] = ()
     """Rules about who may load a skill."""
-    expose_paths: Bool = False
-    """Tell local callers the paths of skill files."""
+    expose_paths: ExposePaths = "auto"
+    """Tell where the files of skills lie on this machine: `auto`, the one client of a stdio server, of skills from
+    folders; `true` is `always` and `false` is `never`. Never to callers with tokens."""
     serve_resources: Bool = True
     """Offer skills as resources too."""
     publish_redacted: Bool = False

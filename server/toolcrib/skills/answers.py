@@ -5,6 +5,7 @@ Knows what of a skill an answer holds, and within how many tokens; never knows h
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -139,7 +140,8 @@ def _short_item(given: LoadedSkill, room: int) -> JsonObject:
     """Return the item of one skill in at most ``room`` characters: its trigger, and as many step titles as fit."""
     item: JsonObject = {"name": _cut(given.text.name, room // 2), "trigger": "", "steps": []}
     left = room - len(compact(item))
-    trigger = truncate(one_line(given.text.trigger), max(min(_TRIGGER_MAX, left), 0))
+    about = replace(given.skill, description=given.text.description, trigger=given.text.trigger).summary
+    trigger = truncate(one_line(about), max(min(_TRIGGER_MAX, left), 0))
     item["trigger"] = trigger
     steps = given.text.steps
     for number, step in enumerate(steps):

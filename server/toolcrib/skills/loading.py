@@ -17,8 +17,9 @@ from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
 from toolcrib.model import Skill, SkillText
 from toolcrib.skills.catalog import Home, SkillCatalog
-from toolcrib.skills.identity import skill_uri
+from toolcrib.skills.identity import SKILL_FILE, skill_uri
 from toolcrib.skills.index.visible import Wanted
+from toolcrib.skills.own_files import missing_file, path_in_skill
 from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
 from toolcrib.skills.sources.files import list_inside
 from toolcrib.skills.text.cleaning import Cleaner
@@ -31,7 +32,7 @@ DIGEST_SHOWN = 12
 
 _TAIL_SHARE = 4
 """What is said beside the skills may take a quarter of the budget."""
-_NAME_MAX = 100
+_NAME_MAX = 200
 _READY_MAX = 32
 """Skills that are kept ready for callers with the same permissions."""
 
@@ -52,10 +53,12 @@ _MadeOf = tuple[Skill, Home | None, tuple[str, ...], Format]
 class SkillLoader:
     """Makes texts of skills for one configuration. What it reads may block."""
 
-    def __init__(self, settings: Settings, catalog: SkillCatalog) -> None:
+    def __init__(self, settings: Settings, catalog: SkillCatalog, *, is_local: bool) -> None:
         self._catalog, self._limits = catalog, settings.toolcrib.limits
+        exposes = settings.toolcrib.skills.expose_paths
         # With tokens there are callers on other machines, who have no use for paths of this one.
-        self._exposes_paths = settings.toolcrib.skills.expose_paths and not settings.toolcrib.http.tokens
+        is_shared = bool(settings.toolcrib.http.tokens) and not is_local
+        self._exposes_paths = not is_shared and (exposes == "always" or (exposes == "auto" and is_local))
         count = estimator(settings.toolcrib.skills.estimator).size
         # Counted is what a text takes in JSON, so that both forms of an answer keep a budget.
         self.estimate = Estimate(lambda text: count(encode_basestring(text)) - 2)
@@ -133,8 +136,10 @@ class SkillLoader:
         uri = cleaner.text(skill_uri(skill.source, skill.folder))
         files = tuple(map(cleaner.text, paths))
         digest = skill.content_hash[:DIGEST_SHOWN]
-        sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
-        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, self._base(skill, home))
+        base = self.base_of(home, cleaner)
+        sheet = replace(Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files), base=base)
+        folder = base or skill_uri(skill.source, skill.folder, "")
+        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder)
         page = RawPage(sheet, self.estimate) if kind == "raw" else Page(sheet, self.estimate)
         return _Ready(given, page, cleaned.mentioned)
 
@@ -146,15 +151,26 @@ class SkillLoader:
         except UnknownSkill:
             return ()
 
-    def _base(self, skill: Skill, home: Home | None) -> str:
-        """Return what the paths of the skill's files start from: a URI, or a path where one may be told (C15)."""
-        if home is not None and self._exposes_paths:
-            return str(home.folder)
-        return skill_uri(skill.source, skill.folder, "")
+    def base_of(self, home: Home | None, cleaner: Cleaner) -> str:
+        """Return the folder that scripts of the skill run from, where its path may be told; else nothing (C15)."""
+        if home is None or not self._exposes_paths:
+            return ""
+        # A path that cleaning would change leads nowhere afterwards.
+        path = str(home.folder)
+        return path if cleaner.text(path) == path else ""
+
+    def file_of(self, skill: Skill, written: str, cleaner: Cleaner) -> str:
+        """Return the path of the file of the skill that ``written`` means."""
+        return path_in_skill(skill, written, self.base_of(self._catalog.home_of(skill), cleaner))
+
+    def without_file(self, skill: Skill, written: str, cleaner: Cleaner) -> UnknownSkill:
+        """Return the error for a file that the skill does not have, with those that may be meant."""
+        files = self._files(self._catalog.home_of(skill)) or (SKILL_FILE,)
+        return missing_file(cleaner.text(written), tuple(map(cleaner.text, files)))
 
     def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:
         """Return what there is to say beside the skills themselves, in at most ``room`` tokens."""
-        sent = [f"{each.given.text.name} ({each.given.digest[:DIGEST_SHOWN]})" for each in known]
+        sent = [f"{each.given.uri} ({each.given.digest[:DIGEST_SHOWN]})" for each in known]
         lines = [
             ("Already sent in this session and unchanged (force=true sends again)", sent),
             ("Not found (skill_search finds skills)", wanted.not_found),

@@ -51,7 +51,7 @@ class Overviews:
             DirectoryEntry(
                 name=visible.spelling(skill),
                 title=skill.title,
-                trigger=skill.trigger,
+                trigger=skill.summary,
                 task_type=skill.task_type,
                 is_pinned=skill.is_pinned,
                 use_count=use.count if (use := uses.get(skill.id)) else 0,
@@ -70,7 +70,7 @@ class Overviews:
             entries = [
                 CatalogEntry(
                     name=visible.name_for(skill, cleaner.text),
-                    description=cleaner.text(skill.trigger),
+                    description=cleaner.text(skill.description or skill.trigger),
                     uri=cleaner.text(skill_uri(skill.source, skill.folder)),
                     source=skill.source,
                 )

@@ -18,12 +18,12 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
 from toolcrib.config.settings import Settings
-from toolcrib.errors import BadRequest, ToolcribError
+from toolcrib.errors import BadRequest, ToolcribError, UnknownSkill
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.index.visible import VisibleSkills, Wanted
 from toolcrib.skills.requests import (
     FoundSkill,
     GetAnswer,
@@ -57,7 +57,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SkillUseCaseParts:
-    """What the use cases work with; put together by the composition root. ``deadline`` is on anyio's clock."""
+    """What the use cases work with; put together by the composition root. ``deadline`` is on anyio's clock.
+
+    ``is_local``: nobody asks but the one client of this process, on this machine.
+    """
 
     settings: Settings
     catalog: SkillCatalog
@@ -66,6 +69,7 @@ class SkillUseCaseParts:
     indexer: Indexer
     events: EventLog
     deadline: float
+    is_local: bool
 
 
 class SkillUseCases:
@@ -91,7 +95,7 @@ class SkillUseCases:
     def _loader(self) -> "SkillLoader":
         from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
-        return SkillLoader(self.parts.settings, self.parts.catalog)
+        return SkillLoader(self.parts.settings, self.parts.catalog, is_local=self.parts.is_local)
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -253,10 +257,18 @@ class SkillUseCases:
         elif len(request.names) > 1:
             raise BadRequest("'file' takes exactly one name in 'names'.")
         else:
-            content = self.publisher.text_of_file(wanted.skills[0], request.file, cleaner)
-            answer = self._loader.load_file(wanted, request.file, content, cleaner)
+            answer = self._file(wanted, request.file, cleaner)
         self._catalog.record_use(wanted.skills)
         return answer
+
+    def _file(self, wanted: Wanted, written: str, cleaner: Cleaner) -> GetAnswer:
+        [skill] = wanted.skills
+        path = self._loader.file_of(skill, written, cleaner)
+        try:
+            content = self.publisher.text_of_file(skill, path, cleaner)
+        except UnknownSkill:
+            raise self._loader.without_file(skill, written, cleaner) from None
+        return self._loader.load_file(wanted, path, content, cleaner)
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -365,7 +377,7 @@ class SkillUseCases:
 
     def shown(self, cleaner: Cleaner, visible: VisibleSkills, skill: Skill) -> FoundSkill:
         """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""
-        trigger = truncate(one_line(cleaner.text(skill.trigger)), _TRIGGER_MAX)
+        trigger = truncate(one_line(cleaner.text(skill.summary)), _TRIGGER_MAX)
         return FoundSkill(skill, visible.name_for(skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
 
     def _for_events(self, session: Session, query: str) -> str:

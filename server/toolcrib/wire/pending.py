@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.json_values import weight
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import Busy
 from toolcrib.model import JsonObject
-from toolcrib.tools.results import weight
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import KeptActivations, NoActivations, RunActivations
 from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import Session, local_caller
+from toolcrib.access.sessions import SentKey, Session, local_caller, sent_skills
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
@@ -68,6 +68,7 @@ class Sessions:
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
+        self._sent = Recent[tuple[Caller, str | None], Recent[SentKey, tuple[int, int]]](_PER_CONNECTION)
         self._count = 0
 
     async def of(self, context: Context) -> Session:
@@ -83,7 +84,8 @@ class Sessions:
             label = self._sessionless.get(key, lambda: self._label(caller, client))
             activations = kept or NoActivations()
             served = self._hosts.of(client)
-            return Session(label, caller, activations, growing=False, client=client, served=served)
+            sent = self._sent_to(caller, context)
+            return Session(label, caller, activations, growing=False, client=client, served=served, sent_skills=sent)
         known = self._of_connection(context.session)
         connected = known.get((caller, session_id))
         if connected is None:
@@ -96,6 +98,16 @@ class Sessions:
             if len(known) > _PER_CONNECTION:
                 self._ended(known.pop(next(iter(known))).session)
         return connected.session
+
+    def _sent_to(self, caller: Caller, context: Context) -> Recent[SentKey, tuple[int, int]]:
+        """Return what a sessionless caller was given of skills before, where one request tells whose the next is.
+
+        The one client of a process is always the same; over HTTP a token with a session id says so.
+        """
+        named = self._named(context)
+        if not (self._hosts.serves_one or named):
+            return sent_skills()
+        return self._sent.get((caller, named), sent_skills)
 
     def keeping_nothing(self) -> Session:
         """Return a session of the sessionless era for whoever is asking right now."""
@@ -131,6 +143,10 @@ class Sessions:
         """Return the id under which activations outlive the connection, if that is configured and there is one."""
         if self._settings.toolcrib.tool_search.activation_scope != "session":
             return None
+        return self._named(context)
+
+    def _named(self, context: Context) -> str | None:
+        """Return the session id that the config, or the holder of a token, gives."""
         if context.request is None:
             return self._settings.session_id
         named = context.request.headers.get(SESSION_HEADER) if get_access_token() else None

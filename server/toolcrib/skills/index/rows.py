@@ -92,7 +92,9 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
 
     One that another program wrote without a place has its place by its origin and its id.
     """
-    number, name_id, name, source, root, folder, path, title, trigger, task_type, tags, requires, *rest = row
+    number, name_id, name, source, root, folder, path, title, description, trigger, task_type, tags, requires, *rest = (
+        row
+    )
     origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming = rest
     return Skill(
         row=number,
@@ -103,7 +105,9 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
         folder=folder or name_id,
         path=path,
         title=title,
-        trigger=trigger,
+        description=description,
+        # Most have their description as the trigger: it is kept in memory once.
+        trigger=description if trigger == description else trigger,
         task_type=TaskType(task_type),
         tags=_texts(tags),
         requires=_texts(requires),

@@ -22,6 +22,7 @@ VISIBLE_COLUMNS = (
     "folder",
     "path",
     "title",
+    "description",
     "trigger",
     "task_type",
     "tags",

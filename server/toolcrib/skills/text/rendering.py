@@ -72,7 +72,10 @@ def tokens_of(size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is."""
+    """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is.
+
+    ``base``: the folder that its scripts run from, where that may be told.
+    """
 
     name: str
     source: str
@@ -89,6 +92,7 @@ class Sheet:
     files: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
+    base: str = ""
 
     @classmethod
     def of(cls, text: SkillText, *, source: str, uri: str, digest: str, files: tuple[str, ...] = ()) -> "Sheet":
@@ -164,12 +168,12 @@ class Page:
         return self._wrapped(text, tokens_of(self._size(text)))
 
     def _whole(self, body: str) -> str:
-        return _joined(*self._about, self._tools(_TOOLS_WIDTHS[0]), body, self._files(_FILES[0]))
+        return _joined(*self._about, self._tools(_TOOLS_WIDTHS[0]), body, self._place(_FILES[0]))
 
     def _short_text(self, room: int) -> str:
         # Small shares for tools and files: most of the room is for what the skill is for, and what to do.
         tools = self._within(self._tools, _TOOLS_WIDTHS, room // 16)
-        files = self._within(self._files, _FILES, room // 10)
+        files = self._within(self._place, (*_FILES, 0), room // 8) or self._within(self._place, (0,), room // 3)
         room -= sum(self._size(f"{part}\n\n") for part in (tools, files) if part)
         about = tuple(Block(Kind.PARAGRAPH, text, is_spaced=True) for text in self._about)
         blocks = self._outline.blocks
@@ -187,9 +191,14 @@ class Page:
         tools = [f"{note.tool} ({note.note})" if note.note else note.tool for note in self.sheet.tools[:_TOOLS_MAX]]
         return f"Tools: {cut(inert_line(', '.join(tools)), width)}" if tools else ""
 
+    def _place(self, count: int) -> str:
+        """Return where the skill's files lie, where that may be told, and which they are."""
+        base = f"Base directory: {inert_line(self.sheet.base)}" if self.sheet.base else ""
+        return "\n".join(filter(None, [base, self._files(count)]))
+
     def _files(self, count: int) -> str:
         files = self._files_named
-        if not files:
+        if not files or not count:
             return ""
         more = f" (+{len(files) - count} more)" if count < len(files) else ""
         return f"Files (skill_get with file=PATH): {', '.join(map(inert_line, files[:count]))}{more}"
@@ -199,7 +208,7 @@ class RawPage(Page):
     """One skill as its author wrote it, what stands in its fields first, cut after a block (R175)."""
 
     def _whole(self, body: str) -> str:
-        return _joined(self._fields(), body, self._files(_FILES[0]))
+        return _joined(self._fields(), body, self._place(_FILES[0]))
 
     def _short_text(self, room: int) -> str:
         room -= self._size(f"{_CUT}\n\n")
