@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
@@ -500,6 +501,26 @@ async def test_an_answer_that_is_too_large_is_refused_and_the_connection_stays()
     async with scripted(script) as server, fleet_of(http_settings(server.url), message_max_bytes=100_000) as it:
         with pytest.raises(DownstreamError, match="an answer of more than 100000 bytes"):
             await it.call("web", "echo", {"big": True})
+        assert await it.text("web", "echo") == "{}"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_of_too_many_values_is_refused_before_it_is_decoded(kind: str):
+    async def script(request: Request) -> Answer | None:
+        if not (wanted := request.message.get("params", {}).get("arguments", {}).get("many")):
+            return await healthy(request)
+        value = {"text": "x," * 2000, "many": [[] for _ in range(wanted)]}
+        answer = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": [], "value": value}})
+        if kind == "application/json":
+            return Answer(200, answer.encode(), {"content-type": kind})
+        note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": [1, 2, 3]}}'
+        events = f"data: {note}\n\n" * 400 + f"data: {answer}\n\n"
+        return Answer(200, events.encode(), {"content-type": kind})
+
+    async with scripted(script) as server, fleet_of(http_settings(server.url), message_values=1000) as it:
+        assert len((await it.call("web", "echo", {"many": 400}))["value"]["many"]) == 400
+        with pytest.raises((DownstreamError, ConnectionLost), match="of more than 1000 values"):
+            await it.call("web", "echo", {"many": 2000})
         assert await it.text("web", "echo") == "{}"
 
 

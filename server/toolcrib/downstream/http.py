@@ -5,8 +5,9 @@ Without it, one refused connection ends all that the SDK does for that server, a
 """
 
 import json
-import math
+import re
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +21,7 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.text import truncate
 from toolcrib.streams.half_characters import WholeCharacters
 from toolcrib.streams.sdk import SessionMessage
+from toolcrib.streams.values import ValueCount
 
 UNDELIVERED = -39_404
 """JSON-RPC error code of our own, outside all ranges in use: the server certainly did not do what was asked."""
@@ -36,20 +38,29 @@ WANTS_LOGIN = -39_401
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _ENCODING_SHOWN = 40
+_EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _SESSION_WORDS = (b"session", b"not initialized")
 
 Deliver = Callable[[SessionMessage], None]
 
 
+@dataclass(frozen=True, slots=True)
+class BodyBounds:
+    """Bytes of an answer that is no event stream, whose events the SDK bounds, and values of an answer or an event."""
+
+    max_bytes: int
+    values: int
+
+
 class HttpClient(httpx2.AsyncClient):
-    """A client for one server: ``shown_url`` stands in texts, ``max_bytes`` bound a body that is no event stream.
+    """A client for one server: ``shown_url`` stands in texts, ``bounds`` are those of what it answers.
 
     ``deliver`` takes the answers of transports on which they do not come as responses.
     """
 
-    def __init__(self, shown_url: str, max_bytes: int, deliver: Deliver | None = None, **options: Any) -> None:
+    def __init__(self, shown_url: str, bounds: BodyBounds, deliver: Deliver | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self._shown_url, self._max_bytes, self._deliver = shown_url, max_bytes, deliver
+        self._shown_url, self._bounds, self._deliver = shown_url, bounds, deliver
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request. A message that gets no proper response gets a JSON-RPC error that says why.
@@ -68,8 +79,7 @@ class HttpClient(httpx2.AsyncClient):
                 raise type(error)(reason) from error
             return self._answer(request, UNDELIVERED if isinstance(error, _NEVER_SENT) else BROKEN, reason)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        # The SDK bounds events by itself.
-        response.stream = _Body(response.stream, math.inf if _is_event_stream(response) else self._max_bytes)
+        response.stream = (_Events if _is_event_stream(response) else _Body)(response.stream, self._bounds)
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
         return response if _is_plain(response) else await self._unreadable(request, response)
@@ -115,20 +125,45 @@ class HttpClient(httpx2.AsyncClient):
 class _Body(httpx2.AsyncByteStream):
     """A response body that the SDK can decode, and that fails when it grows too large."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: float) -> None:
-        self._stream, self._max_bytes = stream, max_bytes
+    def __init__(self, stream: httpx2.AsyncByteStream, bounds: BodyBounds) -> None:
+        self._stream, self._bounds = stream, bounds
+        self._size = 0
+        self._values = ValueCount()
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        size, characters = 0, WholeCharacters()
+        characters = WholeCharacters()
         async for chunk in self._stream:
-            size += len(chunk)
-            if size > self._max_bytes:
-                raise httpx2.StreamError(f"an answer of more than {self._max_bytes} bytes")
+            self._check(chunk)
             yield characters.feed(chunk)
         yield characters.end()
 
+    def _check(self, chunk: bytes) -> None:
+        """Count on.
+
+        Raises:
+            httpx2.StreamError: there is too much of it, which the SDK makes an answer of.
+
+        """
+        self._size += len(chunk)
+        if self._size > self._bounds.max_bytes:
+            raise httpx2.StreamError(f"an answer of more than {self._bounds.max_bytes} bytes")
+        if self._values.add(chunk) > self._bounds.values:
+            raise httpx2.StreamError(f"an answer of more than {self._bounds.values} values")
+
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+class _Events(_Body):
+    """An event stream, of which an event fails that holds too much. The SDK itself counts an event's bytes."""
+
+    def _check(self, chunk: bytes) -> None:
+        for number, part in enumerate(_EVENT_END.split(chunk)):
+            # An end that two chunks share is missed: then the next event is counted with this one.
+            if number:
+                self._values = ValueCount()
+            if self._values.add(part) > self._bounds.values:
+                raise httpx2.SSEError(f"an event of more than {self._bounds.values} values")
 
 
 def _is_event_stream(response: httpx2.Response) -> bool:

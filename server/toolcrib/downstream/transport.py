@@ -24,7 +24,7 @@ from toolcrib.base.text import truncate
 from toolcrib.config.programs import find_program
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.http import Deliver, HttpClient
+from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.streams.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
@@ -132,7 +132,8 @@ async def _client(
     most = limits.calls_in_flight + 2
     pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
     make = partial(HttpClient, headers=dict(target.headers), timeout=timeout, limits=pool)
-    return await anyio.to_thread.run_sync(make, target.public_url, limits.message_max_bytes, deliver)
+    bounds = BodyBounds(limits.message_max_bytes, limits.message_values)
+    return await anyio.to_thread.run_sync(make, target.public_url, bounds, deliver)
 
 
 async def _pump(
