@@ -50,7 +50,7 @@ class OfferCatalog:
         self.offers = tuple(sorted(offers, key=_public))
         self._permitted: dict[tuple[tuple[int, ...], frozenset[str]], PermittedOffers] = {}
         self._prompts = {offer.public: offer for offer in self.offers if offer.kind == "prompt"}
-        self._resources: dict[tuple[str, str], Offer] = {}
+        self._listed = {(offer.server, offer.address) for offer in self.offers if offer.kind != "prompt"}
         self._resolved: defaultdict[tuple[str, str], list[Offer]] = defaultdict(list)
         self._by_uri: defaultdict[str, list[Offer]] = defaultdict(list)
         self._templates: defaultdict[str, list[Template]] = defaultdict(list)
@@ -62,7 +62,6 @@ class OfferCatalog:
 
     def _add(self, offer: Offer) -> None:
         if offer.kind == "resource":
-            self._resources[offer.server, offer.address] = offer
             self._resolved[offer.server, resolved(offer.address)].append(offer)
             self._by_uri[offer.address].append(offer)
         elif offer.kind == "template":
@@ -72,9 +71,9 @@ class OfferCatalog:
         """Return the prompt with exactly this public name."""
         return self._prompts.get(public)
 
-    def resource(self, server: str, uri: str) -> Offer | None:
-        """Return the resource of a server with exactly this URI of the server's own."""
-        return self._resources.get((server, uri))
+    def has(self, server: str, uri: str) -> bool:
+        """Return whether a server lists a resource, or a template, with exactly this URI of its own."""
+        return (server, uri) in self._listed
 
     def templates(self, server: str, uri: str) -> list[Template]:
         """Return the templates of a server that may expand to this URI."""
@@ -115,7 +114,7 @@ class OfferCatalog:
             permits(permissions, each) for each in listed
         ):
             return False
-        return (server, uri) in self._resources or self._may_read_unlisted(permissions, server, uri, plain)
+        return bool(listed and self.has(server, uri)) or self._may_read_unlisted(permissions, server, uri, plain)
 
     def _may_read_unlisted(self, permissions: Permissions, server: str, uri: str, plain: str) -> bool:
         templates = [each.offer for each in self.templates(server, uri)]

@@ -187,6 +187,8 @@ class OfferUseCases:
         else:
             uri = str(ref.get("uri"))
             place = await self.place(session, uri)
+            if self._may_hide(session, place):
+                raise UnknownResource(uri)
             asked = _Asked(place.server, _COMPLETE, uri, {"ref": {**ref, "uri": place.uri}})
         if asked.server not in self.indexer.known.completes:
             return {"completion": {"values": []}}
@@ -302,7 +304,7 @@ class OfferUseCases:
 
     def _may_hide(self, session: Session, place: Place) -> bool:
         """Return whether what a server says of a URI could tell that another one is denied."""
-        is_listed = self.indexer.catalog.resource(place.server, place.uri) is not None
+        is_listed = self.indexer.catalog.has(place.server, place.uri)
         return not is_listed and not self._parts.gate.permissions(session).unrestricted
 
     def _open_servers(self, session: Session) -> Collection[str]:
