@@ -14,10 +14,14 @@ from types import TracebackType
 from typing import Any, Self
 
 PROTOCOL = "2025-11-25"
-_CLIENT = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
+CLIENT = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
 _END_S = 15
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Taken out of a server's environment: a start is measured as people have it, with compiled modules."""
+
+
+class RefusedError(RuntimeError):
+    """A request was answered with an error."""
 
 
 class RawClient:
@@ -60,7 +64,7 @@ class RawClient:
 
     def open(self) -> dict[str, Any]:
         """Shake hands and return what the server says of itself."""
-        result = self.request("initialize", _CLIENT)
+        result = self.request("initialize", CLIENT)
         self._send({"method": "notifications/initialized"})
         return result
 
@@ -72,7 +76,7 @@ class RawClient:
             message = json.loads(line)
             if message.get("id") == self._last_id and "method" not in message:
                 if "error" in message:
-                    raise RuntimeError(f"{method} failed: {message['error']}")
+                    raise RefusedError(f"{method} failed: {message['error']}")
                 return message["result"]
         raise RuntimeError(f"ended during {method}; to see why, run: {' '.join(self._command)}")
 
@@ -89,10 +93,21 @@ class RawClient:
 
     def resident_mb(self) -> float:
         """Return the process's resident memory in MB (Linux)."""
+        return self._status_mb("VmRSS")
+
+    def peak_mb(self) -> float:
+        """Return the most that it had, in MB, since its peak was forgotten (Linux)."""
+        return self._status_mb("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Have the peak begin anew with what it has now (Linux)."""
+        Path(f"/proc/{self._process.pid}/clear_refs").write_text("5", encoding="ascii")
+
+    def _status_mb(self, name: str) -> float:
         for line in Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024 / 1e6
-        raise RuntimeError("the kernel does not tell VmRSS")
+        raise RuntimeError(f"the kernel does not tell {name}")
 
     def _send(self, message: dict[str, Any]) -> None:
         self._stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")

@@ -23,6 +23,8 @@ TINY = {
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "commands": ["--repeat", "1"],
     "survivors": ["--repeat", "1"],
+    "flood": ["--repeat", "1", "--mib", "64"],
+    "bad_servers": ["--repeat", "1", "--calls", "60"],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],

@@ -41,6 +41,8 @@ class Menu(TypedDict, total=False):
     die_on_discover: bool
     cursor_loop: Literal["same", "fresh"]  # endless pages
     garbage: int  # lines that are no JSON before each message
+    storm: bool  # sends notifications without end as soon as a list was asked for
+    wrong_ids: bool  # answers calls under ids that nobody used
     flood: int  # bytes without a newline at the start
     stderr: str  # printed at the start
     ignore_eof: bool  # the end of its stdin does not stop it

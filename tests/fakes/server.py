@@ -159,13 +159,21 @@ class Server:
             return
         try:
             result = self.result(method, message.get("params") or {}, request_id)
+            if method == "tools/call" and self.menu.get("wrong_ids"):
+                request_id = f"not {request_id}"
         except Refusal as refusal:
             self.wire.send({"id": request_id, "error": refusal.error})
         else:
             if result is not None:
                 self.wire.send({"id": request_id, "result": result})
         finally:
-            self.running.pop(request_id, None)
+            self.running.pop(message["id"], None)
+        if method == "tools/list" and self.menu.get("storm"):
+            threading.Thread(target=self.storm, daemon=True).start()
+
+    def storm(self):
+        while True:
+            self.notify("notifications/message", {"level": "info", "data": "x" * 100})
 
     def result(self, method, params, request_id):
         """Return the result of one request, or ``None`` for a request that gets no answer."""

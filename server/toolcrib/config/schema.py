@@ -288,7 +288,7 @@ class LimitsSection(Section):
     """Size of one request from a client."""
     replay_max_bytes: Annotated[int, Strict(), Field(ge=0)] = 8 * 1024 * 1024
     """What HTTP clients of sessions have been sent, kept for those that lose a stream; all together; 0: nothing."""
-    message_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 64 * 1024 * 1024
+    message_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 32 * 1024 * 1024
     """Size of one message from a server."""
     message_values: Count = 1_000_000
     """Values in one message: texts, numbers, lists and objects together."""
