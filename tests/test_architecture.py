@@ -49,7 +49,7 @@ LAYERS = {
         programs servers
         editing
         clients loading
-        inspection
+        inspection server_edits
     """,
     "config.clients": """
         descriptions
@@ -196,7 +196,7 @@ LAYERS = {
         config in_process serve
         completion
         importing
-        connecting index lint skills tools
+        connecting index lint servers skills tools
         app
     """,
 }
@@ -282,6 +282,7 @@ PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
     "cli.tools:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
+    "cli.servers:add": "one for each option of the command",
     "cli.connecting:connect": "one for each option of the command",
     "cli.importing:init": "one for each option of the command",
     "cli.importing:import_file": "one for each option of the command",

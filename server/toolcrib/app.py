@@ -5,7 +5,7 @@ Knows which part needs which; never knows what any of them does in detail.
 
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -71,12 +71,18 @@ _IN_PROCESS = Front(one_client=True, one_principal=True)
 class Outside(Clocks):
     """What the program takes from the world: clocks, chance, a mirror for events, and ways to reach servers.
 
-    Where no ``connector`` is given, servers are reached as the config says.
+    Where no ``connector`` is given, servers are reached as the config says. ``only`` are the servers that are listed by
+    themselves at the start, where they have to be; None: all.
     """
 
     connector: Connector | None = None
     jitter: Callable[[], float] = random.random
     mirror: Callable[[str], None] | None = None
+    only: Collection[str] | None = None
+
+    def lists(self, key: str) -> bool:
+        """Return whether a server is listed by itself at the start, where it has to be."""
+        return self.only is None or key in self.only
 
 
 def refuse_without_session(settings: Settings) -> None:
@@ -117,9 +123,11 @@ async def _open_tools(
             events=known.events,
             first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
         )
-        unlisted = known.indexer.unlisted()
+        unlisted = [key for key in known.indexer.unlisted() if outside.lists(key)]
         stale = dict.fromkeys([*known.indexer.stale(), *known.offers.unlisted()])
-        fleet.begin(unlisted, [key for key in stale if key not in unlisted], known.failures.silent())
+        fleet.begin(
+            unlisted, [key for key in stale if key not in unlisted and outside.lists(key)], known.failures.silent()
+        )
         tasks.start_soon(known.indexer.follow, fleet.list_again)
         tasks.start_soon(known.offers.follow)
         known.indexer.subscribe(partial(_look_at_offers, known.offers))

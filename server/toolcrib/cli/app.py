@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import config, connecting, importing, index, lint, skills, tools
+from toolcrib.cli import config, connecting, importing, index, lint, servers, skills, tools
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
@@ -38,6 +38,11 @@ def build() -> typer.Typer:
     app.command("import")(importing.import_file)
     app.command()(connecting.connect)
     app.command()(connecting.disconnect)
+    app.command()(servers.add)
+    app.command()(servers.remove)
+    app.command()(servers.get)
+    app.command()(servers.enable)
+    app.command()(servers.disable)
     app.command()(index.status)
     app.command()(tools.search)
     app.command()(tools.call)

@@ -109,13 +109,13 @@ def _settings_json(settings: "Settings") -> JsonObject:
         **_paths_json(settings),
         "skipped": [str(problem) for problem in settings.skipped],
         "notices": [str(problem) for problem in settings.notices],
-        "mcpServers": {key: _server_json(server) for key, server in settings.servers.items()},
+        "mcpServers": {key: server_json(server) for key, server in settings.servers.items()},
         "toolcrib": settings.toolcrib.model_dump(mode="json"),
     }
     return settings.redactor.cleaned(shown)
 
 
-def _server_json(server: "ServerSettings") -> JsonObject:
+def server_json(server: "ServerSettings") -> JsonObject:
     """Return the target of a server; of its environment and headers the names only."""
     from toolcrib.config.private_values import masked
     from toolcrib.config.settings import StdioTarget

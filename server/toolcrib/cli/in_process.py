@@ -49,7 +49,8 @@ def with_tools(
 
     What is waited for meanwhile is told on ``line``.
 
-    Only servers that were never listed are started by themselves; the others when they are called.
+    Only servers that were never listed are started by themselves, ``server`` alone where it is named; the others when
+    they are called.
 
     Raises:
         ToolcribError: the config cannot be used, it has no such ``server``, or ``use`` raised it.
@@ -59,7 +60,7 @@ def with_tools(
 
     settings = _with_servers(config, server)
     with line.below_the_log():
-        answer = anyio.run(_use, _quiet(settings), use, line)
+        answer = anyio.run(_use, _quiet(settings), use, line, server)
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
@@ -115,14 +116,18 @@ async def _status(settings: "Settings") -> "Status":
 
 
 async def _use(
-    settings: "Settings", use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]", line: WaitingLine
+    settings: "Settings",
+    use: "Callable[[ToolUseCases, Session], Awaitable[_Answer]]",
+    line: WaitingLine,
+    server: str | None,
 ) -> _Answer | ToolcribError:
     import anyio
 
     from toolcrib.app import Outside, open_tools
 
     answer: _Answer | ToolcribError = ToolcribError("It was given up.")
-    async with open_tools(settings, Outside()) as tool_use_cases, anyio.create_task_group() as tasks:
+    outside = Outside(only=None if server is None else (server,))
+    async with open_tools(settings, outside) as tool_use_cases, anyio.create_task_group() as tasks:
         tasks.start_soon(line.follow, tool_use_cases.fleet)
         try:
             answer = await use(tool_use_cases, _session(settings))

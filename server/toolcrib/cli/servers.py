@@ -1,0 +1,244 @@
+"""``toolcrib add``, ``remove``, ``get``, ``enable`` and ``disable``: one server of the config.
+
+Knows what is asked for and how it is told; never knows how a config is written, and never shows a secret.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.text import one_line, split_summary, truncate
+from toolcrib.cli.completion import server_names
+from toolcrib.cli.importing import surroundings, target_file
+from toolcrib.cli.in_process import status_now, with_tools
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.waiting import WaitingLine
+from toolcrib.errors import BadRequest, ToolcribError
+from toolcrib.model import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from toolcrib.access.sessions import Session
+    from toolcrib.config.editing.changes import Change
+    from toolcrib.tools.use_cases import ToolUseCases
+
+_NAMED_MAX = 12
+_DESCRIPTION = 100
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The server's key in mcpServers.", autocompletion=server_names)
+]
+
+
+def add(  # noqa: PLR0913, PLR0917 - one parameter an option
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the server is to be called.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[--] COMMAND ARG…", help="What starts it; or its address.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The address of a server reached over HTTP.")] = None,
+    transport: Annotated[
+        str | None, typer.Option("--transport", "-t", help="http, the default for an address, or sse.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="Sent with every request.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Added to its environment.")
+    ] = None,
+    no_try: Annotated[bool, typer.Option("--no-try", help="Write it only, without starting it once.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a server to the config, start it once and show what it has: toolcrib add git -- uvx mcp-server-git."""
+    from toolcrib.config.clients.secrets import secrets_in
+
+    words = command or []
+    if url is None and len(words) == 1 and words[0].startswith(("http://", "https://")):
+        url, words = words[0], []
+    entry = _entry(words, url, transport, _pairs(header, ":", "--header"), _pairs(env, "=", "--env"))
+    target = target_file(config, surroundings())
+    secrets = secrets_in(entry, name)
+    _write_new(target, name, entry, is_private=bool(secrets))
+    if not as_json:
+        print_text(f"Added {name} to {target}.")
+        for secret in secrets:
+            print_text(f"{secret.shown} stands there as it is; ${{{secret.name}}} would take it from the environment.")
+    if no_try:
+        if as_json:
+            print_json({"config": str(target), "server": name, "tools": None, "failed": None})
+        return
+    _tell_tried(target, name, _tried(target, name, quiet=as_json), as_json=as_json)
+
+
+def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Take a server out of the config, with what is said about it there."""
+    from toolcrib.config.server_edits import removal
+
+    target, document = _existing(config, name)
+    _change(target, removal(document, name))
+    _tell(target, name, f"Removed {name} from {target}.", as_json=as_json)
+
+
+def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Use a server that was switched off."""
+    from toolcrib.config.server_edits import denies_all, enabling
+
+    target, document = _existing(config, name)
+    changes = enabling(document, name)
+    _change(target, changes)
+    denied = (
+        f" toolcrib.policy.deny has {name}.* still: nobody may use its tools." if denies_all(document, name) else ""
+    )
+    _tell(target, name, f"{name} is on {'now' if changes else 'already'}.{denied}", as_json=as_json)
+
+
+def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Switch a server off, and leave it in the config."""
+    from toolcrib.config.editing.changes import Put
+
+    target, _document = _existing(config, name)
+    _change(target, [Put(("toolcrib", "servers", name, "enabled"), value=False)])
+    _tell(target, name, f"{name} is off now; `toolcrib enable {name}` switches it on.", as_json=as_json)
+
+
+def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Show one server: how it is reached, and what is known of it; starts nothing."""
+    from toolcrib.cli.config import server_json
+    from toolcrib.config.findings import join
+
+    target, _document = _existing(config, name)
+    settings = load_settings(target)
+    server = settings.servers.get(name)
+    if server is None:
+        left_out = [problem for problem in settings.skipped if problem.path == join("mcpServers", name)]
+        shown: JsonObject = {"server": name, "left_out": left_out[0].reason if left_out else "is not used"}
+    else:
+        known = next(each for each in status_now(settings).servers if each.key == name)
+        shown = {**known.as_json, **server_json(server), "options": server.options.model_dump(exclude_unset=True)}
+        shown = settings.redactor.cleaned(shown)
+    if as_json:
+        print_json(shown)
+        return
+    for key, value in shown.items():
+        if value not in (None, [], {}, ""):
+            print_text(f"{key}: {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, as_list(value)))
+    return ", ".join(f"{key} {member}" for key, member in as_object(value).items()) or str(value)
+
+
+def _pairs(given: list[str] | None, mark: str, option: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in given or []:
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise typer.BadParameter(f"{one_line(name)} has no {mark!r}", param_hint=option)
+        pairs[name.strip()] = value.strip() if mark == ":" else value
+    return pairs
+
+
+def _entry(
+    words: "Sequence[str]", url: str | None, transport: str | None, headers: dict[str, str], env: dict[str, str]
+) -> JsonObject:
+    """Return the entry of ``mcpServers`` that was asked for."""
+    if bool(words) == (url is not None):
+        raise BadRequest("Say how the server is reached: `-- COMMAND ARG…`, or `--url URL`; one of them.")
+    if url is None:
+        if headers or transport not in (None, "stdio"):
+            raise BadRequest("--header and --transport are for a server with a --url.")
+        entry: JsonObject = {"command": words[0], "args": list(words[1:])}
+        return {**entry, "env": env} if env else entry
+    if env or transport not in (None, "http", "sse"):
+        raise BadRequest("A server with a --url takes no --env, and its --transport is http or sse.")
+    entry = {"type": transport or "http", "url": url}
+    return {**entry, "headers": headers} if headers else entry
+
+
+def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) -> None:
+    import os
+
+    from toolcrib.config.clients.taking import check_entry, existing_document, write_config
+    from toolcrib.config.server_edits import addition
+
+    document = existing_document(target)
+    if name in as_object(document.get("mcpServers")):
+        raise BadRequest(f"{target} has a server {name} already: `toolcrib remove {name}` first, or take another name.")
+    if wrong := check_entry(os.environ)(name, entry):
+        raise BadRequest(f"{name} was not added: {wrong}")
+    write_config(target, addition(document, name, entry), is_private=is_private)
+
+
+def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
+    """Return the config file that has the server, and what stands in it."""
+    from toolcrib.config.clients.taking import existing_document
+    from toolcrib.config.findings import did_you_mean
+
+    target = target_file(config, surroundings())
+    document = existing_document(target)
+    servers = as_object(document.get("mcpServers"))
+    if name not in servers:
+        raise BadRequest(f"{target} has no server {name!r}: {did_you_mean(name, servers) or 'it has none'}")
+    return target, document
+
+
+def _change(target: Path, changes: "Sequence[Change]") -> None:
+    from toolcrib.config.clients.taking import write_config
+
+    if changes:
+        write_config(target, changes, is_private=False)
+
+
+def _tell(target: Path, name: str, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"config": str(target), "server": name, "message": text})
+    else:
+        print_text(text)
+
+
+def _tried(target: Path, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
+    """Return the tools of a server that is started once for them, and why there are none where it failed."""
+    try:
+        return with_tools(target, partial(_list_one, name), WaitingLine(quiet=quiet), name)
+    except ToolcribError as error:
+        return [], str(error)
+
+
+async def _list_one(name: str, tool_use_cases: "ToolUseCases", session: "Session") -> "tuple[list[JsonObject], str]":
+    from toolcrib.downstream.fleet import failed
+
+    fleet = tool_use_cases.fleet
+    await fleet.first_listing([name])
+    session.pass_through = True
+    definitions = {each["name"]: each for each in await tool_use_cases.list_tools(session)}
+    tools = tool_use_cases.gate.permitted(session, tool_use_cases.indexer.current()).tools
+    found = [definitions[tool.public_name] for tool in tools if tool.server == name and tool.public_name in definitions]
+    return found, failed(fleet.statuses()).get(name, "")
+
+
+def _tell_tried(target: Path, name: str, tried: "tuple[list[JsonObject], str]", *, as_json: bool) -> None:
+    tools, why = tried
+    if as_json:
+        names = [tool["name"] for tool in tools]
+        print_json({"config": str(target), "server": name, "tools": names, "failed": why or None})
+    elif not why:
+        print_text(f"It works, and has {len(tools)} tool{'' if len(tools) == 1 else 's'}:")
+        for tool in tools[:_NAMED_MAX]:
+            summary, _rest = split_summary(tool.get("description", ""))
+            print_text(f"  {tool['name']}  {truncate(one_line(summary), _DESCRIPTION)}".rstrip())
+        if len(tools) > _NAMED_MAX:
+            print_text(f"  and {len(tools) - _NAMED_MAX} more: toolcrib tools list --server {name}")
+    if why:
+        if not as_json:
+            print_text(f"It was tried, and failed: {why}", error=True)
+            print_text(f"It stays in the config; `toolcrib remove {name}` takes it out.", error=True)
+        sys.stdout.flush()
+        raise typer.Exit(ExitCode.FAILED)

@@ -1,0 +1,52 @@
+"""What has to be changed in a config to add, remove or switch on one server.
+
+Knows the keys in which a server is spoken of; never knows a file.
+"""
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.config.clients.denials import exactly
+from toolcrib.config.editing.changes import Change, Drop, Put
+from toolcrib.model import JsonObject
+
+
+def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]:
+    """Return the changes that add a server, whose tools may be used where servers are allowed by name."""
+    changes: list[Change] = [Put(("mcpServers", name), entry)]
+    policy = as_object(as_object(document.get("toolcrib")).get("policy"))
+    allow, glob = as_list(policy.get("allow")), f"{exactly(name)}.*"
+    if "allow" in policy and "*" not in allow and glob not in allow:
+        changes.append(Put(("toolcrib", "policy", "allow"), [*allow, glob]))
+    return changes
+
+
+def removal(document: JsonObject, name: str) -> list[Change]:
+    """Return the changes that take a server out, with its options and the globs about its tools."""
+    section = as_object(document.get("toolcrib"))
+    changes: list[Change] = [Drop(("mcpServers", name))]
+    if name in as_object(section.get("servers")):
+        changes.append(Drop(("toolcrib", "servers", name)))
+    policy = as_object(section.get("policy"))
+    for key in ("allow", "deny"):
+        globs = as_list(policy.get(key))
+        kept = [glob for glob in globs if not str(glob).startswith(f"{exactly(name)}.")]
+        if kept != globs:
+            changes.append(Put(("toolcrib", "policy", key), kept))
+    return changes
+
+
+def enabling(document: JsonObject, name: str) -> list[Change]:
+    """Return the changes after which a server is in use; none where it is."""
+    changes: list[Change] = []
+    if "disabled" in as_object(as_object(document.get("mcpServers")).get(name)):
+        changes.append(Drop(("mcpServers", name, "disabled")))
+    options = as_object(as_object(as_object(document.get("toolcrib")).get("servers")).get(name))
+    if "enabled" in options:
+        place = ("toolcrib", "servers", name)
+        changes.append(Drop((*place, "enabled")) if len(options) > 1 else Drop(place))
+    return changes
+
+
+def denies_all(document: JsonObject, name: str) -> bool:
+    """Return whether a glob denies every tool of a server."""
+    policy = as_object(as_object(document.get("toolcrib")).get("policy"))
+    return f"{exactly(name)}.*" in as_list(policy.get("deny"))
