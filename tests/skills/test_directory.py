@@ -67,8 +67,8 @@ def test_pinned_skills_come_first_by_name_then_the_ones_used_last():
         "pinned-b",
         "late",
         "early",
-        "also-never",
         "never",
+        "also-never",
     ]
     by_use = section(selection_strategy="pinned_then_top")
     assert names(skill_directory(entries, by_use)[0]) == [
@@ -76,8 +76,8 @@ def test_pinned_skills_come_first_by_name_then_the_ones_used_last():
         "pinned-b",
         "early",
         "late",
-        "also-never",
         "never",
+        "also-never",
     ]
 
 
@@ -96,6 +96,34 @@ def test_triggers_are_shortened_before_a_skill_is_left_out():
     assert len(text.encode()) <= 1200
     assert text.count("…") == 12
     assert text.count('"Fill a form"') == 12
+
+
+def test_places_that_nobody_has_earned_go_to_each_source_in_turn():
+    entries = [replace(FORM, name=f"{source}-{number}", source=source) for source in "abc" for number in range(9)]
+    assert names(skill_directory(entries, section(max_entries=7))[0]) == [
+        "a-0",
+        "b-0",
+        "c-0",
+        "a-1",
+        "b-1",
+        "c-1",
+        "a-2",
+    ]
+
+
+def test_a_directory_shrinks_field_by_field_and_entry_by_entry():
+    entries = [replace(FORM, name=f"skill-{number:02}") for number in range(12)]
+    seen: list[tuple[int, int, int]] = []
+    for max_bytes in range(1200, 100, -10):
+        text, count = skill_directory(entries, section(max_bytes=max_bytes))
+        lines = text.split("\n")[2:-1]
+        assert len(text.encode()) <= max_bytes
+        assert [line for line in lines if ": A" in line] == lines[: text.count(": A")]
+        assert [line for line in lines if '"' in line] == lines[: text.count('"') // 2]
+        seen.append((count, text.count('"') // 2, text.count(": A")))
+    assert seen == sorted(seen, reverse=True)
+    assert {triggers for _, _, triggers in seen} > set(range(1, 12))
+    assert {titles for _, titles, _ in seen} > set(range(1, 12))
 
 
 def test_names_alone_are_listed_where_there_is_no_room_for_more():
@@ -167,6 +195,15 @@ def test_descriptions_are_shortened_before_a_skill_is_left_out_of_the_catalog():
     assert count == 200
     assert 'truncated="false"' in text
     assert "words…</skill>" in text
+
+
+def test_no_skill_of_a_catalog_goes_without_a_description_and_the_rest_is_on_the_next_page():
+    entries = [replace(CATALOG, name=f"skill-{number:03}", description="words " * 200) for number in range(200)]
+    text, count = catalog_block(entries, 300, 8_000, "json", "toolcrib://skills/{}".format)
+    made = json.loads(text)
+    assert 0 < count < 200
+    assert all(len(each["description"]) > 40 for each in made["skills"])
+    assert made["note"].endswith(f"The next are in toolcrib://skills/{count}.")
 
 
 @settings(max_examples=40)

@@ -182,7 +182,7 @@ async def test_no_step_and_no_body_is_in_it(tmp_path):
     write(tmp_path, "acme/b.skill.json", pack)
     packs = [{"name": "acme", "path": "acme"}]
     async with world(tmp_path, {}, skills(skill_packs=packs)) as w:
-        assert await names(w) == ["a", "b"]
+        assert await names(w) == ["b", "a"]
         assert "MARKER" not in await told(w)
 
 

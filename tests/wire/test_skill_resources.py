@@ -1,6 +1,7 @@
 """Skills as resources: what is listed and read, and what is not there for a caller (R146, R173, R187, C12)."""
 
 import json
+import re
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -253,6 +254,24 @@ async def test_the_full_catalog_keeps_its_bounds_and_says_what_is_missing(tmp_pa
     assert 0 < len(catalog["skills"]) <= most
     assert catalog["truncated"] is (len(catalog["skills"]) < 30)
     assert ("skill_search" in catalog.get("note", "")) is catalog["truncated"]
+
+
+@pytest.mark.parametrize("end", ["", ".xml"])
+async def test_the_pages_of_the_full_catalog_name_every_skill_once(tmp_path, end):
+    for number in range(30):
+        put(repo(tmp_path), f"skill-{number}", "A description of some length. " * 9)
+    seen: list[str] = []
+    uri = f"toolcrib://skills{end}"
+    async with world(tmp_path, {}, skills(initial={"max_bytes": 3000})) as w, w.client() as client:
+        while uri:
+            text = (await content(client, uri))["text"]
+            assert len(text.encode()) <= 3000
+            seen += re.findall(r"skill://repo/(skill-\d+)/", text)
+            found = re.search(r"The next are in (\S+?)\.[\"<]", text)
+            uri = found[1] if found else ""
+        for nowhere in ("toolcrib://skills/30", "toolcrib://skills/x", "toolcrib://skills/-1"):
+            assert await refusal(client, READ, uri=nowhere)
+    assert sorted(seen) == sorted(f"skill-{number}" for number in range(30))
 
 
 async def test_the_defaults_hold_two_hundred_skills_in_thirty_two_kibibytes(tmp_path):

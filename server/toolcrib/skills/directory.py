@@ -6,6 +6,7 @@ Knows names, triggers and bounds; never knows what a skill says beyond them (R22
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import zip_longest
 from typing import Literal
 
 from toolcrib.base.json_values import compact
@@ -17,15 +18,16 @@ _OPEN, _CLOSE = "<skill_directory>", "</skill_directory>"
 _TITLE_MAX = 80
 _NAME_MAX = 128
 """Characters of a name in a list; a longer one would take the room of many others, and only search finds it."""
-_TRIGGERS = (120, 80, 60, 40, 24, 0)
+_TRIGGERS = (120, 80, 60, 40)
 """Characters of a trigger, tried from the left until every entry of the directory fits."""
-_DESCRIPTIONS = (1024, 600, 400, 300, 200, 150, 100, 60, 30, 0)
-"""The same for the descriptions of the catalog."""
+_DESCRIPTIONS = (1024, 600, 400, 300, 200, 150, 100, 60)
+"""The same for the descriptions of the catalog, none of which goes without."""
 _USAGE = (
     "Each skill is a set of instructions for one kind of task. Before a task that a description fits, load the skill "
     "with skill_get by its name (or its uri where two share a name), then follow it."
 )
 _MORE = "Not all skills are listed: use skill_search to find the others."
+_NEXT = "The next are in {}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class DirectoryEntry:
     is_pinned: bool
     use_count: int
     last_used: float | None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,11 @@ def skill_directory(
     """Return the ``<skill_directory>`` block and how many skills it names; both are nothing without entries.
 
     ``clean`` makes a text fit for the reader; it takes a while, so only what may be shown goes through it.
-    Pinned skills come first, then the ones used last or most, then by name (R123, R124). The bounds on entries and
-    on bytes always hold (R122). Triggers are shortened for all alike before a skill is left out, titles last.
+    Pinned skills come first, then the ones used last or most, then the first of each source, the second of each, and
+    so on (R123, R124). The bounds on entries and on bytes always hold (R122). Triggers are shortened for all alike;
+    then the last entries go without them, then without titles, and only then without a line.
     """
-    named = (entry for entry in entries if len(entry.name) <= _NAME_MAX)
-    first = sorted(named, key=_selection(section))[: section.max_entries]
+    named = [entry for entry in entries if len(entry.name) <= _NAME_MAX]
     chosen = [
         replace(
             each,
@@ -69,31 +72,63 @@ def skill_directory(
             title=one_line(clean(each.title)),
             trigger=one_line(clean(each.trigger)),
         )
-        for each in first
+        for each in _selected(named, section)[: section.max_entries]
     ]
 
-    def rendered(count: int, width: int) -> str:
+    def rendered(count: int, titles: int, triggers: int, width: int) -> str:
         head = "Skills that skill_get loads by name"
         if count < len(entries):
             head += f" ({count} of {len(entries)}; skill_search finds the others)"
-        return "\n".join([_OPEN, f"{head}:", *(_line(each, section, width) for each in chosen[:count]), _CLOSE])
+        lines = (
+            _line(each, section, has_title=place < titles, width=width if place < triggers else 0)
+            for place, each in enumerate(chosen[:count])
+        )
+        return "\n".join([_OPEN, f"{head}:", *lines, _CLOSE])
 
-    return _largest(rendered, len(chosen), _TRIGGERS, section.max_bytes)
+    def fits(text: str) -> bool:
+        return len(text.encode()) <= section.max_bytes
+
+    every, narrow = len(chosen), _TRIGGERS[-1]
+    if not chosen:
+        return "", 0
+    for width in _TRIGGERS:
+        if fits(text := rendered(every, every, every, width)):
+            return text, every
+    triggers = _greatest(lambda some: rendered(every, every, some, narrow), every, fits)
+    if triggers is not None:
+        return rendered(every, every, triggers, narrow), every
+    titles = _greatest(lambda some: rendered(every, some, 0, narrow), every, fits)
+    if titles is not None:
+        return rendered(every, titles, 0, narrow), every
+    count = _greatest(lambda some: rendered(some, 0, 0, narrow), every, fits)
+    return (rendered(count, 0, 0, narrow), count) if count else ("", 0)
 
 
-def _selection(section: SkillsDirectoryConfig) -> Callable[[DirectoryEntry], tuple[bool, float, str]]:
-    if section.selection_strategy == "pinned_then_top":
-        return lambda entry: (not entry.is_pinned, 0 if entry.is_pinned else -entry.use_count, entry.name)
-    return lambda entry: (not entry.is_pinned, 0 if entry.is_pinned else -(entry.last_used or 0), entry.name)
+def _selected(entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig) -> list[DirectoryEntry]:
+    """Return the entries in the order in which they take their places."""
+
+    def use(entry: DirectoryEntry) -> float:
+        return entry.use_count if section.selection_strategy == "pinned_then_top" else entry.last_used or 0
+
+    pinned = sorted((entry for entry in entries if entry.is_pinned), key=lambda entry: entry.name)
+    others = [entry for entry in entries if not entry.is_pinned]
+    used = sorted(filter(use, others), key=lambda entry: (-use(entry), entry.name))
+    by_source: dict[str, list[DirectoryEntry]] = {}
+    for entry in others:
+        if not use(entry):
+            by_source.setdefault(entry.source, []).append(entry)
+    # One of each source, then another of each: a folder with many skills does not keep the others out.
+    in_turns = (entry for turn in zip_longest(*by_source.values()) for entry in turn if entry is not None)
+    return [*pinned, *used, *in_turns]
 
 
-def _line(entry: DirectoryEntry, section: SkillsDirectoryConfig, width: int) -> str:
+def _line(entry: DirectoryEntry, section: SkillsDirectoryConfig, *, has_title: bool, width: int) -> str:
     """Return one line of the directory; the name always stands in it, since skill_get takes nothing else."""
     fields = section.include_fields
     line = f"- {entry.name}"
     if "task_type" in fields and entry.task_type is not TaskType.UNKNOWN:
         line += f" [{entry.task_type}]"
-    if "title" in fields and entry.title and width:
+    if "title" in fields and entry.title and has_title:
         line += f' — "{truncate(entry.title, _TITLE_MAX)}"'
     if "trigger" in fields and entry.trigger and width:
         line += f": {truncate(entry.trigger, width)}"
@@ -101,34 +136,40 @@ def _line(entry: DirectoryEntry, section: SkillsDirectoryConfig, width: int) -> 
 
 
 def catalog_block(
-    entries: Sequence[CatalogEntry], total: int, max_bytes: int, form: Literal["xml", "json"] = "xml"
+    entries: Sequence[CatalogEntry],
+    total: int,
+    max_bytes: int,
+    form: Literal["xml", "json"] = "xml",
+    next_uri: Callable[[int], str] | None = None,
 ) -> tuple[str, int]:
     """Return the first ``entries`` of a catalog of ``total`` skills as text, and how many it holds (R173, R174).
 
-    The bound on bytes always holds; descriptions are shortened for all alike before a skill is left out. A catalog
-    that leaves skills out says so and names skill_search. Bounds too small for anything: no text.
+    The bound on bytes always holds. Descriptions are shortened for all alike, but none goes without: rather, a skill
+    is left to the next page, whose URI ``next_uri`` gives for the number of skills before it. A catalog that leaves
+    skills out says so and names skill_search. Bounds too small for anything: no text.
     """
     render = _catalog_xml if form == "xml" else _catalog_json
     chosen = [entry for entry in entries if len(entry.name) <= _NAME_MAX]
 
     def rendered(count: int, width: int) -> str:
-        return render(chosen[:count], width, total - count)
+        more = f"{_MORE} {_NEXT.format(next_uri(count))}" if next_uri else _MORE
+        return render(chosen[:count], width, more if count < total else "")
 
     return _largest(rendered, len(chosen), _DESCRIPTIONS, max_bytes)
 
 
-def _catalog_xml(entries: Sequence[CatalogEntry], width: int, left_out: int) -> str:
-    usage = f"{_USAGE} {_MORE}" if left_out else _USAGE
+def _catalog_xml(entries: Sequence[CatalogEntry], width: int, more: str) -> str:
+    usage = f"{_USAGE} {more}".rstrip()
     lines = [
         f'<skill name="{_attribute(entry.name)}" source="{_attribute(entry.source)}" uri="{_attribute(entry.uri)}">'
-        f"{escape(truncate(one_line(entry.description), width), quote=False) if width else ''}</skill>"
+        f"{escape(truncate(one_line(entry.description), width), quote=False)}</skill>"
         for entry in entries
     ]
     return "\n".join(
         [
             "<skills_context>",
             f"<skills_usage>{usage}</skills_usage>",
-            f'<skills_catalog truncated="{str(left_out > 0).lower()}">',
+            f'<skills_catalog truncated="{str(bool(more)).lower()}">',
             *lines,
             "</skills_catalog>",
             "</skills_context>",
@@ -136,18 +177,18 @@ def _catalog_xml(entries: Sequence[CatalogEntry], width: int, left_out: int) -> 
     )
 
 
-def _catalog_json(entries: Sequence[CatalogEntry], width: int, left_out: int) -> str:
+def _catalog_json(entries: Sequence[CatalogEntry], width: int, more: str) -> str:
     skills = [
         {
             "name": one_line(entry.name),
-            "description": truncate(one_line(entry.description), width) if width else "",
+            "description": truncate(one_line(entry.description), width),
             "uri": one_line(entry.uri),
             "source": one_line(entry.source),
         }
         for entry in entries
     ]
-    note = {"note": _MORE} if left_out else {}
-    catalog = {"skills": skills, "truncated": left_out > 0, **note}
+    note = {"note": more} if more else {}
+    catalog = {"skills": skills, "truncated": bool(more), **note}
     return compact(catalog)
 
 
@@ -169,8 +210,14 @@ def _largest(rendered: Callable[[int, int], str], count: int, widths: Sequence[i
     for width in widths:
         if fits(text := rendered(count, width)):
             return text, count
-    low, high = 0, count
+    some = _greatest(lambda some: rendered(some, widths[-1]), count - 1, fits)
+    return (rendered(some, widths[-1]), some) if some else ("", 0)
+
+
+def _greatest(text_of: Callable[[int], str], most: int, fits: Callable[[str], bool]) -> int | None:
+    """Return the greatest number up to ``most`` of which the text fits; None where not even that of 0 does."""
+    low, high = -1, most + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(rendered(middle, widths[-1])) else (low, middle)
-    return (rendered(low, widths[-1]), low) if low else ("", 0)
+        low, high = (middle, high) if fits(text_of(middle)) else (low, middle)
+    return low if low >= 0 else None

@@ -15,6 +15,9 @@ from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
 from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
 
+CATALOG_PAGES = "toolcrib://skills/"
+"""How the URIs of further pages of the catalog begin; the number of skills before them follows."""
+
 _PATIENCE_S = 1.5
 """How long a client that connects may have to wait for the directory of skills."""
 
@@ -56,17 +59,22 @@ class Overviews:
                 is_pinned=skill.is_pinned,
                 use_count=use.count if (use := uses.get(skill.id)) else 0,
                 last_used=use.last if use else None,
+                source=skill.source,
             )
             for skill in visible.skills
         ]
         return skill_directory(entries, section, cleaner.text)
 
-    async def full_catalog(self, session: Session, form: Literal["xml", "json"]) -> str:
-        """Return all visible skills with their descriptions, within ``skills.initial`` (R173, R174)."""
+    async def full_catalog(self, session: Session, form: Literal["xml", "json"], start: int = 0) -> str:
+        """Return visible skills with their descriptions, within ``skills.initial``, after the first ``start`` of them.
+
+        What has no room there is on further pages (R173, R174). Nothing where there are not so many skills.
+        """
         bounds = self._section.initial
 
         def rendered() -> str:
             visible, cleaner = self._skill_use_cases.visible(session)
+            rest = visible.skills[start:]
             entries = [
                 CatalogEntry(
                     name=visible.name_for(skill, cleaner.text),
@@ -74,9 +82,10 @@ class Overviews:
                     uri=cleaner.text(skill_uri(skill.source, skill.folder)),
                     source=skill.source,
                 )
-                for skill in visible.skills[: bounds.max_entries]
+                for skill in rest[: bounds.max_entries]
             ]
-            return catalog_block(entries, len(visible.skills), bounds.max_bytes, form)[0]
+            next_uri = partial(_page_uri, form, start)
+            return catalog_block(entries, len(rest), bounds.max_bytes, form, next_uri)[0]
 
         return await self._skill_use_cases.worked_out(rendered)
 
@@ -117,6 +126,10 @@ class Overviews:
             )
 
         return await self._skill_use_cases.worked_out(overview)
+
+
+def _page_uri(form: Literal["xml", "json"], start: int, count: int) -> str:
+    return f"{CATALOG_PAGES}{start + count}" + (".xml" if form == "xml" else "")
 
 
 def _without_path(problem: Problem) -> str:

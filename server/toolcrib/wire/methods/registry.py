@@ -14,7 +14,7 @@ from toolcrib.streams.sdk import ProtocolServer
 from toolcrib.wire.methods.prompts import PromptMethods, PromptProvider
 from toolcrib.wire.methods.resources import FixedResource, ResourceMethods, ResourceProvider
 from toolcrib.wire.methods.servers import CompletionMethods, ServerPrompts, ServerResources
-from toolcrib.wire.methods.skills import SkillFiles, SkillPrompts, catalog_resources
+from toolcrib.wire.methods.skills import CatalogPages, SkillFiles, SkillPrompts, catalog_resources
 from toolcrib.wire.methods.skills_extension import SkillsExtension
 from toolcrib.wire.sessions import Sessions
 
@@ -40,6 +40,7 @@ def methods_offered(
         if section.skills.serve_resources:
             resources.append(SkillFiles(skill_use_cases))
             methods.append(SkillsExtension(skill_use_cases, sessions))
+        resources.append(CatalogPages(skill_use_cases))
     of_servers = ServerResources(offers)
     resources.append(of_servers)
     if "prompt" in offers.indexer.kinds:

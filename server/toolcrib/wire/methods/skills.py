@@ -12,9 +12,9 @@ import mcp_types as types
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
-from toolcrib.errors import BadRequest
+from toolcrib.errors import BadRequest, UnknownResource
 from toolcrib.model import JsonObject
-from toolcrib.skills.overviews import Overviews
+from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
@@ -23,6 +23,8 @@ from toolcrib.wire.methods.resources import FixedResource, as_json, text_content
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Published
+
+_DIGITS_MAX = 9
 
 _FOR_TASK = types.Prompt(
     name="skills_for_task",
@@ -62,6 +64,37 @@ def catalog_resources(skill_use_cases: SkillUseCases) -> list[FixedResource]:
             read=partial(full_catalog, form="xml"),
         ),
     ]
+
+
+class CatalogPages:
+    """Further pages of the catalog, as a :class:`ResourceProvider` that lists none: each is named by the one before."""
+
+    prefix = CATALOG_PAGES
+
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._overviews = Overviews(skill_use_cases)
+
+    async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
+        """Return nothing."""
+        del session, after
+        return [], None
+
+    async def read(self, _context: Context, /, session: Session, uri: str) -> JsonObject:
+        """Return a page of the catalog.
+
+        Raises:
+            UnknownResource: there is none.
+
+        """
+        page = uri.removeprefix(self.prefix)
+        number = page.removesuffix(".xml")
+        form = "json" if number == page else "xml"
+        if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
+            raise UnknownResource(uri)
+        text = await self._overviews.full_catalog(session, form, int(number))
+        if not text:
+            raise UnknownResource(uri)
+        return text_contents(uri, f"application/{form}", text)
 
 
 class SkillFiles:
