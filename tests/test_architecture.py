@@ -89,6 +89,7 @@ LAYERS = {
         records
         catalog index ingest
         indexing wording
+        gate
         use_cases
     """,
     "redaction": """

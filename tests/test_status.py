@@ -164,3 +164,17 @@ async def test_an_index_that_had_to_be_made_anew_is_told_with_the_reason(tmp_pat
     assert set(rebuilt) == {"tool_cache.db", "skills.db"}
     assert rebuilt == told
     assert str(tmp_path) not in json.dumps(rebuilt)
+
+
+async def test_it_counts_what_servers_offer_besides_tools_as_far_as_the_reader_may_use_it(tmp_path):
+    offers = {
+        "resources": [{"uri": "x://1", "name": "a"}, {"uri": "x://2", "name": "secret"}, {"uri": 7}],
+        "resourceTemplates": [{"uriTemplate": "x://{y}", "name": "t"}],
+        "prompts": [{"name": "p"}],
+    }
+    config = {**OFF, "policy": {"deny": ["secret"]}}
+    async with world(tmp_path, {"zoo": MemoryServer(TOOLS, offers=offers)}, config) as w, w.client() as client:
+        zoo, status = await server_of(client), await status_of(client)
+    for told in (zoo, status):
+        assert (told["resources"], told["resource_templates"], told["prompts"]) == (1, 1, 1)
+    assert zoo["refused"] == [{"name": "#3", "reason": "has no uri"}]

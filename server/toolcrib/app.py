@@ -38,6 +38,7 @@ from toolcrib.known import (
     search_settings,
     teller,
 )
+from toolcrib.model import Refused
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.skills.catalog import SkillCatalog
@@ -226,7 +227,8 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
                 indexer=known.offers,
                 texts=known.offer_texts,
                 fleet=tool_use_cases.fleet,
-                gate=known.gate,
+                gate=known.offer_gate,
+                tools_gate=known.gate,
                 tools=known.indexer.current,
                 events=known.events,
                 first_index_deadline=anyio.current_time() + settings.toolcrib.limits.first_index_wait_s,
@@ -242,6 +244,8 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             stores=known.stores,
             fleet=tool_use_cases.fleet,
             skill_use_cases=skill_use_cases,
+            offers=known.offer_gate,
+            refused_offers=known.offers.refused,
             model=known.model,
             now=outside.wall_clock,
         )
@@ -273,6 +277,7 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
         if settings.tool_cache.exists():
             known = stack.enter_context(open_known(settings, outside, EventLog(_to_nobody)))
             known.indexer.load()
+            known.offers.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
                 skill_use_cases = stack.enter_context(_open_known_skills(settings, known, outside, patience_s=0))
         yield StatusParts(
@@ -284,6 +289,8 @@ def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
             stores=known.stores if known else {},
             fleet=None,
             skill_use_cases=skill_use_cases,
+            offers=known.offer_gate if known else None,
+            refused_offers=known.offers.refused if known else _nothing_refused,
             model=model_of(settings),
             now=outside.wall_clock,
             is_owners=True,
@@ -300,6 +307,11 @@ def _front_of(settings: Settings, hosts: Hosts) -> Front:
     """Return who can come: over HTTP by the tokens there are, else only the person at this machine."""
     principals = {(entry.tenant_id, entry.subject) for entry in settings.toolcrib.http.tokens}
     return Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1)
+
+
+def _nothing_refused(_server: str) -> tuple[Refused, ...]:
+    """Know of nothing that was refused."""
+    return ()
 
 
 def _to_nobody(_line: Callable[[], str]) -> None:

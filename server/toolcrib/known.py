@@ -19,6 +19,7 @@ from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.model import BUILTIN_NAMES
+from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.index import OfferIndex
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.offers.wording import OfferTexts
@@ -72,6 +73,7 @@ class Known:
     search: SearchSettings
     stores: dict[str, Store]
     offers: OfferIndexer
+    offer_gate: OfferGate
     offer_texts: OfferTexts
 
 
@@ -107,9 +109,22 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generato
         model = model_of(settings)
         search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
         offer_index = OfferIndex(store)
-        offers, texts = OfferIndexer(settings, policy, offer_index, clocks.wall_clock), OfferTexts(offer_index)
+        offers = OfferIndexer(settings, policy, offer_index, clocks.wall_clock)
         yield Known(
-            index, indexer, failures, gate, state, wordings, checker, events, model, search, stores, offers, texts
+            index=index,
+            indexer=indexer,
+            failures=failures,
+            gate=gate,
+            state=state,
+            wordings=wordings,
+            checker=checker,
+            events=events,
+            model=model,
+            search=search,
+            stores=stores,
+            offers=offers,
+            offer_gate=OfferGate(settings.servers, gate, offers, indexer.current),
+            offer_texts=OfferTexts(offer_index),
         )
 
 

@@ -18,7 +18,9 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.names import public_name
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.fleet import Fleet
-from toolcrib.model import JsonObject, Refused
+from toolcrib.model import JsonObject, OfferKind, Refused
+from toolcrib.offers.catalog import KINDS
+from toolcrib.offers.gate import OfferGate
 from toolcrib.search.encoding import SemanticState, SharedModel, state_of
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.requests import SkillsStatus
@@ -51,7 +53,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server. ``tools`` are those that the caller may use.
+    """One server. ``tools`` and ``offers``, by kind, are those that the caller may use.
 
     ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config,
     ``failure`` where it was listed since it failed the last time, by any process.
@@ -59,6 +61,7 @@ class ServerStatus:
 
     key: str
     tools: int
+    offers: Mapping[OfferKind, int]
     running: Running | None
     listed: Listed | None
     failure: KeptFailure | None
@@ -73,6 +76,7 @@ class ServerStatus:
             **doing,
             "failure": _failure_json(self.failure),
             "tools": self.tools,
+            **_offers_json(self.offers),
             "listed_at": _time(listed.at) if listed else None,
             "protocol": listed.protocol if listed else None,
             "refused": [{"name": each.name, "reason": each.reason} for each in listed.refused] if listed else [],
@@ -110,6 +114,7 @@ class Status:
             "client": self.client,
             **self.served.as_json,
             "tools": {"allowed": self.allowed, "deferred": self.deferred, "activated": list(self.activated)},
+            **_offers_json({kind: sum(each.offers[kind] for each in self.servers) for kind in KINDS}),
             "servers": [server.as_json for server in self.servers],
             "skills": self.skills and self.skills.as_json,
             "semantic": self.semantic.json(),
@@ -121,6 +126,7 @@ class Status:
 class StatusParts:
     """Where it is gathered from. ``catalog`` never blocks, ``rows`` and ``failures`` may.
 
+    ``offers`` and ``refused_offers`` are about what servers have besides tools; None where nothing is known of that.
     ``now`` gives seconds since the epoch. ``fleet`` is None in a process that runs no servers, ``skill_use_cases``
     where there are no skills. ``is_owners``: it is for the person whose config it is, who is told of every server,
     whatever a policy keeps from callers.
@@ -134,6 +140,8 @@ class StatusParts:
     stores: Mapping[str, Store]
     fleet: Fleet | None
     skill_use_cases: SkillUseCases | None
+    offers: OfferGate | None
+    refused_offers: Callable[[str], tuple[Refused, ...]]
     model: SharedModel | None
     now: Callable[[], float]
     is_owners: bool = False
@@ -171,14 +179,15 @@ def _servers(
     permissions = parts.gate.permissions(session)
     tools = [tool.server for tool in parts.gate.permitted(session, catalog).tools]
     told = partial(parts.gate.without_denied_names, session, catalog=catalog)
+    offers: Mapping[tuple[str, OfferKind], int] = parts.offers.permitted(session).by_server if parts.offers else {}
     for key, server in parts.settings.servers.items():
         count = tools.count(key)
         if parts.is_owners or count or permissions.permits_some_of(key):
-            listed = _last_listed(server, rows.get(key))
+            listed = _last_listed(server, rows.get(key), parts.refused_offers(key))
             if listed and not parts.is_owners:
                 listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
             running, kept = _running(parts, key, told), _failure(parts, key, failures.get(key), told)
-            yield ServerStatus(key, count, running, listed, kept)
+            yield ServerStatus(key, count, {kind: offers.get((key, kind), 0) for kind in KINDS}, running, listed, kept)
 
 
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
@@ -197,16 +206,20 @@ def _failure(parts: StatusParts, key: str, kept: KeptFailure | None, told: Calla
     return kept and replace(kept, failure=replace(kept.failure, reason=told(kept.failure.reason)))
 
 
-def _last_listed(server: ServerSettings, row: ServerRow | None) -> Listed | None:
+def _last_listed(server: ServerSettings, row: ServerRow | None, more: tuple[Refused, ...]) -> Listed | None:
     """Return what is known of a server's last listing; of one under another config, nothing."""
     if row is None or row.config_fingerprint != rows_fingerprint(server.fingerprint):
         return None
-    return Listed(row.listed_at, row.era, row.refused)
+    return Listed(row.listed_at, row.era, (*row.refused, *more))
 
 
 def _permitted(key: str, refused: Iterable[Refused], permissions: Permissions) -> Iterable[Refused]:
     """Return those whose names the caller may know."""
     return (each for each in refused if permissions.permits(key, each.name, public_name(key, each.name)))
+
+
+def _offers_json(counts: Mapping[OfferKind, int]) -> JsonObject:
+    return {"resources": counts["resource"], "resource_templates": counts["template"], "prompts": counts["prompt"]}
 
 
 def _failure_json(kept: KeptFailure | None) -> JsonObject | None:

@@ -191,7 +191,8 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
 
 def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     listed = server.as_json["listed_at"]
-    lines = [f"  {server.key}: " + (f"{server.tools} tools, listed {listed}" if listed else "not listed yet")]
+    counts = [f"{server.tools} tools", *(f"{count} {kind}s" for kind, count in server.offers.items() if count)]
+    lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else "not listed yet")]
     if server.failure:
         lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
     elif failed:

@@ -4,7 +4,7 @@ Knows addresses, and which of them the policy permits to whom; never knows a dat
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +27,11 @@ class PermittedOffers:
     """What callers with the same permissions may use, by kind, in the order of public addresses."""
 
     by_kind: Mapping[OfferKind, tuple[Offer, ...]]
+
+    @property
+    def by_server(self) -> Mapping[tuple[str, OfferKind], int]:
+        """How many there are, by server and kind."""
+        return Counter((offer.server, offer.kind) for offers in self.by_kind.values() for offer in offers)
 
     def after(self, kind: OfferKind, public: str) -> Sequence[Offer]:
         """Return those that stand after a public address; the empty one stands before all."""

@@ -13,7 +13,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.policy import Permissions
 from toolcrib.access.sessions import Session
 from toolcrib.base.addresses import own_uri, published_contents, published_prompt
 from toolcrib.base.json_values import weight
@@ -27,7 +26,7 @@ from toolcrib.errors import DownstreamError, Unavailable, UnknownPrompt, Unknown
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, OfferKind
-from toolcrib.offers.catalog import OfferCatalog, PermittedOffers, permits
+from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.indexing import OfferIndexer, OffersChange
 from toolcrib.offers.records import Offer
 from toolcrib.offers.wording import OfferTexts
@@ -80,13 +79,17 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class OfferUseCaseParts:
-    """What the use cases work with; put together by the composition root. ``tools`` gives the catalog of tools."""
+    """What the use cases work with; put together by the composition root.
+
+    ``tools`` gives the catalog of tools, and ``tools_gate`` takes the names of denied ones out of texts.
+    """
 
     settings: Settings
     indexer: OfferIndexer
     texts: OfferTexts
     fleet: Fleet
-    gate: Gate
+    gate: OfferGate
+    tools_gate: Gate
     tools: Callable[[], Catalog]
     events: EventLog
     first_index_deadline: float
@@ -98,7 +101,7 @@ class OfferUseCases:
     def __init__(self, parts: OfferUseCaseParts) -> None:
         self._parts = parts
         self._servers = parts.settings.servers
-        self.indexer = parts.indexer
+        self.indexer, self._gate = parts.indexer, parts.gate
         self.expose = parts.settings.toolcrib.gate.expose
 
     # -- list ------------------------------------------------------------------------------------
@@ -109,7 +112,7 @@ class OfferUseCases:
             return [], None
         if not after:
             await self._first_listing(session, self._servers)
-        rest = self.permitted(session, self.indexer.catalog).after(kind, after)
+        rest = self._gate.permitted(session).after(kind, after)
         page: list[Offer] = []
         size = 0
         for offer in rest[:PAGE_ITEMS]:
@@ -127,17 +130,13 @@ class OfferUseCases:
 
     def differs(self, session: Session, change: OffersChange, kinds: Collection[OfferKind]) -> bool:
         """Return whether a change is one of a list of these kinds that the session is shown."""
-        before, after = (self.permitted(session, each).by_kind for each in (change.before, change.after))
+        before, after = (self._gate.permitted(session, each).by_kind for each in (change.before, change.after))
         return any(self.is_listed(kind) and _marks(before[kind]) != _marks(after[kind]) for kind in kinds)
-
-    def permitted(self, session: Session, catalog: OfferCatalog) -> PermittedOffers:
-        """Return what the session's caller may use."""
-        return catalog.permitted(self._parts.gate.permissions(session), self._open_servers(session))
 
     async def _shown(self, session: Session, offers: list[Offer]) -> list[JsonObject]:
         if not offers:
             return []
-        mentions = self._parts.gate.mentions(session, self._parts.tools())
+        mentions = self._parts.tools_gate.mentions(session, self._parts.tools())
         return await anyio.to_thread.run_sync(self._parts.texts.definitions, offers, mentions)
 
     # -- ask -------------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ class OfferUseCases:
         try:
             result = await self._ask(session, asked, ask)
         except DownstreamError as error:
-            if error.code in _NOT_FOUND and self._may_hide(session, place):
+            if error.code in _NOT_FOUND and not self._gate.may_tell(session, place.server, place.uri):
                 raise UnknownResource(uri) from None
             raise
         return published_contents(result, place.server) if place.is_public else result
@@ -187,7 +186,7 @@ class OfferUseCases:
         else:
             uri = str(ref.get("uri"))
             place = await self.place(session, uri)
-            if self._may_hide(session, place):
+            if not self._gate.may_tell(session, place.server, place.uri):
                 raise UnknownResource(uri)
             asked = _Asked(place.server, _COMPLETE, uri, {"ref": {**ref, "uri": place.uri}})
         if asked.server not in self.indexer.known.completes:
@@ -231,7 +230,7 @@ class OfferUseCases:
         try:
             yield sizes
         except Unavailable as error:
-            told = self._parts.gate.without_denied_names(session, str(error), self._parts.tools())
+            told = self._parts.tools_gate.without_denied_names(session, str(error), self._parts.tools())
             raise Unavailable(asked.server, told, detail=error.detail) from None
         finally:
             self._parts.events.emit(
@@ -261,76 +260,39 @@ class OfferUseCases:
         if self.expose.resources != "off":
             if named is not None:
                 server, own = named
-                if server in self._servers and await self._may_read(session, server, own):
-                    return Place(server, own, uri)
+                if server in self._servers:
+                    await self._first_listing(session, [server])
+                    if self._gate.may_read(session, server, own):
+                        return Place(server, own, uri)
             else:
                 await self._first_listing(session, self._servers)
-                if (found := self._listing(session, uri)) is not None:
+                if (found := self._gate.listing(session, uri)) is not None:
                     return Place(found, uri, uri)
         self._parts.events.emit(ServerRequestDenied(method="resources/read", target=uri), session=session.label)
         raise UnknownResource(uri)
 
-    async def _may_read(self, session: Session, server: str, uri: str) -> bool:
-        permissions = self._parts.gate.permissions(session)
-        if permissions.unrestricted:
-            return True
-        # A name by which a URI may be denied is known once the server has been listed.
-        await self._first_listing(session, [server])
-        if not self.indexer.knows_resources(server) or server not in self._open_servers(session):
-            return False
-        return self.indexer.catalog.may_read(permissions, server, uri)
-
-    def _listing(self, session: Session, uri: str) -> str | None:
-        permissions, open_servers = self._parts.gate.permissions(session), self._open_servers(session)
-        listing = self.indexer.catalog.listing(uri)
-        servers = {each.server for each in listing if each.server in open_servers and permits(permissions, each)}
-        return servers.pop() if len(servers) == 1 else None
-
     async def _prompt(self, session: Session, name: str) -> Offer:
-        prompt = self._permitted_prompt(session, name)
+        prompt = self._gate.prompt(session, name)
         if prompt is None:
             await self._first_listing(session, [key for key in self._servers if may_belong_to(name, key)])
-            prompt = self._permitted_prompt(session, name)
+            prompt = self._gate.prompt(session, name)
         if prompt is None:
             self._parts.events.emit(ServerRequestDenied(method="prompts/get", target=name), session=session.label)
             raise UnknownPrompt(name)
         return prompt
-
-    def _permitted_prompt(self, session: Session, name: str) -> Offer | None:
-        prompt, permissions = self.indexer.catalog.prompt(name), self._parts.gate.permissions(session)
-        if prompt is None or prompt.server not in self._open_servers(session) or not permits(permissions, prompt):
-            return None
-        return prompt
-
-    def _may_hide(self, session: Session, place: Place) -> bool:
-        """Return whether what a server says of a URI could tell that another one is denied."""
-        is_listed = self.indexer.catalog.has(place.server, place.uri)
-        return not is_listed and not self._parts.gate.permissions(session).unrestricted
-
-    def _open_servers(self, session: Session) -> Collection[str]:
-        """Return the servers of which the session's caller may use a tool, or which the policy allows by name."""
-        permissions = self._parts.gate.permissions(session)
-        if permissions.unrestricted:
-            return self._servers.keys()
-        tools = {tool.server for tool in self._parts.gate.permitted(session, self._parts.tools()).tools}
-        return tools | {key for key in self._servers if _allows_by_name(permissions, key)}
 
     async def _first_listing(self, session: Session, keys: Collection[str]) -> None:
         """Wait for servers whose lists were never read, until the deadline that began with the process.
 
         Not for those that gave no answer at an earlier start, nor for any that could be permitted nothing.
         """
-        fleet, permissions = self._parts.fleet, self._parts.gate.permissions(session)
+        fleet, permissions = self._parts.fleet, self._gate.permissions(session)
         unlisted = set(self.indexer.unlisted())
         wanted = [key for key in fleet.offering_first if key in unlisted and key in keys]
         wanted = [key for key in wanted if permissions.permits_some_of(key)]
         with anyio.move_on_after(self._parts.first_index_deadline - anyio.current_time()):
             for key in wanted:
                 await fleet[key].offers.first.wait()
-
-
-def _allows_by_name(permissions: Permissions, server: str) -> bool:
-    return permissions.names_server(server) and permissions.permits_some_of(server)
 
 
 def _marks(offers: Collection[Offer]) -> list[tuple[str, str]]:
