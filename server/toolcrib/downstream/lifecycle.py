@@ -43,7 +43,7 @@ _DOWNLOAD_S = 3.0
 
 _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
 _BACKOFF_FIRST_S = 0.5
-_PATIENCE_S = 2.0
+_PATIENCE_S = 1.0
 """A caller waits out a pause before the next start when it is at most so long; otherwise it gets the reason now."""
 
 

@@ -30,7 +30,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import StartRefused
 from toolcrib.streams.half_characters import carried, whole
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, HttpSessions
-from toolcrib.wire.http_connections import bounded
+from toolcrib.wire.http_connections import accepted_at_once, bounded
 from toolcrib.wire.http_limits import Presence, SessionCap, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
 from toolcrib.wire.server import Wire
@@ -193,6 +193,7 @@ async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket,
     config = uvicorn.Config(
         app,
         http=protocol,
+        backlog=accepted_at_once(http),
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -17,6 +17,7 @@ from toolcrib.config.http_schema import HttpSection
 if sys.platform != "win32":
     import resource
 
+_BACKLOG = 128
 _OF_DESCRIPTORS = 2
 """Connections take one such part at most of the descriptors that this process may have."""
 
@@ -99,8 +100,16 @@ class BoundedProtocol(H11Protocol):
 
 def bounded(http: HttpSection) -> Callable[..., BoundedProtocol]:
     """Return what makes the protocol of each connection of one listener."""
-    shared = Connections(min(http.max_connections, _affordable()), http.head_timeout_s, http.body_timeout_s)
-    return partial(BoundedProtocol, shared)
+    return partial(BoundedProtocol, Connections(_most(http), http.head_timeout_s, http.body_timeout_s))
+
+
+def accepted_at_once(http: HttpSection) -> int:
+    """Return how many connections may wait to be accepted: the event loop takes all of them before it lets one go."""
+    return max(1, min(_BACKLOG, _most(http) // 2))
+
+
+def _most(http: HttpSection) -> int:
+    return min(http.max_connections, _affordable())
 
 
 def _affordable() -> int:
