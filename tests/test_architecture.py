@@ -141,7 +141,7 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats own_files wording
+        formats hooks own_files preflight wording
         search
         requests sources
         answers catalog checking text
@@ -285,6 +285,7 @@ MORE_PARAMETERS: dict[str, str] = {
     "cli.skills:search": "one for each option of the command",
     "cli.servers:add": "one for each option of the command",
     "cli.connecting:connect": "one for each option of the command",
+    "cli.skills:relevant": "one for each option of the command",
     "cli.importing:init": "one for each option of the command",
     "cli.importing:import_file": "one for each option of the command",
 }

@@ -1,6 +1,9 @@
 """toolcrib skills: what a person sees, what a program gets, and what agents are shown afterwards."""
 
+import io
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ pytestmark = pytest.mark.anyio
 
 Run = Callable[..., tuple[int, str, str]]
 OFF = {"core_pack": False}
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def write(file: Path, text: str) -> Path:
@@ -54,6 +58,48 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return code, out, err
 
     return run
+
+
+# -- relevant ------------------------------------------------------------------------------------
+
+
+def test_the_skills_for_a_task_are_printed_as_a_model_reads_them(run: Run):
+    code, out, err = run("relevant", "fill in a PDF form")
+    assert (code, err) == (0, "")
+    assert out.index("/pdf-forms/SKILL.md") < out.index("1. Open it.")
+    code, out, err = run("relevant", "fill in a PDF form", "--json")
+    assert json.loads(out)["skills"][0] == "pdf-forms"
+    assert run("relevant", "xyzzy") == (0, "", "")
+
+
+def test_a_frame_without_tags_brings_nothing(run: Run):
+    frames = {"frames": {"desk": ["office"], "talk": []}}
+    assert "/pdf-forms/" in run("relevant", "fill in a PDF form", "--frame", "desk", skills=frames)[1]
+    assert run("relevant", "fill in a PDF form", "--frame", "talk", skills=frames) == (0, "", "")
+
+
+RECIPES = re.findall(
+    r"<!-- hook: (\S+) (.+?) -->\n```json\n(.*?)```", (DOCS / "hooks.md").read_text(encoding="utf-8"), re.DOTALL
+)
+
+
+@pytest.mark.parametrize(("host", "given", "recipe"), RECIPES, ids=[host for host, _, _ in RECIPES])
+def test_the_documented_hook_of_each_host_brings_the_skills(
+    host: str, given: str, recipe: str, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    [command] = re.findall(r'"(?:command|bash)": "toolcrib skills (.*?)"', json.dumps(json.loads(recipe)))
+    monkeypatch.setattr("sys.stdin", io.StringIO(given))
+    code, out, err = run(*shlex.split(command))
+    assert (code, err) == (0, "")
+    assert "/pdf-forms/SKILL.md" in json.dumps(json.loads(out))
+    assert {"claude-code", "codex", "gemini-cli", "copilot-cli", "cursor"} == {each for each, _, _ in RECIPES}
+
+
+def test_a_hook_lets_all_go_on_whatever_goes_wrong(run: Run, monkeypatch: pytest.MonkeyPatch):
+    for given in ("{}", '{"prompt": ""}', '{"prompt": "xyzzy"}'):
+        monkeypatch.setattr("sys.stdin", io.StringIO(given))
+        code, out, _ = run("relevant", "-", "--hook", "gemini-cli")
+        assert (code, json.loads(out)) == (0, {})
 
 
 # -- list ----------------------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 """Prompts: the skills for a task, before it is begun, and one skill that a person asks for (R141, R156, R193)."""
 
+import re
+
 import pytest
 from mcp import MCPError
 from shelving import put, repo, skills, user
 
+from fakes.menu import tool
 from toolcrib.base.text import estimate_tokens
 from worlds import world
 
@@ -47,7 +50,7 @@ async def test_two_prompts_are_listed_with_their_arguments(forms, era):
         prompt["name"]: {each["name"]: each.get("required", False) for each in prompt["arguments"]} for prompt in listed
     }
     assert arguments == {
-        TASK: {"task": True, "top_k": False, "frame": False, "max_tokens": False},
+        TASK: {"task": True, "top_k": False, "frame": False, "task_type": False, "max_tokens": False},
         "skill": {"name": True},
     }
     assert all(prompt["title"] and prompt["description"] for prompt in listed)
@@ -81,15 +84,48 @@ async def test_the_config_says_how_many_there_are_where_nobody_else_does(forms):
         assert w.happened("skills_retrieved")[0]["top_k_used"] == 4
 
 
-async def test_a_frame_leaves_only_skills_with_this_tag(forms):
-    for number in range(20):
-        put(repo(forms), f"better-{number}", "Fill in forms: fill in forms.")
+async def test_a_frame_prefers_skills_with_its_tag_and_keeps_the_others(forms):
     async with world(forms, {}, skills()) as w, w.client() as client:
-        text = await got(client, TASK, task="fill in forms", frame="paper", top_k="1")
-        assert text.count("<skill ") == 1
-        assert "/form-3/" in text or "/form-4/" in text
-        assert (await got(client, TASK, task="fill in forms", frame="paper")).count("<skill ") == 2
-        assert "No skill fits" in await got(client, TASK, task="fill in forms", frame="stone")
+        plain, paper, stone = [
+            re.findall(r'uri="skill://repo/([^/]+)/', await got(client, TASK, task="fill in forms", top_k="4", **frame))
+            for frame in ({}, {"frame": "paper"}, {"frame": "stone"})
+        ]
+    assert sorted(paper[:2]) == ["form-3", "form-4"]
+    assert len(paper) == 4
+    assert plain == stone != paper
+
+
+async def test_the_config_says_which_tags_belong_to_a_frame(forms):
+    put(repo(forms), "form-9", "Fills in forms of kind 9.", tags=["office"])
+    config = skills(frames={"desk": ["office"], "talk": []})
+    async with world(forms, {}, config) as w, w.client() as client:
+        desk = await got(client, TASK, task="fill in forms", frame="desk", top_k="1")
+        assert "No skill fits" in await got(client, TASK, task="fill in forms", frame="talk")
+    assert "/form-9/" in desk
+
+
+async def test_a_kind_of_task_prefers_skills_of_this_kind(forms):
+    put(repo(forms), "form-9", "Fills in forms of kind 9.", task_type="code")
+    async with world(forms, {}, skills()) as w, w.client() as client:
+        assert "/form-9/" in await got(client, TASK, task="fill in forms", task_type="code", top_k="1")
+        assert "'task_type'" in await refused(client, TASK, task="fill in forms", task_type="stone")
+
+
+async def test_of_several_skills_with_one_name_the_nearest_is_brought(forms):
+    put(user(forms), "form-3", "Fills in forms of kind 3, another way.")
+    async with world(forms, {}, skills()) as w, w.client() as client:
+        text = await got(client, TASK, task="fill in a form of kind 3", top_k="10")
+    assert text.count("/form-3/SKILL.md") == 1
+    assert "skill://repo/form-3/SKILL.md" in text
+
+
+async def test_a_task_is_told_how_to_get_more_of_its_skills_and_their_tools(forms):
+    put(repo(forms), "hidden-tool", "Files a report of kind 9.", "1. Call github__create_issue.\n2. Look.\n")
+    servers = {"github": [tool("create_issue")]}
+    async with world(forms, servers, skills()) as w, w.client() as client:
+        text = await got(client, TASK, task="file a report of kind 9", top_k="1")
+    assert "skill_get gives each of these whole, by its URI." in text
+    assert text.endswith("tool_search: github__create_issue")
 
 
 async def test_what_fits_no_skill_is_said_to(forms):

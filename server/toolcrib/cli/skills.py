@@ -3,7 +3,9 @@
 Knows how skills are shown in a terminal; never knows how they are found, read or hidden.
 """
 
+import sys
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -13,7 +15,7 @@ from toolcrib.base.text import truncate
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
-from toolcrib.errors import BadRequest
+from toolcrib.errors import BadRequest, ToolcribError
 from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 
 if TYPE_CHECKING:
@@ -24,6 +26,20 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 100
+
+_STDIN_MAX = 1_000_000
+"""Characters of a task that are read."""
+
+
+class HookHostName(StrEnum):
+    """The hosts whose hooks are known."""
+
+    CLAUDE_CODE = "claude-code"
+    CODEX = "codex"
+    GEMINI_CLI = "gemini-cli"
+    COPILOT_CLI = "copilot-cli"
+    CURSOR = "cursor"
+
 
 commands = typer.Typer(help="Look after skills.", no_args_is_help=True)
 
@@ -98,6 +114,44 @@ def show(
         print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
     if not answer.skills:
         raise typer.Exit(ExitCode.FAILED)
+
+
+@commands.command()
+def relevant(  # noqa: PLR0913, PLR0917 - one parameter an option
+    task: Annotated[str, typer.Argument(help="What is to be done; - reads it, or a hook's JSON, from standard input.")],
+    frame: Annotated[str | None, typer.Option(help="Prefer skills of this frame.")] = None,
+    task_type: Annotated[TaskType | None, typer.Option(help="Prefer skills of this kind.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, max=10, help="Most skills.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=200, max=6000, help="Budget for all of them.")] = None,
+    hook: Annotated[
+        HookHostName | None, typer.Option(help="Answer as this host's hook has to; whatever goes wrong, it goes on.")
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give the skills that fit a task, for a host's hook to put before it."""
+    from toolcrib.skills.hooks import hook_answer, task_of
+    from toolcrib.skills.requests import RelevantRequest
+
+    try:
+        said = task_of(sys.stdin.read(_STDIN_MAX)) if task == "-" else task
+        if not said.strip():
+            raise BadRequest("The task is blank. Say in a few words what is to be done.")
+        request = RelevantRequest(said, top_k, max_tokens, frame, task_type)
+        answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.relevant(session, request))
+    except ToolcribError as error:
+        if hook is None:
+            raise
+        # A hook that fails would keep the person's prompt from the host.
+        print_text(f"toolcrib: {error}", error=True)
+        print_json({})
+        return
+    if hook is not None:
+        print_json(hook_answer(hook.value, answer.formatted))
+    elif as_json:
+        print_json({"skills": list(answer.names), "formatted_context": answer.formatted})
+    elif answer.formatted:
+        print_text(answer.formatted)
 
 
 @commands.command()

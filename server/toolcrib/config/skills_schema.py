@@ -113,6 +113,8 @@ class SkillsSection(Section):
     """Without effect: full-text search needs no FTS5, so nothing falls back."""
     estimator: Literal["chars", "bytes"] = "chars"
     """What tokens are estimated from: a quarter of the characters, or of the bytes."""
+    frames: dict[Str, Strings] = Field(default_factory=dict[str, Strings])
+    """Tags of the skills that belong to the frame of a task, by frame; an empty list: none do, and none are brought."""
     skill_packs: tuple[SkillPackConfig, ...] = ()
     """Packs of curated skills."""
     skill_dirs: Strings = ()

@@ -32,6 +32,7 @@ DIGEST_SHOWN = 12
 
 _TAIL_SHARE = 4
 """What is said beside the skills may take a quarter of the budget."""
+_MORE = "skill_get gives each of these whole, by its URI."
 _NAME_MAX = 200
 _READY_MAX = 32
 """Skills that are kept ready for callers with the same permissions."""
@@ -97,11 +98,21 @@ class SkillLoader:
         """Return an answer that only says what was not found."""
         return GetAnswer((), self._tail(wanted, (), (), max_tokens), wanted.not_found, wanted.ambiguous)
 
-    def render(self, skills: Sequence[Skill], cleaner: Cleaner, max_tokens: int) -> tuple[str, int]:
-        """Return the skills as one text within ``max_tokens``, and the tokens that they would take in full."""
+    def render(self, skills: Sequence[Skill], cleaner: Cleaner, session: Session, max_tokens: int) -> tuple[str, int]:
+        """Return the skills as one text within ``max_tokens``, and the tokens that they would take in full.
+
+        It ends with how to get more of them, and the tools that they name (R150).
+        """
         loaded = self._loaded(skills, cleaner, "injection")
-        text, outcomes = rendered([each.page for each in loaded], max_tokens, self.estimate)
-        return text, sum(outcome.raw_tokens for outcome in outcomes)
+        mentioned = dict.fromkeys(name for each in loaded for name in each.mentioned)
+        unlisted = [name for name in mentioned if name not in session.activations.names]
+        room = max_tokens // _TAIL_SHARE
+        tail = _MORE if loaded and self.estimate(f"{_MORE}\n") <= room else ""
+        tools = _Line(unlisted, _hint).fitting(room - self.estimate(f"{tail}\n"), self.estimate) if tail else ""
+        tail = "\n".join(filter(None, [tail, tools]))
+        left = max_tokens - (self.estimate(f"{tail}\n\n") if tail else 0)
+        text, outcomes = rendered([each.page for each in loaded], left, self.estimate)
+        return "\n\n".join(filter(None, [text, tail])), sum(outcome.raw_tokens for outcome in outcomes)
 
     def remember(self, session: Session, answer: GetAnswer, request: GetRequest) -> None:
         """Note which texts the session has now, so that they need not be sent again."""

@@ -128,13 +128,14 @@ class ListAnswer:
 class RelevantRequest:
     """A task to bring skills for before it is begun (R141, R193).
 
-    ``top_k`` and ``max_tokens`` None are the config's. ``frame``: only skills with this tag.
+    ``top_k`` and ``max_tokens`` None are the config's. Skills of ``frame`` and of ``task_type`` are a little ahead.
     """
 
     task: str
     top_k: int | None = None
     max_tokens: int | None = None
     frame: str | None = None
+    task_type: TaskType | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
+from toolcrib.skills.preflight import CANDIDATES, chosen, frame_tags
 from toolcrib.skills.requests import (
     FoundSkill,
     GetAnswer,
@@ -326,11 +327,13 @@ class SkillUseCases:
 
     def _relevant(self, session: Session, request: RelevantRequest) -> tuple[RelevantAnswer, int]:
         top_k = request.top_k or self._section.top_k
-        query = SkillQuery(request.task, limit=top_k, tag=request.frame or None)
+        tags = frame_tags(request.frame, self._section.frames) if request.frame else frozenset[str]()
+        if request.frame and not tags:
+            return RelevantAnswer("", ()), 0
         visible, cleaner = self.visible(session)
-        found = self.parts.searcher.search(query, visible, cleaner.mentions)
-        skills = [match.document for match in found.matches]
-        text, raw_tokens = self._loader.render(skills, cleaner, request.max_tokens or self._section.max_tokens)
+        found = self.parts.searcher.search(SkillQuery(request.task, limit=CANDIDATES), visible, cleaner.mentions)
+        skills = chosen(found.matches, tags, request.task_type)[:top_k]
+        text, raw_tokens = self._loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
     async def whole(self, session: Session, name: str) -> str:

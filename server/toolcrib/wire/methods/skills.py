@@ -13,7 +13,7 @@ import mcp_types as types
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
 from toolcrib.errors import BadRequest, UnknownResource
-from toolcrib.model import JsonObject
+from toolcrib.model import JsonObject, TaskType
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
@@ -33,7 +33,8 @@ _FOR_TASK = types.Prompt(
     arguments=[
         types.PromptArgument(name="task", description="What is to be done", required=True),
         types.PromptArgument(name="top_k", description="Most skills"),
-        types.PromptArgument(name="frame", description="Only skills with this tag"),
+        types.PromptArgument(name="frame", description="Prefer skills of this frame, a tag"),
+        types.PromptArgument(name="task_type", description="Prefer skills of this kind: browser, api, code or domain"),
         types.PromptArgument(name="max_tokens", description="Budget for all of them, in tokens"),
     ],
 )
@@ -153,7 +154,11 @@ class SkillPrompts:
 
     async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
         top_k, max_tokens = _number(given, "top_k", 1, 10), _number(given, "max_tokens", 200, 6000)
-        request = RelevantRequest(_required(given, "task"), top_k, max_tokens, given.get("frame"))
+        kind = given.get("task_type")
+        if kind is not None and kind not in tuple(TaskType):
+            raise BadRequest(f"'task_type' must be one of {', '.join(TaskType)}.")
+        task_type = TaskType(kind) if kind is not None else None
+        request = RelevantRequest(_required(given, "task"), top_k, max_tokens, given.get("frame"), task_type)
         answer = await self._skill_use_cases.relevant(session, request)
         return answer.formatted or "No skill fits this task; go on without one."
 
