@@ -66,11 +66,11 @@ LAYERS = {
         changes
     """,
     "downstream": """
-        circuit http last_words launchers scopes start_queue states
-        process
+        askers circuit http last_words launchers patience start_queue states tap
+        parking process progress relays rounds scopes
         announcements failures transport
         connection
-        live_list live_offers progress
+        live_list live_offers
         calls
         subscriptions
         lifecycle
@@ -174,7 +174,7 @@ LAYERS = {
     """,
     "wire": """
         builtin envelopes http_connections pending presence replay sessions stdio
-        http_limits
+        asking http_limits
         instructions methods updates
         changes
         greeting
@@ -290,7 +290,7 @@ MORE_PARAMETERS: dict[str, str] = {
     "cli.importing:import_file": "one for each option of the command",
 }
 """Functions that may have more, as ``module:function``, each with its reason."""
-BARRIERS = 9
+BARRIERS = 10
 BARRIER = re.compile(r"# barrier: \w+")
 
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "manager", "managers", "service", "services"}

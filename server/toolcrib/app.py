@@ -20,6 +20,7 @@ from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.live_offers import OfferSink
+from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.process import Lifeline, open_lifeline
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
@@ -150,6 +151,7 @@ def _surroundings(settings: Settings, known: Known, outside: Outside, lifeline: 
         compared=known.indexer.compared,
         front=front,
         offers=OfferSink(known.offers.kinds, known.offers.listed),
+        parking=Parking(settings.toolcrib.limits),
     )
 
 
@@ -217,7 +219,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         front = _front_of(settings, hosts)
         tool_use_cases = await stack.enter_async_context(_open_tools(settings, known, outside, front))
         kept = KeptActivations(known.state.sessions, outside.wall_clock)
-        sessions = Sessions(settings, kept, hosts, tool_use_cases.fleet.end_session)
+        sessions = Sessions(settings, kept, hosts, tool_use_cases.fleet)
         skill_use_cases = None
         if settings.toolcrib.skills.enabled:
             skill_use_cases = await stack.enter_async_context(_open_skills(settings, known, outside, front))
@@ -260,6 +262,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
             greeting=GreetingParts(settings.cache_dir, tool_use_cases, skill_use_cases, instructions, known.stores),
             offers=offers,
             limits=settings.toolcrib.limits,
+            logs=bool(settings.servers),
         )
         yield await stack.enter_async_context(open_wire(parts))
 

@@ -17,9 +17,11 @@ import anyio.lowlevel
 from fakes.menu import FakeServer
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.connection import Call, Era, Progress
+from toolcrib.downstream.askers import Progress
+from toolcrib.downstream.connection import Call, Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.transport import open_streams
@@ -119,7 +121,14 @@ async def fleet_of(
     bounds = LimitsSection.model_validate({"close_timeout_s": 0.3, **limits})
     watched = Watched()
     surroundings = Surroundings(
-        bounds, open_streams, watched.listed, watched.state_changed, lambda: jitter, watched.compared, Front()
+        bounds,
+        open_streams,
+        watched.listed,
+        watched.state_changed,
+        lambda: jitter,
+        watched.compared,
+        Front(),
+        Parking(bounds),
     )
     with anyio.fail_after(TEST_S):
         async with open_fleet({server.key: server for server in servers}, eras or {}, surroundings) as watched.fleet:

@@ -47,13 +47,25 @@ async def test_arguments_meta_and_further_params_pass_as_they_are(tmp_path: Path
     async with fleet_of(settings_of(fake, protocol=era)) as it:
         await it.fleet["fake"].connection()
         fingerprint = it.fleet["fake"].live["echo"]
-        call = Call("echo", fingerprint, {"a": "\udcff", "b": [None]}, {"vendor/key": 1}, {"requestState": "s"})
+        more = {"requestState": "s"} if era == "modern" else {"further": "s"}
+        call = Call("echo", fingerprint, {"a": "\udcff", "b": [None]}, {"vendor/key": 1}, more)
         await it.fleet["fake"].call(call, None)
     [params] = fake.calls("echo")
-    assert (params["arguments"], params["requestState"]) == (call.arguments, "s")
+    assert (params["arguments"], {key: params[key] for key in more}) == (call.arguments, more)
     assert params["_meta"]["vendor/key"] == 1
     assert "progressToken" not in params["_meta"]
     assert ("io.modelcontextprotocol/protocolVersion" in params["_meta"]) == (era == "modern")
+
+
+async def test_a_retry_is_refused_by_a_server_of_the_handshake_era_which_would_run_it_again(tmp_path: Path):
+    fake = FakeServer(tmp_path)
+    async with fleet_of(settings_of(fake, protocol="legacy")) as it:
+        await it.fleet["fake"].connection()
+        for retry in ({"requestState": "s"}, {"inputResponses": {}}):
+            with pytest.raises(DownstreamError, match="no call of yours") as caught:
+                await it.fleet["fake"].call(Call("echo", it.fleet["fake"].live["echo"], {}, {}, retry), None)
+            assert caught.value.code == types.INVALID_PARAMS
+    assert fake.calls("echo") == []
 
 
 @BOTH

@@ -71,10 +71,16 @@ async def pipe() -> AsyncGenerator[Pipe]:
 
 @dataclass(frozen=True)
 class Call:
-    """A ``tools/call`` as a server got it; ``report`` sends progress to whoever asked for it."""
+    """A ``tools/call`` as a server got it; ``report`` sends progress to whoever asked for it.
+
+    ``ask`` asks the client something, by method and params, and returns its answer or raises its error; ``tell`` sends
+    it a notification.
+    """
 
     params: JsonObject
     report: Callable[..., Awaitable[None]]
+    ask: Callable[..., Awaitable[JsonObject]]
+    tell: Callable[[str, JsonObject], Awaitable[None]]
 
     @property
     def arguments(self) -> JsonObject:
@@ -93,7 +99,7 @@ class MemoryServer:
     ``start``, or a method. ``entry`` is its entry in ``mcpServers``. ``offers`` has what it lists besides tools, by the
     key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
     ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
-    in ``given``, by URI or name, like ``answers``.
+    in ``given``, by URI or name, like ``answers``. ``logs``: it tells log messages.
     """
 
     tools: list[Any] = field(default_factory=list)
@@ -106,6 +112,7 @@ class MemoryServer:
     pages: dict[str, Callable[[JsonObject], JsonObject]] = field(default_factory=dict)
     given: dict[str, Answer] = field(default_factory=dict)
     subscribed: list[str] = field(default_factory=list)
+    logs: bool = False
     starts: int = 0
     received: list[JsonObject] = field(default_factory=list)
     _talks: set["_Talk"] = field(default_factory=set)
@@ -118,9 +125,14 @@ class MemoryServer:
         every = [message["params"] for message in self.received if message.get("method") == "tools/call"]
         return [params for params in every if name in (None, params["name"])]
 
+    def declared(self) -> list[JsonObject]:
+        """Return what clients that shook hands have declared that they can do, in order."""
+        hellos = [message for message in self.received if message.get("method") == "initialize"]
+        return [message["params"]["capabilities"] for message in hellos]
+
     def methods(self) -> list[str]:
         """Return what it was asked and told, in order."""
-        return [message["method"] for message in self.received]
+        return [message["method"] for message in self.received if "method" in message]
 
     async def change(self, *tools: JsonObject) -> None:
         """List other tools from now on, and say so to everyone connected."""
@@ -148,6 +160,8 @@ class MemoryServer:
             told["resources"] = {"subscribe": True, "listChanged": True}
         if "prompts" in self.offers:
             told["prompts"] = {"listChanged": True}
+        if self.logs:
+            told["logging"] = {}
         return told | ({"completions": {}} if "completions" in self.offers else {})
 
     async def hang_up(self) -> None:
@@ -186,13 +200,16 @@ class _Talk:
         self._read, self._write = end
         self._running: dict[Any, anyio.CancelScope] = {}
         self._listeners: dict[Any, JsonObject] = {}
+        self._asked: dict[str, tuple[anyio.Event, list[JsonObject]]] = {}
         self._legacy = False
 
     async def run(self) -> None:
         async for item in self._read:
             message = item.message.model_dump(by_alias=True, exclude_unset=True)
             self._server.received.append(message)
-            if message["method"] == "notifications/cancelled":
+            if "method" not in message:
+                self._take_answer(message)
+            elif message["method"] == "notifications/cancelled":
                 if scope := self._running.get(message["params"]["requestId"]):
                     scope.cancel()
             elif "id" in message:
@@ -201,6 +218,27 @@ class _Talk:
 
     async def close(self) -> None:
         await self._write.aclose()
+
+    async def ask(self, method: str, params: JsonObject | None = None) -> JsonObject:
+        """Ask the client something, and give it up when cancelled."""
+        key = f"ask-{len(self._server.received)}-{len(self._asked)}"
+        come, answers = self._asked[key] = anyio.Event(), []
+        given = {} if params is None else {"params": params}
+        await self._send({"jsonrpc": "2.0", "id": key, "method": method, **given})
+        try:
+            await come.wait()
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._notify("cancelled", {"requestId": key})
+            raise
+        if "error" in answers[0]:
+            raise MCPError(**answers[0]["error"])
+        return answers[0]["result"]
+
+    def _take_answer(self, message: JsonObject) -> None:
+        come, answers = self._asked[message["id"]]
+        answers.append(message)
+        come.set()
 
     async def announce(self, kind: str = "tools") -> None:
         if self._legacy:
@@ -243,6 +281,8 @@ class _Talk:
                 return {"protocolVersion": "2025-11-25", "serverInfo": {"name": "memory", "version": "1"}, **about}
             case "server/discover":
                 return {**more, "supportedVersions": [MODERN], **about}
+            case "logging/setLevel" if self._server.logs:
+                return {}
             case "tools/list":
                 return {**more, "tools": self._server.tools}
             case "tools/call":
@@ -287,7 +327,11 @@ class _Talk:
         answer = self._server.given.get(name, otherwise)
         if isinstance(answer, Exception):
             raise answer
-        return dict(answer) if isinstance(answer, dict) else await answer(Call(params, self._reporter(params)))
+        return (
+            dict(answer)
+            if isinstance(answer, dict)
+            else await answer(Call(params, self._reporter(params), self.ask, self._notify))
+        )
 
     async def _call(self, params: JsonObject) -> JsonObject:
         name, arguments = params["name"], params["arguments"]
@@ -296,7 +340,11 @@ class _Talk:
         answer = self._server.answers.get(name, text(f"ran {name} {json.dumps(arguments)}"))
         if isinstance(answer, Exception):
             raise answer
-        return dict(answer) if isinstance(answer, dict) else await answer(Call(params, self._reporter(params)))
+        return (
+            dict(answer)
+            if isinstance(answer, dict)
+            else await answer(Call(params, self._reporter(params), self.ask, self._notify))
+        )
 
     def _reporter(self, params: JsonObject) -> Callable[..., Awaitable[None]]:
         token = params.get("_meta", {}).get("progressToken")

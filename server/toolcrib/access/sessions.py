@@ -4,13 +4,14 @@ Knows callers and what belongs to one session; never knows the transport or era 
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolcrib.access.activations import Activations
 from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
-from toolcrib.model import Caller
+from toolcrib.model import Caller, JsonObject
 
 SentKey = tuple[str, str, str]
 """The id of a skill, the hash of its text, and the format that it was given in."""
@@ -30,6 +31,7 @@ class Session:
     ``label`` names it in events. ``growing`` says whether its list shows what it activated: the dynamic gate.
     ``client`` is the name that its client gives itself, ``served`` how such a client is served.
     ``lasting``: the next request of its client is of the same session; it is not in the sessionless era.
+    ``capabilities`` are what its client says it can do, ``log_level`` the least important log messages it asked for.
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for: neither the policy nor the caller changes.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
@@ -43,6 +45,8 @@ class Session:
     client: str = ""
     served: Served = UNASKED
     lasting: bool = False
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    log_level: str | None = None
     reads_more: bool = False
     permissions: Permissions | None = None
     pass_through: bool | None = field(default=None)

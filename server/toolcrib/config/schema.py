@@ -316,6 +316,14 @@ class LimitsSection(Section):
     """How long it is not called then; twice as long each time that it fails again, up to `backoff_max_s`."""
     call_max_s: Seconds = 3600
     """How long one call may take however much progress it reports."""
+    answer_timeout_s: Seconds = 600
+    """How long a person may take to answer a question of a server, and a client to come back with the answer."""
+    input_rounds: Count = 10
+    """How often a server may ask during one call by its results."""
+    parked_calls: Count = 64
+    """Calls that wait for an answer of a client without a session."""
+    parked_calls_per_principal: Count = 16
+    """Those of them that are of one principal."""
     close_timeout_s: Seconds = 3
     """How long a server may take to stop."""
     backoff_max_s: Seconds = 60

@@ -1,45 +1,85 @@
-"""The calls of one server: each sent once, on a live connection that lists the tool, and bounded in number and time.
+"""The requests that callers have for one server: each sent once, on a live connection, bounded in number and time.
 
-Knows deadlines and what may be sent again; never knows callers or policies, nor how a server is started.
+Knows deadlines, what may be sent again, and how a caller of either era gives an answer in the middle; never knows
+policies, nor how a server is started.
 """
 
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
+from mcp import MCPError
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.circuit import Circuit
-from toolcrib.downstream.connection import Call, Connection, Outdated, Progress, Undelivered
+from toolcrib.downstream.connection import Connection, Outdated, Undelivered
 from toolcrib.downstream.live_list import LiveList
+from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
+from toolcrib.downstream.patience import Patience
 from toolcrib.downstream.progress import Relay
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
+from toolcrib.downstream.relays import Line, Relays
+from toolcrib.downstream.rounds import driven
+from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, Unavailable
 from toolcrib.model import JsonObject
 
 Send = Callable[[Connection, Progress | None], Awaitable[JsonObject]]
 """Sends one request on a connection and waits for its raw result."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request of a caller. ``target`` is what it is about; ``fingerprint`` is that of a tool's definition.
+
+    ``send`` sends what is more than a request with these params.
+    """
+
+    method: str
+    target: str
+    params: JsonObject
+    asker: Asker
+    on_progress: Progress | None
+    fingerprint: str | None = None
+    send: Send | None = None
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it answers what an earlier result has asked."""
+        return any(key in self.params for key in ANSWERS)
+
+
+@dataclass(frozen=True, slots=True)
+class CallParts:
+    """What the calls of a server work with. ``connection`` returns the live one, started if it is not up."""
+
+    settings: ServerSettings
+    limits: LimitsSection
+    live_list: LiveList
+    relays: Relays
+    parking: Parking
+    tasks: TaskGroup
+    connection: Callable[[], Awaitable[Connection]]
+
+
 class Calls:
-    """What is called on a server. ``connection`` returns the live connection, started if it is not up.
+    """What is asked of a server.
 
     ``in_flight`` counts the calls under way; ``last_use`` is when the last one ended, on anyio's clock.
     """
 
-    def __init__(
-        self,
-        settings: ServerSettings,
-        limits: LimitsSection,
-        live_list: LiveList,
-        connection: Callable[[], Awaitable[Connection]],
-    ) -> None:
-        self._settings, self._limits, self._list, self._connection = settings, limits, live_list, connection
-        self._redactor = settings.redactor
+    def __init__(self, parts: CallParts) -> None:
+        self._parts = parts
+        self._settings, self._limits = parts.settings, parts.limits
+        self._redactor = parts.settings.redactor
         self._clean = self._redactor.clean
-        self._capacity = anyio.Semaphore(limits.calls_in_flight, fast_acquire=True)
-        self._circuit = Circuit(settings.key, limits, anyio.current_time)
+        self._capacity = anyio.Semaphore(parts.limits.calls_in_flight, fast_acquire=True)
+        self._circuit = Circuit(parts.settings.key, parts.limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
 
@@ -52,76 +92,101 @@ class Calls:
         """
         self._circuit.check()
 
-    async def run(self, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Call a tool on the live connection, once, within the server's deadline, which progress restarts.
+    async def run(self, exchange: Exchange) -> JsonObject:
+        """Send a request on the live connection, once, within the server's deadline, and return the raw result.
 
-        A call that surely did not reach the server is sent again, once, on a new connection with the same tool.
+        Progress restarts the deadline, and so does each answer to a question of the server. A request that surely did
+        not reach the server is sent again, once, on a new connection with the same tool.
 
         Raises:
             StartFailed: the server cannot be started; nothing ran.
             CircuitOpen: it fails call after call, and is not called for a while; nothing ran.
             CallTimeout: no answer in time; the call may have run and is never repeated.
             ConnectionLost: the server went away; the call may have run.
-            DownstreamError: the server's own error.
+            DownstreamError: the server's own error, or a retry of what was never asked.
+            Unavailable: the server asked for input and got none.
             Outdated: the server lists the tool otherwise by now; nothing ran.
 
         """
+        asker = exchange.asker
+        if asker.lasting:
+            return await self._deliver(exchange)
+        if self._parts.parking.knows(exchange.params.get("requestState")):
+            request = same_request(self._settings.key, exchange.method, exchange.params)
+            parked = self._parts.parking.take(exchange.params["requestState"], asker, request)
+            parked.on_progress = exchange.on_progress
+            parked.answer(exchange.params.get("inputResponses"))
+            return await self._attend(parked)
+        if self._parts.live_list.era == "modern" or not asker.capabilities:
+            return await self._deliver(exchange)
+        return await self._begin(exchange, asker)
 
-        async def send(connection: Connection, relay: Progress | None) -> JsonObject:
-            await self._list.settle(connection)
-            if self._list.tools.get(call.name) != call.fingerprint:
-                raise Outdated
-            return await connection.call_tool(call, relay)
-
-        return await self.deliver(call.name, send, on_progress)
-
-    async def request(self, method: str, params: JsonObject, on_progress: Progress | None) -> JsonObject:
-        """Send any other request as :meth:`run` sends a call, and return the raw result.
-
-        Raises:
-            StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`.
-
-        """
-
-        async def send(connection: Connection, relay: Progress | None) -> JsonObject:
-            return await connection.request(method, {**params}, relay)
-
-        return await self.deliver(method, send, on_progress)
-
-    async def deliver(self, what: str, send: Send, on_progress: Progress | None = None) -> JsonObject:
-        """Have something sent, and sent again if it surely did not reach the server; ``what`` it is stands in errors.
+    async def deliver(self, what: str, send: Send) -> JsonObject:
+        """Have something sent for nobody in particular, and sent again if it surely did not reach the server.
 
         Raises:
-            StartFailed, CallTimeout, ConnectionLost, DownstreamError, Outdated: as for :meth:`run`.
+            StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`; ``what`` is in them.
 
         """
-        with self._circuit.guarding():
-            return await self._delivered(what, send, on_progress)
+        return await self._deliver(Exchange(what, what, {}, NOBODY, None, send=send))
 
-    async def _delivered(self, what: str, send: Send, on_progress: Progress | None) -> JsonObject:
-        try:
-            return await self._answer(await self._connection(), what, send, on_progress)
-        except Undelivered:
-            connection = await self._connection()
-        try:
-            return await self._answer(connection, what, send, on_progress)
-        except Undelivered as error:
-            raise self._not_run(what, str(error)) from None
-        except Outdated:
-            raise self._not_run(what, "it has started anew, and the tool has changed") from None
+    # -- callers without a session, who are asked by a result -------------------------------------
 
-    async def _answer(self, connection: Connection, what: str, send: Send, on_progress: Progress | None) -> JsonObject:
-        """Send it and wait for its result, no longer than the deadline allows."""
+    async def _begin(self, exchange: Exchange, asker: Asker) -> JsonObject:
+        """Send a request in a task of its own, which outlives the caller's if the server asks something."""
+        parked = Parked(asker, same_request(self._settings.key, exchange.method, exchange.params))
+        parked.on_progress = exchange.on_progress
+        carried = replace(exchange, asker=parked, on_progress=parked.report)
+        self._parts.tasks.start_soon(self._carry_out, carried, parked)
+        return await self._attend(parked)
+
+    async def _carry_out(self, exchange: Exchange, parked: Parked) -> None:
+        with parked.scope:
+            try:
+                parked.settle(await self._deliver(exchange))
+            except Exception as error:  # barrier: a call that may be parked; raised for whoever waits for its end
+                parked.settle(error)
+        parked.settle(ConnectionLost(self._settings.key, "The call was given up, because nobody waited for it."))
+
+    async def _attend(self, parked: Parked) -> JsonObject:
+        """Wait until the call has ended, or the server asks; a caller that leaves while it waits gives the call up."""
+        try:
+            while (result := await parked.next_step()) is None:
+                if key := self._parts.parking.keep(parked):
+                    return parked.interim(key)
+                parked.refuse("Too many calls wait for answers (limits.parked_calls).")
+        except anyio.get_cancelled_exc_class():
+            parked.scope.cancel()
+            raise
+        return result
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    async def _deliver(self, exchange: Exchange) -> JsonObject:
+        patience = Patience(self._settings.options.call_timeout_s)
+        with self._circuit.guarding(), self._parts.relays.line(exchange.asker, patience) as line:
+            try:
+                return await self._answer(await self._parts.connection(), exchange, line)
+            except Undelivered:
+                connection = await self._parts.connection()
+            try:
+                return await self._answer(connection, exchange, line)
+            except Undelivered as error:
+                raise self._not_run(exchange, str(error)) from None
+            except Outdated:
+                raise self._not_run(exchange, "it has started anew, and the tool has changed") from None
+
+    async def _answer(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
+        """Send the request and wait for its result, no longer than the deadline allows."""
         timeout_s, call_max_s = self._settings.options.call_timeout_s, self._limits.call_max_s
         ends_at = anyio.current_time() + call_max_s
         self.in_flight += 1
         try:
-            with anyio.move_on_after(min(timeout_s, call_max_s)) as patience:
-                relay = Relay(patience, timeout_s, ends_at, on_progress) if on_progress is not None else None
+            with anyio.CancelScope() as patience:
+                line.patience.bind(patience, ends_at)
                 async with self._capacity:
-                    result = await send(connection, relay)
-                if relay:
-                    await relay.settle()
+                    await self._check(connection, exchange)
+                    result = await self._rounds(connection, exchange, line)
                 # In a thread: it may be long. What is no error is passed on as it is.
                 is_error = bool(result.get("isError"))
                 return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
@@ -135,8 +200,50 @@ class Calls:
         waited_s = timeout_s if anyio.current_time() < ends_at else call_max_s
         raise CallTimeout(
             self._settings.key,
-            f"The server {self._settings.key!r} did not answer {what!r} within {waited_s:g} s. "
+            f"The server {self._settings.key!r} did not answer {exchange.target!r} within {waited_s:g} s. "
             "The call may have run: check before you repeat it.",
+        )
+
+    async def _check(self, connection: Connection, exchange: Exchange) -> None:
+        """Refuse what the server would take for another request than it is."""
+        if exchange.fingerprint is not None:
+            await self._parts.live_list.settle(connection)
+            if self._parts.live_list.tools.get(exchange.target) != exchange.fingerprint:
+                raise Outdated
+        if exchange.is_retry and connection.era == "legacy":
+            raise refused()  # the server knows no retries, and would run it again
+
+    async def _rounds(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
+        """Send the request; where its caller can be asked at once, also as often as the server asks by its results."""
+        asker = exchange.asker
+        if exchange.send:
+            return await exchange.send(connection, None)
+        relay = Relay(line.patience, exchange.on_progress) if exchange.on_progress is not None else None
+        if asker.log_level is not None:
+            with suppress(MCPError):  # without its messages, then
+                await connection.want_log(asker.log_level)
+        result = await connection.request(exchange.method, {**exchange.params}, relay, line)
+
+        async def again(answers: JsonObject) -> JsonObject:
+            try:
+                return await connection.request(exchange.method, {**exchange.params, **answers}, relay, line)
+            except Undelivered as error:  # of what was sent before, it is not known what it did
+                raise ConnectionLost(self._settings.key, str(error)) from None
+
+        if asker.lasting:
+            ask = partial(self._parts.relays.ask, line)
+            try:
+                result = await driven(result, ask, again, most=self._limits.input_rounds)
+            except MCPError as error:
+                raise self._not_answered(error.message) from None
+        if relay:
+            await relay.settle()
+        return result
+
+    def _not_answered(self, reason: str) -> Unavailable:
+        return Unavailable(
+            self._settings.key,
+            f"The server {self._settings.key!r} asked for input in the middle of the call, and got none: {reason}",
         )
 
     async def _lost(self, connection: Connection, reason: str) -> ConnectionLost:
@@ -147,9 +254,9 @@ class Calls:
             "The call may have run: check before you repeat it. The next call starts or reaches the server anew.",
         )
 
-    def _not_run(self, what: str, reason: str) -> ConnectionLost:
+    def _not_run(self, exchange: Exchange, reason: str) -> ConnectionLost:
         return ConnectionLost(
             self._settings.key,
-            f"The server {self._settings.key!r} did not take the call of {what!r}: {self._clean(reason)}. "
+            f"The server {self._settings.key!r} did not take the call of {exchange.target!r}: {self._clean(reason)}. "
             "Nothing ran; search for the tool again, then repeat the call.",
         )

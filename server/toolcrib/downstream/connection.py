@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import anyio
 import anyio.abc
@@ -19,7 +19,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolcrib import __version__
 from toolcrib.base.json_values import as_object
 from toolcrib.downstream.announcements import Listening, News, hold_updates
+from toolcrib.downstream.askers import NOBODY, Asker, Progress, is_at_least, relayed
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered
+from toolcrib.downstream.relays import Line, Relays, carried_by
+from toolcrib.downstream.tap import Tap
 from toolcrib.downstream.transport import Streams
 from toolcrib.errors import ConnectionLost, DownstreamError
 from toolcrib.model import JsonObject
@@ -38,16 +41,10 @@ from toolcrib.streams.sdk import (
 
 Era = Literal["legacy", "modern"]
 
+_UNSET_LEVEL = "info"
+"""The level at which a session gets log messages that has asked for none, of a server that has to be told one."""
+
 CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
-_CAPABILITIES = types.ClientCapabilities()
-
-
-class Progress(Protocol):
-    """Takes one report of progress of a call."""
-
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Pass it on."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,8 @@ class Call:
     """One ``tools/call``: the downstream's own tool name, its arguments, and what travels beside them.
 
     ``fingerprint`` is that of the definition by which the call was decided: only a tool that is listed so is called.
-    ``extra`` are further members of ``params``: the answers of a caller to an ``input_required`` result.
+    ``extra`` are further members of ``params``: the answers of a caller to an ``input_required`` result. ``asker`` is
+    how the server may reach the caller.
     """
 
     name: str
@@ -63,6 +61,17 @@ class Call:
     arguments: JsonObject
     meta: JsonObject
     extra: JsonObject
+    asker: Asker = NOBODY
+
+    @property
+    def params(self) -> JsonObject:
+        """The params of the request."""
+        return {
+            **self.extra,
+            "name": self.name,
+            "arguments": self.arguments,
+            **({"_meta": self.meta} if self.meta else {}),
+        }
 
 
 class DiedOnProbe(Exception):
@@ -82,15 +91,17 @@ class Connection:
 
     ``closed`` is set when it has ended, ``retired`` when it is of no more use: it ended, or lost its session.
     ``news`` is what the server says has changed; ``changes_listed`` is how many changes of its tools the list knows of
-    that was last taken in.
+    that was last taken in. ``declared`` is what a server of the handshake era is told that its clients can do;
+    ``relays`` gets what the server asks and tells.
     """
 
-    def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, streams: Streams, tasks: anyio.abc.TaskGroup, relays: Relays, declared: JsonObject) -> None:
         self._streams = streams
         self._tasks = tasks
-        self._channel = streams.channel
+        self._channel = Tap(streams.channel, declared, relays.on_request, relays.on_notify)
         self.news = News()
         self.session = ClientSession(dispatcher=self._channel, client_info=CLIENT_INFO, message_handler=self.news.hear)
+        self._log_level: str | None = None
         self._ids = count(1)
         self._param_headers: dict[str, dict[tuple[str, ...], str]] = {}
         self._held: dict[str, anyio.CancelScope] = {}
@@ -154,14 +165,15 @@ class Connection:
         raise ValueError(f"its answer to {method} does not end (page {pages} or a repeated cursor)")
 
     async def call_tool(self, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Call a tool and return the raw result; see :meth:`request`."""
-        params = {**call.extra, "name": call.name, "arguments": call.arguments}
-        if call.meta:
-            params["_meta"] = call.meta
-        return await self.request("tools/call", params, on_progress)
+        """Call a tool and return the raw result: see :meth:`request`."""
+        return await self.request("tools/call", call.params, on_progress)
 
-    async def request(self, method: str, params: JsonObject, on_progress: Progress | None = None) -> JsonObject:
+    async def request(
+        self, method: str, params: JsonObject, on_progress: Progress | None = None, line: Line | None = None
+    ) -> JsonObject:
         """Send a request and return the raw result. The caller bounds the time; leaving early cancels the request.
+
+        ``line`` is that of the caller whom the server may reach meanwhile.
 
         Raises:
             DownstreamError: the server answered with a JSON-RPC error.
@@ -175,7 +187,7 @@ class Connection:
         if on_progress is not None:
             options["on_progress"] = on_progress
         try:
-            return await self._request(method, params, options)
+            return await self._request(method, params, options, line)
         except MCPError as error:
             if is_undelivered(error):
                 raise Undelivered(error.message) from None
@@ -209,29 +221,57 @@ class Connection:
         elif (held := self._held.pop(uri, None)) is not None:
             held.cancel()
 
-    async def _request(self, method: str, params: JsonObject, options: CallOptions) -> JsonObject:
+    async def want_log(self, level: str) -> None:
+        """Have a server of the handshake era tell log messages of this level, if it tells any and did not so far.
+
+        Raises:
+            MCPError: it refused.
+
+        """
+        capabilities = self.session.server_capabilities
+        has_it = self._log_level is not None and is_at_least(level, self._log_level)
+        if self.era == "modern" or has_it or capabilities is None or capabilities.logging is None:
+            return
+        self._log_level = level
+        await self._request("logging/setLevel", {"level": level}, {})
+
+    async def tell(self, method: str) -> None:
+        """Tell a server of the handshake era something that its client has told."""
+        if self.era == "legacy":
+            await self._channel.notify(method, None)
+
+    async def _request(
+        self, method: str, params: JsonObject, options: CallOptions, line: Line | None = None
+    ) -> JsonObject:
         if self.era == "modern":
-            self._stamp(method, params, options)
+            self._stamp(method, params, options, line.asker if line else NOBODY)
+        on_account_of = carried_by.set(line if self._streams.correlates else None)
+        if line is not None:
+            line.is_sent = True
         try:
             params = carried(params) if self._streams.http else params
-        except ValueError as error:
-            raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
-        try:
             return await self._channel.send_raw_request(method, params, options)
         except MCPError as error:
             if is_undelivered(error) or is_end(error):
                 self.retired.set()
             raise
+        except ValueError as error:
+            raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
+        finally:
+            carried_by.reset(on_account_of)
 
-    def _stamp(self, method: str, params: JsonObject, options: CallOptions) -> None:
+    def _stamp(self, method: str, params: JsonObject, options: CallOptions, asker: Asker) -> None:
         """Add what every request of 2026-07-28 carries: the envelope, and on HTTP the routing headers."""
         version = self.session.protocol_version or ""
-        params["_meta"] = {
+        meta = {
             **params.get("_meta", {}),
             types.PROTOCOL_VERSION_META_KEY: version,
             types.CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
-            types.CLIENT_CAPABILITIES_META_KEY: _CAPABILITIES.model_dump(by_alias=True, exclude_none=True),
+            types.CLIENT_CAPABILITIES_META_KEY: relayed(asker.capabilities, questions=True, roots=True),
         }
+        if level := asker.log_level or (asker.lasting and _UNSET_LEVEL):
+            meta[types.LOG_LEVEL_META_KEY] = level
+        params["_meta"] = meta
         if not self._streams.http:
             return
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
@@ -256,8 +296,12 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(streams: Streams, eras: Sequence[Era]) -> AsyncGenerator[Connection]:
+async def connect(
+    streams: Streams, eras: Sequence[Era], relays: Relays, declared: JsonObject
+) -> AsyncGenerator[Connection]:
     """Negotiate over open streams and yield the connection. ``eras`` are those to try, the likelier one first.
+
+    ``relays`` and ``declared`` are as for :class:`Connection`.
 
     Raises:
         DiedOnProbe: the server ended at the modern probe; a fresh one should be addressed the old way.
@@ -265,7 +309,7 @@ async def connect(streams: Streams, eras: Sequence[Era]) -> AsyncGenerator[Conne
 
     """
     async with anyio.create_task_group() as tasks:
-        connection = Connection(streams, tasks)
+        connection = Connection(streams, tasks, relays, declared)
         async with connection.session:
             await _negotiate(connection, eras)
             listening = Listening(connection.session, connection.news, connection.closed)

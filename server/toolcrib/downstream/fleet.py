@@ -42,8 +42,11 @@ class Fleet:
         self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings, tasks: TaskGroup
     ) -> None:
         self._around, self._tasks = around, tasks
-        self._scoped_around = replace(around, listed=self._compare, offers=OfferSink())
+        # The connections of the only client list what is listed, which may depend on what it can do.
+        listed = around.listed if around.front.one_client else self._compare
+        self._scoped_around = replace(around, listed=listed, offers=OfferSink())
         self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
+        self._kept_up: dict[str, Downstream] = {}
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
@@ -66,7 +69,7 @@ class Fleet:
 
         """
         server = self._servers[key]
-        scope = self._around.front.scope(server.settings, party)
+        scope = self._around.front.scope(server.settings, server.era, party)
         if scope == SHARED:
             return server
         scoped = self._scoped[key]
@@ -74,6 +77,9 @@ class Fleet:
         if known is None:
             self._make_room(key)
             known = Downstream(server.settings, server.era, self._scoped_around, self._tasks, scope)
+            if self._around.front.one_client and key in self._kept_up:
+                self._kept_up[key] = known
+                server.stop()
         scoped[scope] = known  # last: the one used longest ago stands first
         return known
 
@@ -114,6 +120,19 @@ class Fleet:
             await shared.list_again()
         else:
             await shared.connection(wanted=False)
+
+    def expect(self, party: Party) -> None:
+        """Have what is kept up be kept up for the one client there is, now that it is known what it can do."""
+        if self._around.front.one_client:
+            for key in list(self._kept_up):
+                self.of(key, party)
+
+    async def tell(self, party: Party, method: str) -> None:
+        """Tell the servers that one client alone uses what it has told."""
+        for key, scoped in self._scoped.items():
+            scope = self._around.front.scope(self._servers[key].settings, self._servers[key].era, party)
+            if self._around.front.is_exclusive(scope) and scope in scoped:
+                await scoped[scope].tell(method)
 
     def end_session(self, party: Party) -> None:
         """Let go of the connections that were one session's own."""
@@ -161,6 +180,7 @@ class Fleet:
             self._tasks.start_soon(self._list, key)
         for key, server in self._servers.items():
             if server.settings.options.start == "eager":
+                self._kept_up[key] = server
                 self._tasks.start_soon(self._keep_up, key)
 
     @property
@@ -254,11 +274,10 @@ class Fleet:
             self._listing.discard(key)
 
     async def _keep_up(self, key: str) -> None:
-        server = self._servers[key]
         while True:
             with suppress(StartFailed):
                 async with self._starts.turn(key):
-                    connection = await server.connection()
+                    connection = await self._kept_up[key].connection()
                 await connection.closed.wait()
             await anyio.sleep(_KEEP_UP_PAUSE_S)
 

@@ -14,19 +14,22 @@ import anyio.abc
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.calls import Calls
+from toolcrib.downstream.askers import NOBODY, Asker, Progress
+from toolcrib.downstream.calls import CallParts, Calls, Exchange
 from toolcrib.downstream.connection import (
     Call,
     Connection,
     DiedOnProbe,
     Era,
-    Progress,
     connect,
 )
 from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
 from toolcrib.downstream.live_offers import LiveOffers, OfferSink
+from toolcrib.downstream.parking import Parking
+from toolcrib.downstream.patience import Patience
+from toolcrib.downstream.relays import Relays
 from toolcrib.downstream.scopes import SHARED, Front, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.subscriptions import Subscriptions
@@ -53,7 +56,7 @@ class Surroundings:
 
     ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
     gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
-    whose a connection is.
+    whose a connection is; ``parking`` has the calls of all servers that wait for answers.
     ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools.
     """
 
@@ -64,6 +67,7 @@ class Surroundings:
     jitter: Callable[[], float]
     compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
     front: Front
+    parking: Parking
     offers: OfferSink = field(default_factory=OfferSink)
 
 
@@ -104,8 +108,19 @@ class Downstream:
         self._start: _Start | None = None
         self._failures = 0
         self._next_start = -math.inf
-        self._calls = Calls(settings, surroundings.limits, self._list, self.connection)
         self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
+        self._relays = Relays(settings, surroundings.limits, is_exclusive=surroundings.front.is_exclusive(scope))
+        self._calls = Calls(
+            CallParts(
+                settings=settings,
+                limits=surroundings.limits,
+                live_list=self._list,
+                relays=self._relays,
+                parking=surroundings.parking,
+                tasks=tasks,
+                connection=self.connection,
+            )
+        )
         self.subscriptions = Subscriptions(self._calls, self.connection, self._live_connection)
 
     @property
@@ -133,10 +148,11 @@ class Downstream:
         """The tools of the last list of a live connection."""
         return self._list.tools
 
-    async def connection(self, *, wanted: bool = True) -> Connection:
+    async def connection(self, *, wanted: bool = True, asker: Asker = NOBODY) -> Connection:
         """Return the live connection; start the server first if it is not up.
 
-        ``wanted`` false is for indexing: a lazy server goes to sleep again once it has been listed.
+        ``wanted`` false is for indexing: a lazy server goes to sleep again once it has been listed. ``asker`` is who it
+        may ask meanwhile.
 
         Raises:
             StartFailed: it cannot be started; the text says why, and when the next try is due.
@@ -150,7 +166,8 @@ class Downstream:
             self._tasks.start_soon(self._own, start)
         start.wanted = start.wanted or wanted
         if not start.done.is_set():
-            await start.done.wait()
+            with self._relays.line(asker, Patience(0)):
+                await start.done.wait()
         if start.connection is None:
             assert start.error is not None
             raise start.error
@@ -177,11 +194,20 @@ class Downstream:
 
     async def call(self, call: Call, on_progress: Progress | None) -> JsonObject:
         """Call a tool on the live connection: see :meth:`Calls.run`."""
-        return await self._calls.run(call, on_progress)
+        return await self._calls.run(
+            Exchange("tools/call", call.name, call.params, call.asker, on_progress, call.fingerprint)
+        )
 
-    async def request(self, method: str, params: JsonObject, on_progress: Progress | None = None) -> JsonObject:
-        """Send any other request on the live connection: see :meth:`Calls.request`."""
-        return await self._calls.request(method, params, on_progress)
+    async def request(
+        self, method: str, params: JsonObject, on_progress: Progress | None = None, asker: Asker = NOBODY
+    ) -> JsonObject:
+        """Send any other request on the live connection: see :meth:`Calls.run`."""
+        return await self._calls.run(Exchange(method, method, params, asker, on_progress))
+
+    async def tell(self, method: str) -> None:
+        """Tell the server something that its client has told, if it is up."""
+        if (start := self._current()) and start.connection:
+            await start.connection.tell(method)
 
     @property
     def _is_unused(self) -> bool:
@@ -220,10 +246,11 @@ class Downstream:
         limit = "limits.first_start_timeout_s" if self._may_download else "its connect_timeout_s"
         silent = f"it did not answer within {self._start_timeout_s:g} s ({limit})"
         self._set(State.STARTING)
+        self._relays.forget()
         with anyio.CancelScope(deadline=start.deadline) as bounded:
             async with self._around.connector(self.settings, self._around.limits) as streams:
                 try:
-                    async with connect(streams, eras) as connection:
+                    async with connect(streams, eras, self._relays, self.scope.declared) as connection:
                         connection.news.on_updated = self.subscriptions.tell
                         await self._list.read(connection)
                         self.was_never_listed = False
@@ -322,7 +349,7 @@ class Downstream:
     def _may_sleep(self) -> bool:
         """Whether it is stopped when nobody uses it; one session's own server lasts as long as the session."""
         options = self.settings.options
-        is_own = options.isolation == "session" and (self.scope == SHARED or bool(self.scope.session))
+        is_own = options.isolation == "session" and self._around.front.is_exclusive(self.scope)
         return bool(options.idle_stop_s) and options.start == "lazy" and not is_own
 
     async def _sleep_when_idle(self, start: _Start, serving: anyio.CancelScope) -> None:

@@ -5,7 +5,8 @@ Knows one call's deadline and receiver; never knows what the call does or which 
 
 import anyio
 
-from toolcrib.downstream.connection import Progress
+from toolcrib.downstream.askers import Progress
+from toolcrib.downstream.patience import Patience
 from toolcrib.streams.half_characters import whole
 
 _LAST_S = 1.0
@@ -15,18 +16,17 @@ _LAST_S = 1.0
 class Relay:
     """Passes progress on as fast as the receiver takes it: of what comes meanwhile, only the latest report.
 
-    Each report restarts the deadline, but not beyond ``ends_at``.
+    Each report restarts the deadline.
     """
 
-    def __init__(self, patience: anyio.CancelScope, deadline_s: float, ends_at: float, on_progress: Progress) -> None:
-        self._patience, self._deadline_s, self._ends_at = patience, deadline_s, ends_at
-        self._on_progress = on_progress
+    def __init__(self, patience: Patience, on_progress: Progress) -> None:
+        self._patience, self._on_progress = patience, on_progress
         self._latest: tuple[float, float | None, str | None] | None = None
         self._settled: anyio.Event | None = None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass one report on, or leave it to whoever is still passing on the one before."""
-        self._patience.deadline = min(anyio.current_time() + self._deadline_s, self._ends_at)
+        self._patience.restart()
         self._latest = progress, total, message and whole(message)
         if self._settled is not None:
             return

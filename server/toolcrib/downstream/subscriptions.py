@@ -8,8 +8,9 @@ from contextlib import suppress
 
 import anyio
 
+from toolcrib.downstream.askers import Progress
 from toolcrib.downstream.calls import Calls
-from toolcrib.downstream.connection import Connection, Progress, Undelivered
+from toolcrib.downstream.connection import Connection, Undelivered
 from toolcrib.errors import ConnectionLost, DownstreamError, StartFailed
 from toolcrib.model import JsonObject
 

@@ -36,11 +36,15 @@ _QUOTED_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """An open transport. ``explain`` adds what the transport knows about a failure: exit code, last words."""
+    """An open transport. ``explain`` adds what the transport knows about a failure: exit code, last words.
+
+    ``correlates``: what the server sends on account of a request comes with it, so that it is known whose it is.
+    """
 
     channel: Channel
     http: bool
     explain: Callable[[], Awaitable[str]]
+    correlates: bool = False
 
 
 class Connector(Protocol):
@@ -84,7 +88,7 @@ async def open_streams(
                 async def explain() -> str:
                     return f"it {paced.fault}" if paced.fault else ""
 
-                yield Streams(StreamDispatcher(paced, write), http=True, explain=explain)
+                yield Streams(StreamDispatcher(paced, write), http=True, explain=explain, correlates=not target.sse)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from toolcrib.base.addresses import own_uri, published_contents, published_promp
 from toolcrib.base.json_values import weight
 from toolcrib.base.names import may_belong_to
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.connection import Progress
+from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.subscriptions import Listener
@@ -47,10 +47,11 @@ Release = Callable[[], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request as it came in: its params, without what belongs to one hop, and where its progress goes."""
+    """One request as it came in: its params, without what belongs to one hop, where progress goes, and its caller."""
 
     params: JsonObject
     on_progress: Progress | None = None
+    asker: Asker = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,7 @@ class OfferUseCases:
         """Send a request on, once."""
         params = {**ask.params, **asked.own}
         with self._telling(session, asked) as told:
-            result = await self._server(session, asked.server).request(asked.method, params, ask.on_progress)
+            result = await self._server(session, asked.server).request(asked.method, params, ask.on_progress, ask.asker)
             told.append(weight(result, self._parts.settings.toolcrib.limits.result_max_bytes))
             return result
 

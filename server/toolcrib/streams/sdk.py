@@ -112,6 +112,7 @@ __all__ = [
     "WriteStream",
     "as_request_id",
     "cancelled_request_id_from_params",
+    "channel_of",
     "coerce_request_id",
     "connection_of",
     "encode_header_value",
@@ -131,6 +132,9 @@ Context = ServerRequestContext[Any, Any]
 
 connection_of: Callable[[ServerSession], Connection] = attrgetter("_connection")
 """Returns the connection that a session's requests come by; there is no public way to it."""
+
+channel_of: Callable[[ServerSession], DispatchContext[TransportContext]] = attrgetter("_request_outbound")
+"""Returns the channel of one request, on which its client can be asked and told as long as it waits."""
 
 
 # -- as a server ---------------------------------------------------------------------------------
@@ -154,6 +158,7 @@ class ProtocolServer(Server[Any]):
         *,
         input_schema: Callable[[str], Mapping[str, Any] | None],
         listen: Callable[[Context, types.SubscriptionsListenRequestParams], Awaitable[Any]],
+        set_log_level: Callable[[Context, types.SetLevelRequestParams], Awaitable[types.EmptyResult]] | None,
     ) -> None:
         super().__init__(
             identity.name,
@@ -164,6 +169,8 @@ class ProtocolServer(Server[Any]):
             on_call_tool=_answered_in_front,
             on_subscriptions_listen=listen,
         )
+        if set_log_level:
+            self.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_log_level)
         self.middleware = [answer]
         self.info = self.server_info_stamp
         self._verbatim: dict[str, Verbatim] = {}

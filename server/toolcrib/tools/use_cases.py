@@ -11,13 +11,15 @@ from functools import partial
 
 import anyio
 import anyio.to_thread
+from mcp_types import URL_ELICITATION_REQUIRED
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.addresses import published_tool_result
 from toolcrib.base.json_values import as_object
 from toolcrib.base.names import may_belong_to
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.connection import Call, Outdated, Progress
+from toolcrib.downstream.askers import NOBODY, Asker, Progress
+from toolcrib.downstream.connection import Call, Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.states import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
@@ -53,6 +55,7 @@ class ToolCall:
     extra: JsonObject
     on_progress: Progress | None
     announce: Callable[[], Awaitable[None]]
+    asker: Asker = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +263,8 @@ class ToolUseCases:
             catalog = self._parts.indexer.current()
             return failure(str(error) + await self.finder.near_names(session, call.name, catalog))
         except DownstreamError as error:
+            if error.code == URL_ELICITATION_REQUIRED:  # for the client, which has to open what the error names
+                raise
             return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
             return failure(str(error))
@@ -323,7 +328,7 @@ class ToolUseCases:
         began = time.perf_counter()
         downstream = self._parts.fleet.of(tool.server, session)
         downstream.check()
-        if (await self._live(session, tool)).fingerprint != tool.fingerprint:
+        if (await self._live(session, tool, call.asker)).fingerprint != tool.fingerprint:
             raise Outdated
         if await session.activations.add(tool.public_name):
             self._parts.events.emit(
@@ -337,7 +342,7 @@ class ToolUseCases:
                 await call.announce()
         size, ok = 0, False
         try:
-            sent = Call(tool.name, tool.fingerprint, arguments, call.meta, call.extra)
+            sent = Call(tool.name, tool.fingerprint, arguments, call.meta, call.extra, call.asker)
             raw = await downstream.call(sent, call.on_progress)
             ok = not raw.get("isError")
             if self._reads_resources:
@@ -351,10 +356,10 @@ class ToolUseCases:
                 duration_ms=elapsed_ms(began),
             )
 
-    async def _live(self, session: Session, tool: Tool) -> Tool:
+    async def _live(self, session: Session, tool: Tool, asker: Asker) -> Tool:
         """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""
         downstream = self._parts.fleet.of(tool.server, session)
-        await downstream.connection()
+        await downstream.connection(asker=asker)
         if downstream.live.get(tool.name) != tool.fingerprint:
             tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:

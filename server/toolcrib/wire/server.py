@@ -40,6 +40,7 @@ from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolCall, ToolUseCases
+from toolcrib.wire.asking import asker_of
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
 from toolcrib.wire.envelopes import LIST_TTL_MS, MODERN_ONLY, enveloped, meta_for_next_hop
@@ -61,7 +62,7 @@ IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="too
 
 @dataclass(frozen=True, slots=True)
 class WireParts:
-    """What requests are answered with. ``methods`` are those beside tools."""
+    """What requests are answered with. ``methods`` are those beside tools; ``logs``: a server could tell clients."""
 
     tool_use_cases: ToolUseCases
     builtins: Builtins
@@ -72,6 +73,7 @@ class WireParts:
     greeting: GreetingParts
     offers: OfferUseCases
     limits: LimitsSection
+    logs: bool
 
 
 class Wire:
@@ -90,7 +92,11 @@ class Wire:
         updates = ResourceUpdates(parts.offers, parts.sessions, parts.limits.subscriptions, tasks)
         self.changes = ListChanges(parts.tool_use_cases.gate, parts.offers, updates, parts.sessions, tasks)
         self.server = ProtocolServer(
-            IDENTITY, self._answer, input_schema=self._listed_schema, listen=self.changes.listen
+            IDENTITY,
+            self._answer,
+            input_schema=self._listed_schema,
+            listen=self.changes.listen,
+            set_log_level=self._set_log_level if parts.logs else None,
         )
         for methods in (*parts.methods, *((updates,) if parts.offers.may_subscribe else ())):
             methods.register(self.server)
@@ -106,7 +112,7 @@ class Wire:
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer a request, with errors that tell no more than they may."""
         if ctx.request_id is None:
-            return await call_next(ctx)  # a notification asks for nothing
+            return await self._take_note(ctx, call_next)
         try:
             return await self._result(ctx, call_next)
         except (MCPError, ValidationError):
@@ -136,6 +142,17 @@ class Wire:
         if ctx.method in _GREETINGS:
             return await self._with_instructions(ctx, as_object(await call_next(ctx)))
         return await call_next(ctx)
+
+    async def _take_note(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Pass on what a client tells; a notification asks for nothing."""
+        if ctx.method == "notifications/roots/list_changed" and _is_open(ctx):
+            await self._tool_use_cases.fleet.tell(await self._sessions.of(ctx), ctx.method)
+        return await call_next(ctx)
+
+    async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        """Have a session told log messages of servers from this level on."""
+        (await self._sessions.of(context)).log_level = params.level
+        return types.EmptyResult()
 
     async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
         """Return the result of a greeting with what a model is told first, which depends on who is asking."""
@@ -177,8 +194,8 @@ class Wire:
 
     async def _called(self, context: Context, session: Session, name: str, given: JsonObject) -> JsonObject:
         if name in self._builtins:
-            return await self._builtins.run(session, name, given, partial(_tool_call, context))
-        return await self._tool_use_cases.call_listed(session, _tool_call(context, name, given))
+            return await self._builtins.run(session, name, given, partial(_tool_call, context, session))
+        return await self._tool_use_cases.call_listed(session, _tool_call(context, session, name, given))
 
     def _listed_schema(self, name: str) -> JsonObject | None:
         """Return the schema by which the SDK compares ``Mcp-Param-*`` headers with arguments (2026-07-28 HTTP).
@@ -230,7 +247,7 @@ async def open_wire(parts: WireParts) -> AsyncGenerator[Wire]:
         tasks.cancel_scope.cancel()
 
 
-def _tool_call(context: Context, name: str, arguments: object) -> ToolCall:
+def _tool_call(context: Context, session: Session, name: str, arguments: object) -> ToolCall:
     params = context.params or {}
     return ToolCall(
         name=name,
@@ -239,6 +256,7 @@ def _tool_call(context: Context, name: str, arguments: object) -> ToolCall:
         extra={key: params[key] for key in _PASSED_ON if key in params},
         on_progress=context.session.report_progress,
         announce=_announcer(context),
+        asker=asker_of(context, session),
     )
 
 

@@ -3,8 +3,9 @@
 Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import mcp_types as types
 from mcp import MCPError, ServerSession
@@ -19,7 +20,7 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, JsonObject
-from toolcrib.streams.sdk import Connection, Context, connection_of
+from toolcrib.streams.sdk import Connection, Context, connection_of, envelope_of
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
@@ -46,6 +47,18 @@ class Connected:
         await self.channel.send_notification(notification)
 
 
+class SessionFollower(Protocol):
+    """Is told of sessions."""
+
+    def expect(self, session: Session, /) -> None:
+        """Take note of one that has begun."""
+        ...
+
+    def end_session(self, session: Session, /) -> None:
+        """Take note of one that has ended."""
+        ...
+
+
 def is_modern(context: Context) -> bool:
     """Return whether the request is of the sessionless era."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -54,7 +67,7 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for.
 
-    ``ended`` is told of each session that has a connection when that is over.
+    ``follower`` is told when one that has a connection begins, and when it ends.
     """
 
     def __init__(
@@ -62,9 +75,9 @@ class Sessions:
         settings: Settings,
         kept: KeptActivations,
         hosts: Hosts,
-        ended: Callable[[Session], None] = lambda _session: None,
+        follower: SessionFollower,
     ) -> None:
-        self._settings, self._kept, self._hosts, self._ended = settings, kept, hosts, ended
+        self._settings, self._kept, self._hosts, self._follower = settings, kept, hosts, follower
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
@@ -84,8 +97,16 @@ class Sessions:
             label = self._sessionless.get(key, lambda: self._label(caller, client))
             activations = kept or NoActivations()
             served = self._hosts.of(client)
-            sent = self._sent_to(caller, context)
-            return Session(label, caller, activations, growing=False, client=client, served=served, sent_skills=sent)
+            return Session(
+                label,
+                caller,
+                activations,
+                growing=False,
+                client=client,
+                served=served,
+                capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
+                sent_skills=self._sent_to(caller, context),
+            )
         known = self._of_connection(context.session)
         connected = known.get((caller, session_id))
         if connected is None:
@@ -93,10 +114,14 @@ class Sessions:
             label, activations = self._label(caller, client), kept or RunActivations()
             served = self._hosts.of(client)
             growing = served.listing != "stable"
-            session = Session(label, caller, activations, growing, client, served, lasting=True)
+            session = Session(
+                label, caller, activations, growing, client, served, lasting=True, capabilities=_declared(context)
+            )
+            if context.session.client_params:
+                self._follower.expect(session)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
-                self._ended(known.pop(next(iter(known))).session)
+                self._follower.end_session(known.pop(next(iter(known))).session)
         return connected.session
 
     def _sent_to(self, caller: Caller, context: Context) -> Recent[SentKey, tuple[int, int]]:
@@ -132,7 +157,7 @@ class Sessions:
 
     def _forget(self, connection: Connection) -> None:
         for connected in self._by_connection.pop(connection).values():
-            self._ended(connected.session)
+            self._follower.end_session(connected.session)
 
     def _label(self, caller: Caller, client: str) -> str:
         """Return a name for a new session in events: whose it is, its number, and the client's name if it has one."""
@@ -169,6 +194,14 @@ def _client_of(context: Context) -> str:
     # While `initialize` is being answered the connection does not have its parameters yet.
     info = {"name": known.client_info.name} if known else as_object((context.params or {}).get("clientInfo"))
     return client_name(info)
+
+
+def _declared(context: Context) -> JsonObject:
+    """Return what a client has declared at the handshake that it can do."""
+    known = context.session.client_params
+    if known is None:  # while the handshake is under way
+        return as_object((context.params or {}).get("capabilities"))
+    return known.capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def client_name(info: JsonObject) -> str:

@@ -9,6 +9,7 @@ from toolcrib.errors import UnknownPrompt
 from toolcrib.model import JsonObject
 from toolcrib.offers.use_cases import Ask, OfferUseCases
 from toolcrib.streams.sdk import Context, ProtocolServer
+from toolcrib.wire.asking import asker_of
 from toolcrib.wire.envelopes import params_for_next_hop
 from toolcrib.wire.sessions import Sessions
 
@@ -36,7 +37,7 @@ class ServerResources:
             UnknownResource: there is none for this caller.
 
         """
-        return await self._offers.read(session, uri, _ask(context))
+        return await self._offers.read(session, uri, _ask(context, session))
 
 
 class ServerPrompts:
@@ -52,7 +53,7 @@ class ServerPrompts:
     async def get(self, context: Context, session: Session, params: JsonObject) -> JsonObject | None:
         """Return what a server says that a prompt comes to."""
         try:
-            return await self._offers.get(session, params["name"], _ask(context))
+            return await self._offers.get(session, params["name"], _ask(context, session))
         except UnknownPrompt:
             return None
 
@@ -69,8 +70,9 @@ class CompletionMethods:
 
     async def _complete(self, context: Context, params: JsonObject) -> JsonObject:
         session = await self._sessions.of(context)
-        return await self._offers.complete(session, as_object(params.get("ref")), _ask(context))
+        return await self._offers.complete(session, as_object(params.get("ref")), _ask(context, session))
 
 
-def _ask(context: Context) -> Ask:
-    return Ask(params_for_next_hop(as_object(context.params)), context.session.report_progress)
+def _ask(context: Context, session: Session) -> Ask:
+    params = params_for_next_hop(as_object(context.params))
+    return Ask(params, context.session.report_progress, asker_of(context, session))

@@ -1,0 +1,230 @@
+"""Calls that wait for an answer of their caller, who has no session: parked under a key, taken up by the retry.
+
+Knows the questions of each such call, whose it is, and how long it is kept; never knows a server or a transport.
+2026-07-28 has no requests of servers: the call's result says ``input_required``, and the client calls again with
+its answers and the key (SEP-2322). The server's own call goes on meanwhile, and runs once.
+"""
+
+import json
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+
+from toolcrib.base.json_values import as_object
+from toolcrib.config.schema import LimitsSection
+from toolcrib.downstream.askers import Asker, Progress
+from toolcrib.errors import DownstreamError
+from toolcrib.model import JsonObject
+
+ANSWERS = ("inputResponses", "requestState")
+"""What a retry has besides the params of the call."""
+
+_KEY_BYTES = 32
+_GONE_PARAMS = ("elicitationId", "task")
+"""What questions had in the handshake era, and have no more."""
+
+_UNKNOWN = (
+    "This requestState belongs to no call of yours that waits for an answer: it was taken up already, it has expired, "
+    "the server has gone, or it is of another call. Nothing was run again. Call without requestState to begin anew; "
+    "check first what the earlier call has done."
+)
+
+
+def same_request(server: str, method: str, params: JsonObject) -> str:
+    """Return what a call and its retries have in common, as a hash."""
+    bare = {key: value for key, value in params.items() if key not in (*ANSWERS, "_meta")}
+    return sha256(json.dumps([server, method, bare], sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(eq=False, slots=True)
+class _Question:
+    """What a server has asked; ``answer`` is set when ``answered`` is."""
+
+    method: str
+    params: JsonObject
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answer: JsonObject | MCPError = field(default_factory=dict[str, object])
+
+
+class Parked:
+    """One call that goes on while its caller comes and goes. It is an :class:`Asker` for the server.
+
+    ``request`` is that of :func:`same_request`. ``scope`` is that of the task that waits for the server.
+    """
+
+    is_live, lasting = True, False
+
+    def __init__(self, asker: Asker, request: str) -> None:
+        self.asker, self.request = asker, request
+        self.scope = anyio.CancelScope()
+        self.changed = anyio.Event()
+        self._outcome: JsonObject | Exception | None = None
+        self._questions: dict[str, _Question] = {}
+        self._count = 0
+        self.is_attended = True
+        self.on_progress: Progress | None = None
+
+    @property
+    def session(self) -> str:
+        """That of its caller."""
+        return self.asker.session
+
+    @property
+    def principal(self) -> str:
+        """That of its caller."""
+        return self.asker.principal
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """Those of its caller."""
+        return self.asker.capabilities
+
+    @property
+    def log_level(self) -> str | None:
+        """That of its caller."""
+        return self.asker.log_level
+
+    def wants_log(self, level: str) -> bool:
+        """Return whether its caller is told log messages of a level."""
+        return self.asker.wants_log(level)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """Have the caller asked by the result of its request, and wait until it has answered by the next one."""
+        self._count += 1
+        name, question = f"question-{self._count}", _Question(method, params)
+        self._questions[name] = question
+        self._change()
+        try:
+            await question.answered.wait()
+        finally:
+            del self._questions[name]
+            if not self.is_attended and not question.answered.is_set():
+                self.scope.cancel()  # nobody came in time
+        if isinstance(question.answer, MCPError):
+            raise question.answer
+        return question.answer
+
+    async def tell(self, method: str, params: JsonObject) -> None:
+        """Tell the caller, if it waits at the moment."""
+        if self.is_attended:
+            await self.asker.tell(method, params)
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass one report of progress on to the caller, if it waits at the moment."""
+        if self.is_attended and self.on_progress is not None:
+            await self.on_progress(progress, total, message)
+
+    def settle(self, outcome: JsonObject | Exception) -> None:
+        """Note how the server's call has ended; the first end counts."""
+        if self._outcome is None:
+            self._outcome = outcome
+            self._change()
+
+    def answer(self, given: object) -> None:
+        """Take in what the caller answers, as far as it was asked; what it leaves out is asked again."""
+        answers = as_object(given)
+        for name, question in self._questions.items():
+            if isinstance(answers.get(name), dict):
+                question.answer = _without(answers[name], ("resultType",))
+                question.answered.set()
+
+    def refuse(self, reason: str) -> None:
+        """Tell the server that its questions are not answered."""
+        for question in self._questions.values():
+            question.answer = MCPError(types.INVALID_REQUEST, reason)
+            question.answered.set()
+
+    async def next_step(self) -> JsonObject | None:
+        """Wait for the result, and return it; or return None as soon as there is a question.
+
+        Raises:
+            Exception: what the call has ended with.
+
+        """
+        while True:
+            if isinstance(self._outcome, Exception):
+                raise self._outcome
+            if self._outcome is not None:
+                return self._outcome
+            if any(not question.answered.is_set() for question in self._questions.values()):
+                return None
+            await self.changed.wait()
+
+    def interim(self, key: str) -> JsonObject:
+        """Return the result that asks the caller what the server wants to know."""
+        requests = {
+            name: {"method": question.method, "params": _without(question.params, _GONE_PARAMS)}
+            for name, question in self._questions.items()
+            if not question.answered.is_set()
+        }
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": key}
+
+    def _change(self) -> None:
+        self.changed.set()
+        self.changed = anyio.Event()
+
+
+def _without(value: JsonObject, keys: Collection[str]) -> JsonObject:
+    return {key: each for key, each in value.items() if key not in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    parked: Parked
+    until: float
+
+
+class Parking:
+    """All calls that are parked, of all servers."""
+
+    def __init__(self, limits: LimitsSection) -> None:
+        self._limits = limits
+        self._places: dict[str, _Place] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def keep(self, parked: Parked) -> str | None:
+        """Park a call and return its key, which nobody can guess; None where there are too many."""
+        self._drop_expired()
+        own = sum(place.parked.principal == parked.principal for place in self._places.values())
+        if len(self._places) >= self._limits.parked_calls or own >= self._limits.parked_calls_per_principal:
+            return None
+        key = secrets.token_urlsafe(_KEY_BYTES)
+        self._places[key] = _Place(parked, anyio.current_time() + self._limits.answer_timeout_s)
+        parked.is_attended = False
+        return key
+
+    def knows(self, key: object) -> bool:
+        """Return whether a call is parked under a key, whosoever it is."""
+        return isinstance(key, str) and key in self._places
+
+    def take(self, key: object, asker: Asker, request: str) -> Parked:
+        """Return the call that is parked under a key, for the one who may take it up; the key is of no use then.
+
+        Raises:
+            DownstreamError: there is none for this caller and this request.
+
+        """
+        self._drop_expired()
+        place = self._places.get(key) if isinstance(key, str) else None
+        if place is None or place.parked.session != asker.session or place.parked.request != request:
+            raise refused()
+        del self._places[str(key)]
+        place.parked.asker, place.parked.is_attended = asker, True
+        return place.parked
+
+    def _drop_expired(self) -> None:
+        now = anyio.current_time()
+        for key in [key for key, place in self._places.items() if place.until <= now]:
+            self._places.pop(key).parked.scope.cancel()
+
+
+def refused() -> DownstreamError:
+    """Return what a retry is told that belongs to nothing."""
+    return DownstreamError(types.INVALID_PARAMS, _UNKNOWN, {"reason": "invalid_request_state"})

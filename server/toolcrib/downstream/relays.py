@@ -1,0 +1,257 @@
+"""What a server asks and tells while it works for callers: to whom each of it goes, and what goes to nobody.
+
+Knows the requests under way on one server's connection, and whose they are; never knows what a tool is, nor how a
+client is reached. Nothing is ever sent to a session that it may not be for: where that cannot be told, the server gets
+an error (ADR 28).
+"""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import cast
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.recent import Recent
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.askers import QUESTIONS, Asker, for_next_hop, is_level, refuse_beyond
+from toolcrib.downstream.patience import Patience
+from toolcrib.errors import DownstreamError
+from toolcrib.model import JsonObject
+
+_LINGER_S = 60.0
+"""How long a request that was given up may still be worked on: a question that comes meanwhile may be its."""
+
+_CALL_COMES_S = 2.0
+"""Between the start of a server for a call and the call itself."""
+
+_TOLD_AT_ONCE = 100
+"""Messages on their way to callers at a time; what comes while they take no more is left out."""
+
+_ELICITATIONS = 256
+"""Elicitations by URL of which it is remembered whose they are."""
+
+_COMPLETE = "notifications/elicitation/complete"
+_LOG = "notifications/message"
+
+
+@dataclass(eq=False, slots=True)
+class Line:
+    """One request of a caller, from before its server is started until it is answered. ``patience``: its deadline."""
+
+    asker: Asker
+    patience: Patience
+    is_sent: bool = False
+    questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
+
+
+carried_by: ContextVar[Line | None] = ContextVar("carried_by", default=None)
+"""The request that a message of a server belongs to, where the transport tells: streamable HTTP brings what a server
+sends on account of a request on the answer to that request."""
+
+
+class Relays:
+    """Routes what one server sends. ``is_exclusive``: only one client ever uses its connection."""
+
+    def __init__(self, server: ServerSettings, limits: LimitsSection, *, is_exclusive: bool) -> None:
+        self._key, self._clean = server.key, server.redactor.cleaned
+        self._answer_s, self._hold_s = limits.answer_timeout_s, server.options.connect_timeout_s
+        self._is_exclusive = is_exclusive
+        self._lines: list[Line] = []
+        self._given_up: dict[str, float] = {}
+        self._changed = anyio.Event()
+        self._owner: Asker | None = None
+        self._elicitations = Recent[str, Asker](_ELICITATIONS)
+        self._being_told = 0
+
+    # -- requests under way ----------------------------------------------------------------------
+
+    @contextmanager
+    def line(self, asker: Asker, patience: Patience) -> Generator[Line]:
+        """Have the server reach a caller during the block."""
+        line = Line(asker, patience)
+        self._lines.append(line)
+        if self._is_exclusive and asker.lasting:
+            self._owner = asker
+        self._change()
+        is_answered = False
+        try:
+            yield line
+            is_answered = True
+        except DownstreamError as error:
+            is_answered = True
+            self._remember(asker, error)
+            raise
+        finally:
+            self._lines.remove(line)
+            if line.is_sent and not is_answered:
+                self._given_up[asker.session] = anyio.current_time() + _LINGER_S
+            for question in line.questions:
+                question.cancel()
+            self._change()
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def forget(self) -> None:
+        """Begin anew with another connection: nothing that was given up is worked on any more."""
+        self._given_up.clear()
+
+    def _remember(self, asker: Asker, error: DownstreamError) -> None:
+        """Note whose the elicitations are that a server requires before a request (code -32042)."""
+        if error.code == types.URL_ELICITATION_REQUIRED:
+            for each in as_list(as_object(error.data).get("elicitations")):
+                self._note_elicitation(asker, as_object(each))
+
+    def _note_elicitation(self, asker: Asker, params: JsonObject) -> None:
+        if isinstance(key := params.get("elicitationId"), str):
+            self._elicitations[key] = asker
+
+    # -- what a server asks ----------------------------------------------------------------------
+
+    async def on_request(self, method: str, params: JsonObject) -> JsonObject:
+        """Answer a request of the server.
+
+        Raises:
+            MCPError: with what the server is told instead of an answer.
+
+        """
+        if method == "ping":
+            return {}
+        if method not in QUESTIONS:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
+        candidates = await self._whose(method)
+        if not candidates:
+            return await self._ask_owner(method, params)
+        with ExitStack() as stack:
+            # Each of them, because it cannot be told which of them waits for the answer.
+            for line in candidates:
+                stack.enter_context(line.patience.paused(self._answer_s))
+            return await self.ask(candidates[-1], method, params)
+
+    async def ask(self, line: Line, method: str, params: JsonObject) -> JsonObject:
+        """Ask the caller of one request, who has some time to answer.
+
+        Raises:
+            MCPError: it cannot be asked that, it is gone, or it did not answer; or its own error.
+
+        """
+        params = for_next_hop(params)
+        refuse_beyond(line.asker.capabilities, method, params)
+        self._note_elicitation(line.asker, params)
+        async with self._question_of(line):
+            with line.patience.paused(self._answer_s), anyio.move_on_after(self._answer_s):
+                return await line.asker.ask(method, params)
+            raise MCPError(types.REQUEST_TIMEOUT, f"Nobody answered within {self._answer_s:g} s.")
+        raise MCPError(types.INVALID_REQUEST, "The request that this was asked for has ended: its caller gave it up.")
+
+    @asynccontextmanager
+    async def _question_of(self, line: Line) -> AsyncGenerator[None]:
+        """End the block when the request does."""
+        with anyio.CancelScope() as question:
+            line.questions.add(question)
+            try:
+                yield
+            finally:
+                line.questions.discard(question)
+
+    async def _whose(self, method: str) -> list[Line]:
+        """Return the requests that a question may be asked for, all of one session; none if none is under way.
+
+        One that comes while its server is still being started for a caller who can be asked only later is held.
+
+        Raises:
+            MCPError: it cannot be told whose question it is.
+
+        """
+        line = carried_by.get()
+        if line is not None:
+            if line not in self._lines:
+                raise MCPError(types.INVALID_REQUEST, "The request that this was asked for has ended.")
+            return [line]
+        with anyio.move_on_after(self._hold_s):
+            while True:
+                if self._lines and not self._is_one_session():
+                    raise MCPError(
+                        types.INVALID_REQUEST,
+                        f"{method} cannot be passed on: several clients use this connection at the moment, and nothing "
+                        "says which of them is meant. With 'isolation: session' each has a connection of its own.",
+                    )
+                live = [line for line in self._lines if line.asker.is_live]
+                if live or not await self._is_somebody_coming():
+                    return live
+        return []
+
+    async def _is_somebody_coming(self) -> bool:
+        """Wait for a change where the one that a question is for may be about to call, or to be parked."""
+        if any(line.asker.capabilities for line in self._lines):
+            await self._changed.wait()
+            return True
+        if not self._is_exclusive or self._lines or self._owner:
+            return False
+        with anyio.move_on_after(_CALL_COMES_S):
+            await self._changed.wait()
+            return True
+        return False
+
+    def _is_one_session(self) -> bool:
+        """Whether all that the server may be working at is for one session."""
+        if self._is_exclusive:
+            return True
+        now = anyio.current_time()
+        self._given_up = {session: until for session, until in self._given_up.items() if until > now}
+        return len(self._given_up.keys() | {line.asker.session for line in self._lines}) == 1
+
+    async def _ask_owner(self, method: str, params: JsonObject) -> JsonObject:
+        """Ask for roots outside of any request: they are those of the connection's only client, whatever it asks."""
+        if self._owner is None or method != "roots/list":
+            raise MCPError(types.INVALID_REQUEST, f"{method} comes outside of any request: there is nobody to ask.")
+        refuse_beyond(self._owner.capabilities, method, params)
+        with anyio.move_on_after(self._hold_s):
+            return await self._owner.ask(method, for_next_hop(params))
+        raise MCPError(types.REQUEST_TIMEOUT, "The client did not answer.")
+
+    # -- what a server tells ---------------------------------------------------------------------
+
+    async def on_notify(self, method: str, params: JsonObject) -> bool:
+        """Pass a notification on; return whether it was one of those that callers are told."""
+        if method == _LOG:
+            await self._log(params)
+        elif method == _COMPLETE:
+            key = params.get("elicitationId")
+            if isinstance(key, str) and key in self._elicitations:
+                await self._tell(self._elicitations[key], method, params)
+        else:
+            return False
+        return True
+
+    async def _log(self, params: JsonObject) -> None:
+        level, line = params.get("level"), carried_by.get()
+        if line is not None:
+            asker = line.asker
+        elif self._lines:
+            asker = self._lines[-1].asker if self._is_one_session() else None
+        else:
+            asker = self._owner
+        if asker is None or not is_level(level) or not asker.wants_log(cast("str", level)):
+            return
+        named = params.get("logger")
+        logger = f"{self._key}/{named}" if isinstance(named, str) and named else self._key
+        told: JsonObject = {**params, "logger": logger, "data": self._clean(params.get("data"))}
+        told.pop("_meta", None)
+        await self._tell(asker, _LOG, told)
+
+    async def _tell(self, asker: Asker, method: str, params: JsonObject) -> None:
+        if self._being_told >= _TOLD_AT_ONCE:
+            return
+        self._being_told += 1
+        try:
+            await asker.tell(method, params)
+        finally:
+            self._being_told -= 1

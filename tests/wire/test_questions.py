@@ -1,0 +1,436 @@
+"""What servers ask and tell their clients through toolcrib, in all four pairings of eras: it reaches the caller."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from fakes.menu import tool
+from worlds import ERAS, Call, JsonObject, MemoryServer, text, until, world
+
+pytestmark = pytest.mark.anyio
+
+MODERN = "2026-07-28"
+FORM: JsonObject = {
+    "message": "Which one?",
+    "requestedSchema": {"type": "object", "properties": {"which": {"type": "string"}}},
+}
+SAMPLE: JsonObject = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "Count to three."}}],
+    "maxTokens": 7,
+}
+QUESTIONS: dict[str, JsonObject] = {
+    "elicitation/create": FORM,
+    "sampling/createMessage": SAMPLE,
+    "roots/list": {},
+}
+TOOLS = types.SamplingCapability.model_validate({"tools": {}})
+
+
+def person(heard: list[Any] | None = None, answer: str = "the red one") -> JsonObject:
+    """Return a client's callbacks: it can be asked everything, and notes what it was asked."""
+    heard = [] if heard is None else heard
+
+    async def elicit(_context: Any, params: Any) -> types.ElicitResult:
+        heard.append(params)
+        return types.ElicitResult(action="accept", content={"which": answer})
+
+    async def sample(_context: Any, params: Any) -> types.CreateMessageResult:
+        heard.append(params)
+        said = types.TextContent(text=answer)
+        return types.CreateMessageResult(role="assistant", content=said, model="m", stop_reason="endTurn")
+
+    async def roots(_context: Any) -> types.ListRootsResult:
+        heard.append(None)
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": f"file:///{answer.replace(' ', '-')}"})])
+
+    return {"elicitation_callback": elicit, "sampling_callback": sample, "list_roots_callback": roots}
+
+
+def answered(result: JsonObject) -> str:
+    return result["content"][0]["text"]
+
+
+def answered_text(result: types.CallToolResult) -> str:
+    [block] = result.content
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+def asks(method: str, params: JsonObject | None = None) -> Callable[[Call], Awaitable[JsonObject]]:
+    """Return a tool of a server with sessions: it asks once, and tells what it was answered."""
+
+    async def run(call: Call) -> JsonObject:
+        return text(str(await call.ask(method, params or QUESTIONS[method] or None)))
+
+    return run
+
+
+def requires(method: str, params: JsonObject | None = None) -> Callable[[Call], Awaitable[JsonObject]]:
+    """Return the same tool of a server of 2026-07-28: it asks by its result."""
+
+    async def run(call: Call) -> JsonObject:
+        if "inputResponses" in call.params:
+            assert call.params["requestState"] == "the state of the server"
+            return text(str(call.params["inputResponses"]["it"]))
+        question = {"method": method, "params": params or QUESTIONS[method]}
+        return {
+            "resultType": "input_required",
+            "inputRequests": {"it": question},
+            "requestState": "the state of the server",
+        }
+
+    return run
+
+
+def zoo(era: str, method: str = "elicitation/create", params: JsonObject | None = None) -> MemoryServer:
+    eras = ("legacy",) if era == "legacy" else ("modern",)
+    answer = (asks if era == "legacy" else requires)(method, params)
+    return MemoryServer([tool("feed"), tool("gate")], eras=eras, answers={"feed": answer})
+
+
+def called_once(server: MemoryServer, tool_name: str = "feed") -> bool:
+    """Return whether a tool was called once, retries with an answer aside."""
+    return len([call for call in server.calls(tool_name) if "inputResponses" not in call]) == 1
+
+
+# -- the four pairings ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", QUESTIONS)
+@pytest.mark.parametrize("of_server", ERAS)
+@pytest.mark.parametrize("of_client", ERAS)
+async def test_a_question_of_a_server_reaches_the_caller_and_the_answer_the_server(
+    tmp_path, of_client, of_server, method
+):
+    heard: list[Any] = []
+    server = zoo(of_server, method)
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(of_client, **person(heard)) as client:
+        result = await client.call_tool("zoo__feed", {})  # in 2026-07-28 it asks by itself, and calls again
+        assert "red" in answered_text(result)
+    assert len(heard) == 1
+    assert called_once(server)
+
+
+@pytest.mark.parametrize("door", ["direct", "tool_call"])
+@pytest.mark.parametrize("of_server", ERAS)
+async def test_it_is_the_same_through_tool_call(tmp_path, of_server, door):
+    name, arguments = ("zoo__feed", {}) if door == "direct" else ("tool_call", {"name": "zoo__feed"})
+    for of_client in ERAS:
+        folder = tmp_path / of_client
+        folder.mkdir()
+        async with (
+            world(folder, {"zoo": zoo(of_server)}, listing="auto") as w,
+            w.client(of_client, **person()) as client,
+        ):
+            assert "red" in answered_text(await client.call_tool(name, arguments))
+
+
+async def test_a_question_and_its_answer_pass_as_they_are(tmp_path):
+    more = {**FORM, "vendor": {"a": 1}, "_meta": {"vendor/key": 2, "progressToken": 3}}
+    async with (
+        world(tmp_path, {"zoo": zoo("legacy", params=more)}) as w,
+        w.client("legacy", **person()) as client,
+    ):
+        result = await client.call("zoo__feed")
+        [asked] = [frame for frame in client.frames if frame.get("method") == "elicitation/create"]
+        assert asked["params"] == {**FORM, "vendor": {"a": 1}, "_meta": {"vendor/key": 2}}
+        assert answered(result) == str({"action": "accept", "content": {"which": "the red one"}})
+
+
+@pytest.mark.parametrize("of_client", ERAS)
+async def test_a_server_with_sessions_is_told_at_the_handshake_what_its_caller_can_do_and_nothing_for_indexing(
+    tmp_path, of_client
+):
+    server = zoo("legacy")
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w:
+        async with w.client(of_client, **person(), sampling_capabilities=TOOLS) as client:
+            await client.call_tool("zoo__gate", {})
+            indexing, calling = server.declared()
+            assert indexing == {}
+            assert calling["sampling"] == {"tools": {}}
+            assert calling["elicitation"] == {"form": {}, "url": {}}
+            assert "roots" in calling
+        async with w.client(of_client) as client:
+            await client.call_tool("zoo__gate", {})
+            assert server.declared()[2:] == [{}]
+
+
+@pytest.mark.parametrize("of_client", ERAS)
+async def test_a_server_without_sessions_is_told_with_each_request_what_its_caller_can_do(tmp_path, of_client):
+    server = zoo(MODERN)
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w:
+        async with w.client(of_client, **person()) as client, w.client(of_client) as other:
+            await other.call_tool("zoo__gate", {})
+            await client.call_tool("zoo__gate", {})
+    told = [call["_meta"]["io.modelcontextprotocol/clientCapabilities"] for call in server.calls()]
+    assert told[0] == {}
+    assert told[1].keys() == {"elicitation", "sampling", "roots"}
+    assert server.starts == 2  # listed once, and shared by both
+
+
+@pytest.mark.parametrize("of_server", ERAS)
+async def test_what_a_client_has_not_declared_it_is_not_asked(tmp_path, of_server):
+    heard: list[Any] = []
+    options = {"elicitation_callback": person(heard)["elicitation_callback"]}
+    server = zoo(of_server, "sampling/createMessage")
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client("legacy", **options) as client:
+        result = await client.tried("zoo__feed")
+        said = result.message if isinstance(result, MCPError) else answered(result)
+        assert "does not declare 'sampling'" in said
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "params", "refused"),
+    [
+        ({"elicitation": {}}, {"mode": "url", "url": "https://a.test", "message": "m", "elicitationId": "e"}, True),
+        ({"elicitation": {"url": {}}}, FORM, True),
+        ({"elicitation": {}}, FORM, False),
+        ({"elicitation": {"form": {}}}, FORM, False),
+    ],
+)
+async def test_only_the_modes_of_elicitation_are_used_that_a_client_has_declared(
+    tmp_path, capabilities, params, refused
+):
+    server = zoo("legacy", params=params)
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN) as client:
+        data: JsonObject = {"method": "tools/call", "params": {"name": "zoo__feed", "arguments": {}}}
+        client.session._stamp(data, {})
+        data["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities
+        ask = client.session._dispatcher.send_raw_request
+        if refused:
+            with pytest.raises(MCPError, match="does not declare 'elicitation"):
+                await ask("tools/call", data["params"])
+        else:
+            assert (await ask("tools/call", data["params"]))["resultType"] == "input_required"
+
+
+# -- a caller without a session over a server with sessions ----------------------------------------
+
+
+def two_questions() -> MemoryServer:
+    async def feed(call: Call) -> JsonObject:
+        first = await call.ask("elicitation/create", {**FORM, "message": "First?"})
+        await call.report(1, 2)
+        second = await call.ask("elicitation/create", {**FORM, "message": "Second?"})
+        return text(first["content"]["which"], second["content"]["which"])
+
+    return MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
+
+
+def accepted(result: JsonObject, *which: str) -> JsonObject:
+    """Return the members of a retry that answers the questions of an interim result."""
+    names = result["inputRequests"]
+    given = {name: {"action": "accept", "content": {"which": each}} for name, each in zip(names, which, strict=True)}
+    return {"inputResponses": given, "requestState": result["requestState"]}
+
+
+def message(result: JsonObject) -> str:
+    [question] = result["inputRequests"].values()
+    assert question["method"] == "elicitation/create"
+    return question["params"]["message"]
+
+
+async def test_a_parked_call_goes_on_through_several_rounds_and_runs_once(tmp_path):
+    server = two_questions()
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        assert (first["resultType"], message(first)) == ("input_required", "First?")
+        second = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert message(second) == "Second?"
+        assert second["requestState"] != first["requestState"]
+        last = await client.call("zoo__feed", {}, **accepted(second, "two"))
+        assert [block["text"] for block in last["content"]] == ["one", "two"]
+        assert len(server.calls("feed")) == 1
+        await until(lambda: len(parking(w)) == 0)
+
+
+def parking(w: Any) -> Any:
+    return w.wire._tool_use_cases.fleet._around.parking
+
+
+async def test_an_answer_that_is_missing_is_asked_for_again(tmp_path):
+    async with world(tmp_path, {"zoo": two_questions()}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        again = await client.call("zoo__feed", {}, requestState=first["requestState"], inputResponses={"other": {}})
+        assert message(again) == "First?"
+        assert again["inputRequests"] == first["inputRequests"]
+
+
+@pytest.mark.parametrize("wrong", ["used", "foreign", "made up", "other arguments", "other tool"])
+async def test_a_retry_that_is_not_that_of_a_parked_call_of_its_caller_is_refused_and_runs_nothing(tmp_path, wrong):
+    server = two_questions()
+    server.tools.append(tool("gate"))
+    async with (
+        world(tmp_path, {"zoo": server}, listing="auto") as w,
+        w.client(MODERN, name="ann's", **person()) as ann,
+        w.client(MODERN, name="bob's", **person()) as bob,
+    ):
+        first = await ann.call("zoo__feed")
+        retry, client, name, arguments = accepted(first, "one"), ann, "zoo__feed", {}
+        match wrong:
+            case "used":
+                await ann.call("zoo__feed", {}, **retry)
+            case "foreign":
+                client = bob
+            case "made up":
+                retry["requestState"] = "A" * 43
+            case "other arguments":
+                arguments = {"more": True}
+            case _:
+                name = "zoo__gate"
+        with pytest.raises(MCPError) as caught:
+            await client.call(name, arguments, **retry)
+        assert caught.value.code == types.INVALID_PARAMS
+        assert "requestState" in caught.value.message
+        assert caught.value.error.data == {"reason": "invalid_request_state"}
+        assert len(server.calls()) == 1
+
+
+async def test_a_parked_call_expires_and_is_cancelled_at_the_server(tmp_path):
+    server = two_questions()
+    limits = {"limits": {"answer_timeout_s": 0.2}}
+    async with world(tmp_path, {"zoo": server}, limits, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        await until(lambda: "notifications/cancelled" in server.methods())
+        with pytest.raises(MCPError, match="expired"):
+            await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert len(server.calls()) == 1
+
+
+@pytest.mark.parametrize("limit", ["parked_calls", "parked_calls_per_principal"])
+async def test_no_more_calls_are_parked_than_the_limits_say(tmp_path, limit):
+    server = zoo("legacy")
+    async with (
+        world(tmp_path, {"zoo": server}, {"limits": {limit: 2}}, listing="auto") as w,
+        w.client(MODERN, **person()) as client,
+    ):
+        parked = [await client.call("zoo__feed") for _ in range(2)]
+        third = await client.tried("zoo__feed")
+        assert isinstance(third, MCPError)
+        assert "limits.parked_calls" in third.message
+        for each in parked:
+            assert "red" in answered(await client.call("zoo__feed", {}, **accepted(each, "red")))
+
+
+async def test_a_parked_call_ends_with_its_server_and_the_retry_is_told(tmp_path):
+    server = two_questions()
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        await server.hang_up()
+        result = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert result["isError"]
+        assert "went away" in answered(result)
+        assert len(server.calls()) == 1
+
+
+async def test_a_server_with_a_parked_call_is_not_idle(tmp_path):
+    server = two_questions()
+    section = {"servers": {"zoo": {"idle_stop_s": 0.05}}}
+    async with world(tmp_path, {"zoo": server}, section, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        await anyio.sleep(0.3)
+        second = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert message(second) == "Second?"
+
+
+async def test_a_caller_that_gives_up_a_retry_gives_up_the_call(tmp_path):
+    async def feed(call: Call) -> JsonObject:
+        await call.ask("elicitation/create", FORM)
+        await anyio.sleep_forever()
+        return text("never")
+
+    server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        with anyio.move_on_after(0.2):
+            await client.call("zoo__feed", {}, **accepted(first, "one"))
+        await until(lambda: "notifications/cancelled" in server.methods())
+
+
+async def test_a_question_that_the_server_takes_back_is_not_waited_for(tmp_path):
+    async def feed(call: Call) -> JsonObject:
+        with anyio.move_on_after(0.1):
+            await call.ask("elicitation/create", FORM)
+        return text("went on without")
+
+    server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
+        first = await client.call("zoo__feed")
+        result = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        assert answered(result) == "went on without"
+
+
+# -- time, and callers who leave -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of_server", ERAS)
+async def test_the_deadline_of_a_call_does_not_run_while_its_caller_is_asked(tmp_path, of_server):
+    async def slowly(_context: Any, _params: Any) -> types.ElicitResult:
+        await anyio.sleep(0.6)
+        return types.ElicitResult(action="accept", content={"which": "red"})
+
+    section = {"servers": {"zoo": {"call_timeout_s": 0.3}}}
+    async with (
+        world(tmp_path, {"zoo": zoo(of_server)}, section) as w,
+        w.client("legacy", elicitation_callback=slowly) as client,
+    ):
+        assert "red" in answered(await client.call("zoo__feed"))
+
+
+async def test_a_person_who_takes_too_long_is_not_waited_for(tmp_path):
+    asked = anyio.Event()
+
+    async def never(_context: Any, _params: Any) -> types.ElicitResult:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with (
+        world(tmp_path, {"zoo": zoo("legacy")}, {"limits": {"answer_timeout_s": 0.2}}) as w,
+        w.client("legacy", elicitation_callback=never) as client,
+    ):
+        result = await client.tried("zoo__feed")
+        assert asked.is_set()
+        assert isinstance(result, MCPError)
+        assert "Nobody answered within 0.2 s" in result.message
+        assert "notifications/cancelled" in [frame.get("method") for frame in client.frames]
+
+
+async def test_a_caller_that_gives_up_its_call_ends_the_question_and_the_server_is_told_why(tmp_path):
+    errors: list[MCPError] = []
+
+    async def feed(call: Call) -> JsonObject:
+        with anyio.CancelScope(shield=True):
+            try:
+                await call.ask("elicitation/create", FORM)
+            except MCPError as error:
+                errors.append(error)
+        return text("late")
+
+    async def never(_context: Any, _params: Any) -> types.ElicitResult:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
+    async with world(tmp_path, {"zoo": server}) as w, w.client("legacy", elicitation_callback=never) as client:
+        with anyio.move_on_after(0.2):
+            await client.call("zoo__feed")
+        await until(lambda: bool(errors))
+        assert "gave it up" in errors[0].message
+
+
+async def test_a_server_that_asks_on_and_on_by_its_results_is_stopped(tmp_path):
+    async def feed(_call: Call) -> JsonObject:
+        return {"resultType": "input_required", "requestState": "again"}
+
+    server = MemoryServer([tool("feed")], eras=("modern",), answers={"feed": feed})
+    async with world(tmp_path, {"zoo": server}, {"limits": {"input_rounds": 3}}) as w, w.client("legacy") as client:
+        result = await client.call("zoo__feed")
+        assert result["isError"]
+        assert "limits.input_rounds" in answered(result)
+        assert len(server.calls()) == 4
