@@ -83,12 +83,16 @@ async def test_items_that_are_none_are_refused_one_by_one_and_the_rest_is_listed
         {"uri": "x://deep", "name": "g", "_meta": {"x": deep}}, {"uri": "x://big", "name": "h", "x": "y" * 2000},
         fine, {**fine, "name": "twice"},
     ]  # fmt: skip
-    prompts = [{"name": ""}, {"name": "x" * 300}, {}, {"name": "p", "arguments": [7, {"name": 8}, {"name": "ok"}]}]
+    prompts = [
+        {"name": ""}, {"name": "x" * 300}, {}, {"name": "p", "arguments": [7, {"name": 8}, {"name": "ok"}]},
+        {"name": "q", "arguments": []},
+    ]  # fmt: skip
     bad = server(resources=odd, prompts=prompts, resourceTemplates=[{"uri": "x"}, {"uriTemplate": "t://{x}"}])
     async with world(tmp_path, {"bad": bad}, SMALL, listing="auto") as w, w.client(era) as client:
         assert await uris(client) == ["toolcrib://servers/bad/x://1"]
-        assert [each.name for each in (await client.list_prompts()).prompts] == ["bad__p"]
-        assert (await client.ask("prompts/list"))["prompts"][0]["arguments"] == [{"name": "ok"}]
+        assert [each.name for each in (await client.list_prompts()).prompts] == ["bad__p", "bad__q"]
+        listed = (await client.ask("prompts/list"))["prompts"]
+        assert [prompt["arguments"] for prompt in listed] == [[{"name": "ok"}], []]
         templates = (await client.ask("resources/templates/list"))["resourceTemplates"]
         assert templates == [{"uriTemplate": "toolcrib://servers/bad/t://{x}", "name": "t://{x}"}]
         assert len(await refused(client, "bad")) >= 12

@@ -114,7 +114,7 @@ def _shown_name(item: Any, position: int) -> str:
 
 def _arguments(value: Any) -> list[JsonObject] | None:
     named = [each for each in map(as_object, as_list(value)) if isinstance(each.get("name"), str)]
-    return [_repaired(each, _OF_AN_ARGUMENT) for each in named] or None
+    return [_repaired(each, _OF_AN_ARGUMENT) for each in named] if isinstance(value, list) else None
 
 
 def _annotations(value: Any) -> JsonObject | None:
