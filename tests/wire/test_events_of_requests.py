@@ -35,7 +35,7 @@ async def test_a_search_is_recorded(tmp_path, era):
         async with w.client(era) as client:
             await client.search("read", limit=1)
             [record] = w.happened("tool_search_query")
-            assert in_file(w) == w.events
+    assert in_file(w) == w.events
     assert own(record) == {
         "query": "read",
         "requested_search_type": "fts",
