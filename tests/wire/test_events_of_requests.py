@@ -229,7 +229,9 @@ async def test_a_denied_name_in_a_query_is_not_recorded(tmp_path, config):
             assert "drop_table" not in recorded, query
             assert "[denied]" in recorded
             assert ("read" in recorded) is ("read" in query)
-        assert "drop_table" not in w.settings.events_file.read_text()
+    recorded = w.settings.events_file.read_text()
+    assert "tool_search_query" in recorded
+    assert "drop_table" not in recorded
 
 
 @pytest.mark.parametrize("config", [DENYING, HIDING])
@@ -250,10 +252,10 @@ async def test_personal_data_and_secrets_in_a_query_are_not_recorded(tmp_path):
     entry = {"command": "in-memory", "env": {"TOKEN": "s3cret-token-value"}}
     async with world(tmp_path, {"db": MemoryServer(TOOLS, entry=entry)}) as w, w.client() as client:
         await client.search("mail anna@corp.io with s3cret-token-value")
-        recorded = w.settings.events_file.read_text()
-        assert "anna@corp.io" not in recorded
-        assert "s3cret-token-value" not in recorded
-        assert "mail" in recorded
+    recorded = w.settings.events_file.read_text()
+    assert "anna@corp.io" not in recorded
+    assert "s3cret-token-value" not in recorded
+    assert "mail" in recorded
 
 
 async def test_arguments_and_results_are_never_recorded(tmp_path):
@@ -261,7 +263,9 @@ async def test_arguments_and_results_are_never_recorded(tmp_path):
     async with world(tmp_path, {"db": server}) as w, w.client() as client:
         await client.call("db__read_row", {"note": "ARGUMENT-TEXT"})
         await client.tool_call("read_row", {"note": "ARGUMENT-TEXT"})
-        assert "-TEXT" not in w.settings.events_file.read_text()
+    recorded = w.settings.events_file.read_text()
+    assert "tool_call" in recorded
+    assert "-TEXT" not in recorded
 
 
 async def test_no_events_are_written_where_they_are_off(tmp_path):

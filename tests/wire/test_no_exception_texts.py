@@ -210,5 +210,5 @@ async def test_a_known_secret_of_a_server_is_masked_wherever_the_server_tells_it
         server.answers["get"] = MCPError(-32000, "busy")
         await client.tool_call("db__get", {"at": "x"})
         assert SECRET not in json.dumps([w.said, w.events])
-        assert SECRET not in w.settings.events_file.read_text()
-        assert SECRET.encode() not in w.catalog_file.read_bytes()
+    assert SECRET not in w.settings.events_file.read_text()
+    assert SECRET.encode() not in w.catalog_file.read_bytes()
