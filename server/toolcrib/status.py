@@ -56,7 +56,8 @@ class ServerStatus:
     """One server. ``tools`` and ``offers``, by kind, are those that the caller may use.
 
     ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config,
-    ``failure`` where it was listed since it failed the last time, by any process.
+    ``failure`` where it was listed since it failed the last time, by any process. ``withheld`` is what the caller's
+    client can be asked and the server is not told: nobody could tell whom it means (``servers.NAME.isolation``).
     """
 
     key: str
@@ -65,6 +66,7 @@ class ServerStatus:
     running: Running | None
     listed: Listed | None
     failure: KeptFailure | None
+    withheld: tuple[str, ...] = ()
 
     @property
     def as_json(self) -> JsonObject:
@@ -75,6 +77,7 @@ class ServerStatus:
             "server": self.key,
             **doing,
             "failure": _failure_json(self.failure),
+            "withheld": list(self.withheld),
             "tools": self.tools,
             **_offers_json(self.offers),
             "listed_at": _time(listed.at) if listed else None,
@@ -187,7 +190,9 @@ def _servers(
             if listed and not parts.is_owners:
                 listed = replace(listed, refused=tuple(_permitted(key, listed.refused, permissions)))
             running, kept = _running(parts, key, told), _failure(parts, key, failures.get(key), told)
-            yield ServerStatus(key, count, {kind: offers.get((key, kind), 0) for kind in KINDS}, running, listed, kept)
+            withheld = tuple(parts.fleet.withheld(key, session) if parts.fleet else ())
+            offered: Mapping[OfferKind, int] = {kind: offers.get((key, kind), 0) for kind in KINDS}
+            yield ServerStatus(key, count, offered, running, listed, kept, withheld)
 
 
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:

@@ -24,6 +24,7 @@ JsonObject = dict[str, Any]
 MODERN = "2026-07-28"
 
 _META = "io.modelcontextprotocol/"
+_ROOTS_MAY_CHANGE = ("notifications/initialized", "notifications/roots/list_changed")
 _CHANGES: dict[str, Callable[[list[str], str], None]] = {
     "resources/subscribe": list.append,
     "resources/unsubscribe": list.remove,
@@ -100,6 +101,8 @@ class MemoryServer:
     key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
     ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
     in ``given``, by URI or name, like ``answers``. ``logs``: it tells log messages.
+    ``on_initialized``, where it is given, gets the roots of each client with a session: asked for at the handshake, and
+    at each change.
     """
 
     tools: list[Any] = field(default_factory=list)
@@ -113,6 +116,7 @@ class MemoryServer:
     given: dict[str, Answer] = field(default_factory=dict)
     subscribed: list[str] = field(default_factory=list)
     logs: bool = False
+    on_initialized: list[JsonObject] | None = None
     starts: int = 0
     received: list[JsonObject] = field(default_factory=list)
     _talks: set["_Talk"] = field(default_factory=set)
@@ -209,6 +213,8 @@ class _Talk:
             self._server.received.append(message)
             if "method" not in message:
                 self._take_answer(message)
+            elif message["method"] in _ROOTS_MAY_CHANGE and self._server.on_initialized is not None:
+                self._tasks.start_soon(self._learn_roots, self._server.on_initialized)
             elif message["method"] == "notifications/cancelled":
                 if scope := self._running.get(message["params"]["requestId"]):
                     scope.cancel()
@@ -234,6 +240,10 @@ class _Talk:
         if "error" in answers[0]:
             raise MCPError(**answers[0]["error"])
         return answers[0]["result"]
+
+    async def _learn_roots(self, known: list[JsonObject]) -> None:
+        with suppress(MCPError):
+            known.append(await self.ask("roots/list"))
 
     def _take_answer(self, message: JsonObject) -> None:
         come, answers = self._asked[message["id"]]

@@ -434,3 +434,195 @@ async def test_a_server_that_asks_on_and_on_by_its_results_is_stopped(tmp_path):
         assert result["isError"]
         assert "limits.input_rounds" in answered(result)
         assert len(server.calls()) == 4
+
+
+# -- prompts and resources -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of_server", ERAS)
+@pytest.mark.parametrize("of_client", ERAS)
+async def test_a_prompt_and_a_resource_may_ask_too(tmp_path, of_client, of_server):
+    def given(result: JsonObject) -> Callable[[Call], Awaitable[JsonObject]]:
+        async def give(call: Call) -> JsonObject:
+            if of_server == "legacy":
+                await call.ask("elicitation/create", FORM)
+            elif "inputResponses" not in call.params:
+                question = {"method": "elicitation/create", "params": FORM}
+                return {"resultType": "input_required", "inputRequests": {"it": question}, "requestState": "s"}
+            return result
+
+        return give
+
+    message = {"role": "user", "content": {"type": "text", "text": "Feed them."}}
+    server = MemoryServer(
+        [tool("feed")],
+        eras=("legacy",) if of_server == "legacy" else ("modern",),
+        offers={"prompts": [{"name": "meal"}], "resources": [{"name": "plan", "uri": "zoo://plan"}]},
+        given={
+            "meal": given({"messages": [message]}),
+            "zoo://plan": given({"contents": [{"uri": "zoo://plan", "text": "At noon."}]}),
+        },
+    )
+    heard: list[Any] = []
+    async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(of_client, **person(heard)) as client:
+        await until(lambda: not w.wire._tool_use_cases.fleet.offering_first)
+        prompt = await client.get_prompt("zoo__meal")
+        assert isinstance(prompt.messages[0].content, types.TextContent)
+        contents = (await client.read_resource("toolcrib://servers/zoo/zoo://plan")).contents
+        assert isinstance(contents[0], types.TextResourceContents)
+        assert contents[0].text == "At noon."
+    assert len(heard) == 2
+
+
+# -- roots, and what belongs to a session rather than to a call --------------------------------------
+
+
+def starts_with_roots() -> MemoryServer:
+    """Return a server that asks for roots as soon as it may, and tells them when it is called."""
+    known: list[JsonObject] = []
+
+    async def feed(call: Call) -> JsonObject:
+        await until(lambda: bool(known))
+        return text(str(known[-1]))
+
+    return MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed}, on_initialized=known)
+
+
+@pytest.mark.parametrize("of_client", ERAS)
+async def test_roots_that_a_server_asks_for_at_its_start_are_those_of_the_caller_it_is_started_for(tmp_path, of_client):
+    async with (
+        world(tmp_path, {"zoo": starts_with_roots()}, listing="auto") as w,
+        w.client(of_client, **person()) as client,
+    ):
+        result = await client.call_tool("zoo__feed", {})
+        assert "file:///the-red-one" in answered_text(result)
+
+
+async def test_a_change_of_roots_is_told_to_the_server_that_the_client_alone_uses_which_may_ask_for_them(tmp_path):
+    server = starts_with_roots()
+    async with world(tmp_path, {"zoo": server}) as w, w.client("legacy", **person()) as client:
+        await client.call("zoo__feed")
+        before = len([frame for frame in client.frames if frame.get("method") == "roots/list"])
+        await client.session.send_notification(types.RootsListChangedNotification())
+        await until(lambda: "notifications/roots/list_changed" in server.methods())
+        await until(lambda: len([each for each in client.frames if each.get("method") == "roots/list"]) > before)
+
+
+async def test_a_question_outside_of_any_call_is_refused(tmp_path):
+    server = MemoryServer([tool("feed")], eras=("legacy",))
+    async with world(tmp_path, {"zoo": server}) as w, w.client("legacy", **person()) as client:
+        await client.call("zoo__feed")
+        [talk] = server._talks
+        with pytest.raises(MCPError, match="outside of any request"):
+            await talk.ask("elicitation/create", FORM)
+
+
+async def test_a_finished_elicitation_is_told_to_the_one_who_was_asked(tmp_path):
+    url = {"mode": "url", "message": "Log in.", "url": "https://login.test/", "elicitationId": "e-1"}
+    server = zoo("legacy", params=url)
+    async with (
+        world(tmp_path, {"zoo": server}) as w,
+        w.client("legacy", **person()) as client,
+    ):
+        await client.call("zoo__feed")
+        [talk] = server._talks
+        await talk._notify("elicitation/complete", {"elicitationId": "unknown"})
+        await talk._notify("elicitation/complete", {"elicitationId": "e-1"})
+        told = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "e-1"}}
+        await until(lambda: told in client.frames)
+        assert [frame for frame in client.frames if frame.get("method") == told["method"]] == [told]
+
+
+@pytest.mark.parametrize("door", ["zoo__feed", "tool_call"])
+async def test_an_error_that_requires_an_address_to_be_opened_reaches_the_client_as_it_is(tmp_path, door):
+    needed = {"elicitations": [{"mode": "url", "message": "m", "url": "https://login.test/", "elicitationId": "e-2"}]}
+    refusal = MCPError(types.URL_ELICITATION_REQUIRED, "Log in first.", needed)
+    server = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": refusal})
+    async with world(tmp_path, {"zoo": server}) as w, w.client("legacy", **person()) as client:
+        with pytest.raises(MCPError, match="Log in first") as caught:
+            await client.call(door, {} if door != "tool_call" else {"name": "zoo__feed"})
+        assert (caught.value.code, caught.value.error.data) == (types.URL_ELICITATION_REQUIRED, needed)
+        [talk] = server._talks
+        await talk._notify("elicitation/complete", {"elicitationId": "e-2"})
+        await until(lambda: any("e-2" in line and "complete" in line for line in client.heard))
+
+
+# -- log messages ----------------------------------------------------------------------------------
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def chatty(era: str, **facts: Any) -> MemoryServer:
+    """Return a server that says something at each level; one of 2026-07-28 says what it is asked for."""
+
+    async def feed(call: Call) -> JsonObject:
+        wanted = call.params.get("_meta", {}).get("io.modelcontextprotocol/logLevel")
+        least = LEVELS.index(wanted) if wanted else 0
+        for level in LEVELS[least:] if era == "legacy" or wanted else ():
+            await call.tell(
+                "message", {"level": level, "logger": "meals", "data": {"said": level, "key": "s3cret-key"}}
+            )
+        return text("done")
+
+    return MemoryServer(
+        [tool("feed")],
+        eras=("legacy",) if era == "legacy" else ("modern",),
+        answers={"feed": feed},
+        logs=True,
+        entry={"command": "in-memory", "env": {"API_KEY": "s3cret-key"}},
+        **facts,
+    )
+
+
+def logged(client: Any) -> list[JsonObject]:
+    return [frame["params"] for frame in client.frames if frame.get("method") == "notifications/message"]
+
+
+@pytest.mark.parametrize("of_server", ERAS)
+async def test_log_messages_reach_the_caller_from_the_level_on_that_it_has_set(tmp_path, of_server):
+    server = chatty(of_server)
+    async with world(tmp_path, {"zoo": server}) as w, w.client("legacy") as client, w.client("legacy") as other:
+        assert client.server_capabilities.logging is not None
+        assert await client.ask("logging/setLevel", {"level": "warning"}) == {}
+        await client.call("zoo__feed")
+        await until(lambda: len(logged(client)) == 2)
+        assert logged(client)[0] == {
+            "level": "warning",
+            "logger": "zoo/meals",
+            "data": {"said": "warning", "key": "***"},
+        }
+        assert logged(other) == []
+    if of_server == "legacy":
+        assert [message["params"] for message in server.received if message.get("method") == "logging/setLevel"] == [
+            {"level": "warning"}
+        ]
+
+
+async def test_a_session_that_has_set_no_level_hears_what_the_server_says_by_itself(tmp_path):
+    for era, heard in (("legacy", 4), (MODERN, 3)):
+        folder = tmp_path / era
+        folder.mkdir()
+        async with world(folder, {"zoo": chatty(era)}) as w, w.client("legacy") as client:
+            await client.call("zoo__feed")
+            await until(lambda client=client, heard=heard: len(logged(client)) == heard)
+
+
+@pytest.mark.parametrize("of_server", ERAS)
+async def test_a_request_without_a_session_hears_what_it_asks_for_and_else_nothing(tmp_path, of_server):
+    async with world(tmp_path, {"zoo": chatty(of_server)}, listing="auto") as w, w.client(MODERN) as client:
+        await client.call("zoo__feed")
+        assert logged(client) == []
+        data: JsonObject = {"method": "tools/call", "params": {"name": "zoo__feed", "arguments": {}}}
+        client.session._stamp(data, {})
+        data["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = "error"
+        await client.session._dispatcher.send_raw_request("tools/call", data["params"])
+        await until(lambda: len(logged(client)) == 1)
+        assert logged(client)[0]["level"] == "error"
+
+
+async def test_a_level_that_there_is_not_is_refused_and_without_servers_nothing_is_promised(tmp_path):
+    async with world(tmp_path, {"zoo": chatty("legacy")}) as w, w.client("legacy") as client:
+        with pytest.raises(MCPError):
+            await client.ask("logging/setLevel", {"level": "loud"})
+    async with world(tmp_path, {}) as w, w.client("legacy") as client:
+        assert client.server_capabilities.logging is None

@@ -121,6 +121,11 @@ class Fleet:
         else:
             await shared.connection(wanted=False)
 
+    def withheld(self, key: str, party: Party) -> list[str]:
+        """Return the capabilities of a party's client that a server is not told of."""
+        server = self._servers[key]
+        return self._around.front.withheld(server.settings, server.era, party)
+
     def expect(self, party: Party) -> None:
         """Have what is kept up be kept up for the one client there is, now that it is known what it can do."""
         if self._around.front.one_client:

@@ -109,7 +109,8 @@ class Downstream:
         self._failures = 0
         self._next_start = -math.inf
         self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
-        self._relays = Relays(settings, surroundings.limits, is_exclusive=surroundings.front.is_exclusive(scope))
+        is_exclusive = surroundings.front.is_exclusive(scope)
+        self._relays = Relays(settings, surroundings.limits, scope.declared, is_exclusive=is_exclusive)
         self._calls = Calls(
             CallParts(
                 settings=settings,

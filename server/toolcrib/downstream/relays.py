@@ -56,9 +56,16 @@ sends on account of a request on the answer to that request."""
 
 
 class Relays:
-    """Routes what one server sends. ``is_exclusive``: only one client ever uses its connection."""
+    """Routes what one server sends.
 
-    def __init__(self, server: ServerSettings, limits: LimitsSection, *, is_exclusive: bool) -> None:
+    ``declared`` is what it was told at the handshake that its clients can do. ``is_exclusive``: only one client ever
+    uses its connection.
+    """
+
+    def __init__(
+        self, server: ServerSettings, limits: LimitsSection, declared: JsonObject, *, is_exclusive: bool
+    ) -> None:
+        self._declared = declared
         self._key, self._clean = server.key, server.redactor.cleaned
         self._answer_s, self._hold_s = limits.answer_timeout_s, server.options.connect_timeout_s
         self._is_exclusive = is_exclusive
@@ -126,6 +133,7 @@ class Relays:
             return {}
         if method not in QUESTIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
+        refuse_beyond(self._declared, method, params)
         candidates = await self._whose(method)
         if not candidates:
             return await self._ask_owner(method, params)

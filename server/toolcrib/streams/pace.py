@@ -5,6 +5,7 @@ Knows rates and time; never knows what is sent. Reading late is what slows a pee
 
 import math
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass
 
 import anyio
@@ -83,6 +84,11 @@ class PacedStream(AsyncResource):
         self._pace = Pace(bounds, anyio.current_time)
         self._progress = Pace(bounds.of_progress, anyio.current_time)
         self.fault = ""
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context that the last message was sent in: over HTTP, that of the request which it is an answer to."""
+        return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message.

@@ -117,8 +117,7 @@ class Sessions:
             session = Session(
                 label, caller, activations, growing, client, served, lasting=True, capabilities=_declared(context)
             )
-            if context.session.client_params:
-                self._follower.expect(session)
+            self._follower.expect(session)
             connected = known[caller, session_id] = Connected(session, context.session)
             if len(known) > _PER_CONNECTION:
                 self._follower.end_session(known.pop(next(iter(known))).session)

@@ -1,0 +1,281 @@
+"""Whom a server asks where several clients use it: the caller of the call that it is about, or nobody."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+
+from fakes.menu import tool
+from online import Online, online
+from toolcrib.config.http_schema import HttpSection
+from toolcrib.config.schema import LimitsSection, ServerSection
+from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.downstream.patience import Patience
+from toolcrib.downstream.relays import Relays
+from toolcrib.model import JsonObject
+from toolcrib.wire.http import bind, serve_http, url_of
+from worlds import Call, Client, MemoryServer, text, until
+
+pytestmark = pytest.mark.anyio
+
+TOKENS = {"http": {"tokens": [{"token": "token-ann", "subject": "ann"}, {"token": "token-bob", "subject": "bob"}]}}
+FORM = {"message": "Which one?", "requestedSchema": {"type": "object", "properties": {"which": {"type": "string"}}}}
+
+
+def answering(name: str, heard: list[str]) -> JsonObject:
+    async def elicit(_context: Any, params: Any) -> types.ElicitResult:
+        heard.append(f"{name} {params.message}")
+        return types.ElicitResult(action="accept", content={"which": name})
+
+    return {"elicitation_callback": elicit}
+
+
+def said(result: types.CallToolResult) -> str:
+    [block] = result.content
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+def asking() -> MemoryServer:
+    """Return a server on stdio that asks, when all who are expected are there, and tells what it was answered."""
+
+    async def feed(call: Call) -> JsonObject:
+        await anyio.sleep(0.05)
+        try:
+            answer = await call.ask("elicitation/create", {**FORM, "message": call.arguments["who"]})
+        except MCPError as error:
+            return text(error.message)
+        return text(answer["content"]["which"])
+
+    return MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed})
+
+
+@pytest.mark.parametrize("isolation", ["principal", "session", None])
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_two_principals_are_asked_what_is_theirs_at_the_same_time(tmp_path, era, isolation):
+    section = {**TOKENS, "servers": {"zoo": {"isolation": isolation}}} if isolation else TOKENS
+    heard: list[str] = []
+    async with online(tmp_path, {"zoo": asking()}, section) as it, anyio.create_task_group() as tasks:
+
+        async def work(name: str) -> None:
+            async with it.client(era, f"token-{name}", **answering(name, heard)) as client:
+                for _ in range(3):
+                    assert said(await client.call_tool("zoo__feed", {"who": name})) == name
+
+        tasks.start_soon(work, "ann")
+        tasks.start_soon(work, "bob")
+    assert sorted(heard) == ["ann ann"] * 3 + ["bob bob"] * 3
+
+
+async def test_where_several_principals_share_a_process_nobody_is_asked_and_the_server_knows_that(tmp_path):
+    zoo, heard = asking(), list[str]()
+    section = {**TOKENS, "servers": {"zoo": {"isolation": "shared"}}}
+    async with (
+        online(tmp_path, {"zoo": zoo}, section) as it,
+        it.client("legacy", "token-ann", **answering("ann", heard)) as client,
+    ):
+        result = await client.call_tool("zoo__feed", {"who": "ann"})
+        assert "does not declare" in said(result)
+        assert all(declared == {} for declared in zoo.declared())
+        status = json.loads((await client.read_resource("toolcrib://status")).contents[0].text)  # type: ignore[union-attr]
+        [row] = status["servers"]
+        assert row["withheld"] == ["elicitation"]
+    assert heard == []
+
+
+async def test_two_sessions_of_one_person_that_share_a_process_are_asked_only_one_at_a_time(tmp_path):
+    heard: list[str] = []
+    async with (
+        online(tmp_path, {"zoo": asking()}) as it,
+        it.client("legacy", **answering("ann", heard)) as ann,
+        it.client("legacy", **answering("bob", heard)) as bob,
+    ):
+        for name, client in (("ann", ann), ("bob", bob)):
+            assert said(await client.call_tool("zoo__feed", {"who": name})) == name
+        heard.clear()
+        results: list[str] = []
+
+        async def work(name: str, client: Client) -> None:
+            results.append(said(await client.call_tool("zoo__feed", {"who": name})))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work, "ann", ann)
+            tasks.start_soon(work, "bob", bob)
+        assert "isolation: session" in results[0]
+        assert all(each.split()[0] == each.split()[1] for each in heard)
+
+
+async def test_roots_are_told_to_a_server_only_where_one_client_alone_uses_it(tmp_path):
+    async def roots(_context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[])
+
+    for isolation, told in (("shared", False), ("session", True)):
+        folder, zoo = tmp_path / isolation, asking()
+        folder.mkdir()
+        async with (
+            online(folder, {"zoo": zoo}, {"servers": {"zoo": {"isolation": isolation}}}) as it,
+            it.client("legacy", list_roots_callback=roots, **answering("ann", [])) as client,
+        ):
+            await client.call_tool("zoo__feed", {"who": "ann"})
+            assert ("roots" in zoo.declared()[-1]) == told
+
+
+async def test_logs_of_one_principal_s_calls_are_never_told_another(tmp_path):
+    async def feed(call: Call) -> JsonObject:
+        await anyio.sleep(0.05)
+        await call.tell("message", {"level": "info", "data": call.arguments["who"]})
+        return text("done")
+
+    zoo = MemoryServer([tool("feed")], eras=("legacy",), answers={"feed": feed}, logs=True)
+    section = {**TOKENS, "servers": {"zoo": {"isolation": "shared"}}}
+    heard: list[tuple[str, Any]] = []
+
+    def noting(name: str) -> JsonObject:
+        async def note(params: Any) -> None:
+            heard.append((name, params.data))
+
+        return {"logging_callback": note}
+
+    async with (
+        online(tmp_path, {"zoo": zoo}, section) as it,
+        it.client("legacy", "token-ann", **noting("ann")) as ann,
+        it.client("legacy", "token-bob", **noting("bob")) as bob,
+    ):
+        await ann.call_tool("zoo__feed", {"who": "ann"})
+        await until(lambda: heard == [("ann", "ann")])
+        async with anyio.create_task_group() as tasks:
+            for name, client in (("ann", ann), ("bob", bob)):
+                tasks.start_soon(client.call_tool, "zoo__feed", {"who": name})
+        assert all(name == data for name, data in heard)
+
+
+# -- a server that is reached over streamable HTTP ---------------------------------------------------
+
+
+@asynccontextmanager
+async def http_zoo() -> AsyncGenerator[str]:
+    """Serve a server with sessions on loopback, which asks whoever calls it; yield its address."""
+
+    async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[types.Tool(name="feed", input_schema={"type": "object"})])
+
+    async def call_tool(context: ServerRequestContext[Any, Any], params: Any) -> types.CallToolResult:
+        who = params.arguments["who"]
+        await anyio.sleep(0.05)
+        answer = await context.session.elicit_form(who, FORM["requestedSchema"], related_request_id=context.request_id)  # type: ignore[arg-type]
+        content = answer.content if answer.action == "accept" else {}
+        return types.CallToolResult(content=[types.TextContent(text=str((content or {}).get("which")))])
+
+    server = Server("zoo", on_list_tools=list_tools, on_call_tool=call_tool)
+    http, stop = HttpSection(port=0), anyio.Event()
+    with bind(http) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve_http, server.streamable_http_app(), http, listener, stop)
+            yield url_of(listener, http).replace(http.path, "/mcp")
+            stop.set()
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_what_comes_on_the_answer_to_a_call_is_asked_of_that_call_s_caller_whoever_shares(tmp_path, era):
+    heard: list[str] = []
+    async with http_zoo() as url:
+        entry = {"type": "http", "url": url}
+        section = {**TOKENS, "server_defaults": {"protocol": "legacy"}}
+        async with reached(tmp_path, entry, section) as it, anyio.create_task_group() as tasks:
+
+            async def work(name: str) -> None:
+                async with it.client(era, f"token-{name}", **answering(name, heard)) as client:
+                    for _ in range(3):
+                        assert said(await client.call_tool("zoo__feed", {"who": name})) == name
+
+            tasks.start_soon(work, "ann")
+            tasks.start_soon(work, "bob")
+    assert sorted(heard) == ["ann ann"] * 3 + ["bob bob"] * 3
+
+
+@asynccontextmanager
+async def reached(folder: Any, entry: JsonObject, section: JsonObject) -> AsyncGenerator[Online]:
+    """Serve a toolcrib that reaches its one server by its real address."""
+    async with online(folder, {"zoo": MemoryServer([], entry=entry)}, section, connector=None) as it:
+        yield it
+
+
+# -- any order of events ---------------------------------------------------------------------------
+
+SESSIONS = ("ann", "bob", "cid")
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("call"), st.sampled_from(SESSIONS)),
+        st.tuples(st.just("answer"), st.integers(0, 5)),
+        st.tuples(st.just("give up"), st.integers(0, 5)),
+        st.tuples(st.just("ask"), st.integers(0, 9)),
+        st.tuples(st.just("log"), st.integers(0, 9)),
+    ),
+    max_size=25,
+)
+
+
+class Someone:
+    """A caller that notes what it is asked and told."""
+
+    lasting = is_live = True
+    log_level = None
+
+    def __init__(self, session: str, heard: list[tuple[str, str]]) -> None:
+        self.session = self.principal = session
+        self.capabilities: JsonObject = {"elicitation": {}}
+        self._heard = heard
+
+    async def ask(self, _method: str, params: JsonObject) -> JsonObject:
+        self._heard.append((self.session, params["message"]))
+        return {"action": "decline"}
+
+    async def tell(self, _method: str, params: JsonObject) -> None:
+        self._heard.append((self.session, params["data"]))
+
+    def wants_log(self, _level: str) -> bool:
+        return True
+
+
+@given(STEPS)
+@settings(max_examples=2 * settings.default.max_examples)
+async def test_whatever_happens_in_whatever_order_no_question_and_no_log_reaches_another_session(steps):
+    """A server asks and tells only for calls that it may still work at: under way, or given up a moment ago."""
+    server = ServerSettings("zoo", StdioTarget("zoo", (), {}, None), ServerSection(), "f")
+    relays = Relays(server, LimitsSection(), {"elicitation": {}}, is_exclusive=False)
+    heard: list[tuple[str, str]] = []
+    open_calls: list[tuple[str, Any]] = []
+    worked_at: list[str] = []
+
+    for step, number in steps:
+        if step == "call":
+            line = relays.line(Someone(str(number), heard), Patience(1))
+            line.__enter__().is_sent = True
+            open_calls.append((str(number), line))
+            worked_at.append(str(number))
+        elif step in ("answer", "give up") and open_calls:
+            session, line = open_calls.pop(int(number) % len(open_calls))
+            if step == "answer":
+                line.__exit__(None, None, None)
+                worked_at.remove(session)
+            else:
+                error = TimeoutError()
+                line.__exit__(TimeoutError, error, None)
+        elif step in ("ask", "log") and worked_at:
+            owner = worked_at[int(number) % len(worked_at)]
+            if step == "ask":
+                try:
+                    await relays.on_request("elicitation/create", {**FORM, "message": owner})
+                except MCPError:
+                    continue
+            else:
+                await relays.on_notify("notifications/message", {"level": "info", "data": owner})
+    assert all(session == meant for session, meant in heard)
