@@ -88,7 +88,7 @@ LAYERS = {
     "offers": """
         records
         catalog index ingest
-        indexing wording
+        indexing search wording
         gate
         use_cases
     """,

@@ -41,6 +41,7 @@ from toolcrib.known import (
 )
 from toolcrib.model import Refused
 from toolcrib.offers.indexing import OfferIndexer
+from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
@@ -228,6 +229,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
                 settings=settings,
                 indexer=known.offers,
                 texts=known.offer_texts,
+                searcher=OfferSearcher(known.search),
                 fleet=tool_use_cases.fleet,
                 gate=known.offer_gate,
                 tools_gate=known.gate,
@@ -236,7 +238,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
                 first_index_deadline=anyio.current_time() + settings.toolcrib.limits.first_index_wait_s,
             )
         )
-        builtins = Builtins(BuiltinParts(settings, tool_use_cases, skill_use_cases))
+        builtins = Builtins(BuiltinParts(settings, tool_use_cases, skill_use_cases, offers))
         status = StatusParts(
             settings=settings,
             gate=known.gate,

@@ -22,7 +22,7 @@ class Template:
     offer: Offer | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PermittedOffers:
     """What callers with the same permissions may use, by kind, in the order of public addresses."""
 

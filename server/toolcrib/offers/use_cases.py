@@ -6,7 +6,7 @@ Knows the order in which the other parts have their say; never knows JSON-RPC, H
 import time
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,18 +26,25 @@ from toolcrib.errors import DownstreamError, Unavailable, UnknownPrompt, Unknown
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import JsonObject, OfferKind
+from toolcrib.offers.catalog import KINDS, PermittedOffers
 from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.indexing import OfferIndexer, OffersChange
 from toolcrib.offers.records import Offer
+from toolcrib.offers.search import FoundOffer, OfferDocuments, OfferSearcher
 from toolcrib.offers.wording import OfferTexts
+from toolcrib.search.matches import Request
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.mentions import ToolMentions
 
 PAGE_ITEMS, PAGE_BYTES = 250, 1024 * 1024
 """How much one page of a list has at most; it has at least one item."""
 
 _NOT_FOUND = (-32002, -32602)
 """What servers answer about a resource that there is not: the codes of the older and of the newer revisions."""
+
+_FOUND_MAX = 5
+"""Hits of one search: they stand beside tools, which are what a search is for."""
 
 _COMPLETE = "completion/complete"
 
@@ -88,6 +95,7 @@ class OfferUseCaseParts:
     settings: Settings
     indexer: OfferIndexer
     texts: OfferTexts
+    searcher: OfferSearcher
     fleet: Fleet
     gate: OfferGate
     tools_gate: Gate
@@ -104,6 +112,7 @@ class OfferUseCases:
         self._servers = parts.settings.servers
         self.indexer, self._gate = parts.indexer, parts.gate
         self.expose = parts.settings.toolcrib.gate.expose
+        self._searched: dict[tuple[int, ...], tuple[PermittedOffers, ToolMentions, OfferDocuments]] = {}
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -139,6 +148,38 @@ class OfferUseCases:
             return []
         mentions = self._parts.tools_gate.mentions(session, self._parts.tools())
         return await anyio.to_thread.run_sync(self._parts.texts.definitions, offers, mentions)
+
+    # -- search ----------------------------------------------------------------------------------
+
+    @property
+    def searchable(self) -> Collection[OfferKind]:
+        """The kinds that are not listed, and found by searching."""
+        exposures = {"prompt": self.expose.prompts}
+        return [each for each in KINDS if exposures.get(each, self.expose.resources) == "searchable"]
+
+    async def search(self, session: Session, request: Request, server: str | None) -> list[FoundOffer]:
+        """Find what the session's caller may use of what is not listed.
+
+        Raises:
+            BadRequest: a pattern cannot be used.
+
+        """
+        if not self.searchable:
+            return []
+        await self._first_listing(session, self._servers if server is None else [server])
+        few = replace(request, limit=min(request.limit, _FOUND_MAX))
+        return await anyio.to_thread.run_sync(self._parts.searcher.search, few, self._documents(session), server)
+
+    def _documents(self, session: Session) -> OfferDocuments:
+        """Return what may be found; the same as long as neither offers nor denied names are others."""
+        permitted = self._gate.permitted(session)
+        mentions = self._parts.tools_gate.mentions(session, self._parts.tools())
+        known = self._searched.get(self._gate.permissions(session).key)
+        if known is None or known[:2] != (permitted, mentions):
+            offers = [each for kind in self.searchable for each in permitted.by_kind[kind]]
+            known = permitted, mentions, OfferDocuments(offers, partial(self._parts.texts.worded, mentions))
+            self._searched[self._gate.permissions(session).key] = known
+        return known[2]
 
     # -- ask -------------------------------------------------------------------------------------
 

@@ -26,12 +26,13 @@ class OfferTexts:
             StoreError: the index cannot be read.
 
         """
+        return [{**each, ADDRESSES[offer.kind]: offer.public} for offer, each in self.worded(mentions, offers)]
+
+    def worded(self, mentions: ToolMentions, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
+        """Return the same under the servers' own addresses, with the offer of each."""
         found = self._index.definitions(offer.row for offer in offers)
-        shown = ((offer, found[offer.row]) for offer in offers if offer.row in found)
-        return [
-            {**_worded(offer.kind, definition, mentions), ADDRESSES[offer.kind]: offer.public}
-            for offer, definition in shown
-        ]
+        known = ((offer, found[offer.row]) for offer in offers if offer.row in found)
+        return [(offer, _worded(offer.kind, definition, mentions)) for offer, definition in known]
 
 
 def _worded(kind: OfferKind, definition: JsonObject, mentions: ToolMentions) -> JsonObject:

@@ -14,6 +14,7 @@ from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType
+from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 
@@ -71,6 +72,7 @@ class BuiltinParts:
     settings: Settings
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
+    offers: OfferUseCases
 
 
 class Answer(NamedTuple):

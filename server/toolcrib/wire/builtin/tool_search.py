@@ -12,6 +12,7 @@ from toolcrib.base.json_values import compact
 from toolcrib.base.text import enumerated
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, LoadingMode
+from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
 from toolcrib.tools.search import SearchRequest
@@ -39,6 +40,7 @@ from toolcrib.wire.builtin.tool import (
 )
 
 _LIMIT_MAX = 20
+_OFFERS_HEAD = "Besides tools, not to be called: read a resource by its URI, get a prompt by its name."
 _NAMES_ROOM = 100
 """Characters of the names of servers: some hosts cut a description at 150, and what is longer costs every prompt."""
 
@@ -75,6 +77,19 @@ _ANSWER = object_of(
                 ["name", "description", "score", "match_type", "loading_mode"],
             )
         ),
+        "offers": list_of(
+            object_of(
+                {
+                    "kind": {"type": "string", "enum": ["resource", "resource_template", "prompt"]},
+                    "address": TEXT,
+                    "description": TEXT,
+                    "server": TEXT,
+                    "score": SCORE,
+                    "match_type": {"type": "string", "enum": ["exact", "regex", "fts"]},
+                },
+                ["kind", "address", "description", "server", "score", "match_type"],
+            )
+        ),
         "query": TEXT,
         "search_type": SEARCH_TYPE,
         "total_deferred": COUNT,
@@ -93,8 +108,8 @@ class SearchTools(BuiltinTool[SearchArguments]):
     answer_schema: ClassVar[JsonObject | None] = _ANSWER
     arguments = SearchArguments
 
-    def __init__(self, tool_use_cases: ToolUseCases, max_results: int, *, split: bool) -> None:
-        self._tool_use_cases, self._max_results = tool_use_cases, max_results
+    def __init__(self, tool_use_cases: ToolUseCases, offers: OfferUseCases, max_results: int, *, split: bool) -> None:
+        self._tool_use_cases, self._offers, self._max_results = tool_use_cases, offers, max_results
         self._limit_max = max(_LIMIT_MAX, max_results)
         self.definition = _definition(self._limit_max, "tool_call_read or tool_call" if split else "tool_call")
 
@@ -103,7 +118,7 @@ class SearchTools(BuiltinTool[SearchArguments]):
         """Return the tool unless all tools are listed, or the config leaves it out."""
         section, split = parts.settings.toolcrib.tool_search, parts.settings.toolcrib.gate.call_tools == "split"
         offered = section.enabled and section.include_search_tool
-        return cls(parts.tool_use_cases, section.max_search_results, split=split) if offered else None
+        return cls(parts.tool_use_cases, parts.offers, section.max_search_results, split=split) if offered else None
 
     def shown_to(self, session: Session) -> JsonObject:
         """Return the definition, whose first sentence names the servers that the session's caller may use."""
@@ -128,7 +143,11 @@ class SearchTools(BuiltinTool[SearchArguments]):
             server=given.server,
         )
         answer = await self._tool_use_cases.search_tools(session, request, given.detail)
-        return Answer(answer_text(answer), search_json(answer))
+        offers = await self._offers.search(session, request, given.server)
+        if not offers:
+            return Answer(answer_text(answer), search_json(answer))
+        lines = [answer_text(answer), _OFFERS_HEAD, *(each.as_text for each in offers)]
+        return Answer("\n".join(lines), {**search_json(answer), "offers": [each.as_json for each in offers]})
 
 
 _CONFIDENCE = {

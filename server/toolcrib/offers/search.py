@@ -1,0 +1,173 @@
+"""Search among offers that are not listed: which of their texts count how much, and what is shown of those found.
+
+Knows what is particular to offers; never knows how a match is found, policies, sessions or the protocol.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.spellings import Spellings
+from toolcrib.base.text import joined, one_line, search_text, split_summary, truncate
+from toolcrib.model import JsonObject, OfferKind
+from toolcrib.offers.records import Offer
+from toolcrib.search.bm25 import Field
+from toolcrib.search.documents import Kind
+from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.matches import Match, Reason, Request
+
+FIELDS = (
+    Field(3, 0.4),  # name
+    Field(2, 0.4),  # title and first sentence
+    Field(0.8, 0.5),  # the rest of the description
+    Field(1, 0.5),  # address and arguments
+    Field(0.7, 0.3),  # server
+)
+"""As those of tools that say the same."""
+
+_TEXT_MAX = 4000
+_SHOWN_MAX = 100
+_KINDS: Mapping[OfferKind, str] = {"resource": "resource", "template": "resource_template", "prompt": "prompt"}
+"""What each kind is called in an answer."""
+
+Definitions = Callable[[Sequence[Offer]], list[tuple[Offer, JsonObject]]]
+"""Reads the definitions of some offers as certain callers may read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffer:
+    """One hit. ``score`` is in [0, 1], comparable inside one answer only."""
+
+    offer: Offer
+    description: str
+    score: float
+    match_type: str
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object; ``address`` is what it is read or got by."""
+        return {
+            "kind": _KINDS[self.offer.kind],
+            "address": self.offer.public,
+            "description": self.description,
+            "server": self.offer.server,
+            "score": self.score,
+            "match_type": self.match_type,
+        }
+
+    @property
+    def as_text(self) -> str:
+        """Return it as a line for a model."""
+        kind = _KINDS[self.offer.kind].replace("_", " ")
+        return f"- {kind} {self.offer.public} {self.description}".rstrip()
+
+
+class OfferDocuments:
+    """The offers that certain callers may find, as the search wants them; made for one snapshot."""
+
+    def __init__(self, offers: Sequence[Offer], definitions: Definitions) -> None:
+        self.offers, self._definitions = tuple(offers), definitions
+        self.in_order = tuple(offer.row for offer in offers)
+        self.numbers = {offer.row: number for number, offer in enumerate(offers)}
+
+    def words(self) -> Mapping[int, Sequence[str]]:
+        """Return by row what each field has to search in."""
+        return {offer.row: tuple(map(search_text, _fields(offer, each))) for offer, each in self._read(self.offers)}
+
+    def texts(self) -> Mapping[int, Sequence[str]]:
+        """Return by row what a pattern is tried on besides names."""
+        return {offer.row: (description_of(each),) for offer, each in self._read(self.offers)}
+
+    def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
+        """Return what is stored: there is no search by meaning among offers."""
+        return stored
+
+    def shown(self, offers: Sequence[Offer]) -> Mapping[int, str]:
+        """Return by row the first sentence of what is said of some."""
+        read = self._definitions(offers)
+        return {
+            offer.row: truncate(one_line(split_summary(description_of(each))[0]), _SHOWN_MAX) for offer, each in read
+        }
+
+    @cached_property
+    def spellings(self) -> Spellings[Offer]:
+        """The offers by each form of their names."""
+        return Spellings((joined(name), offer) for offer in self.offers for name in _names(offer))
+
+    def _read(self, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
+        return self._definitions(offers)
+
+
+class OfferSearcher:
+    """Finds offers. Safe to use from several threads."""
+
+    def __init__(self, settings: SearchSettings) -> None:
+        # Their meanings are not kept anywhere.
+        words_only = SearchSettings(settings.regex_ms, settings.clock)
+        self._engine = Engine[Offer](Kind("resource or prompt", FIELDS), words_only)
+
+    def search(self, request: Request, documents: OfferDocuments, server: str | None) -> list[FoundOffer]:
+        """Return the best matches, those of one server if one is named. Blocks.
+
+        Raises:
+            BadRequest: a pattern cannot be used.
+            StoreError: the index cannot be read.
+
+        """
+        found = self._engine.search(request, _Scope(documents, server)).matches
+        shown = documents.shown([match.document for match in found])
+        return [
+            FoundOffer(match.document, shown[match.document.row], match.score, match.match_type.value)
+            for match in found
+            if match.document.row in shown
+        ]
+
+
+class _Scope:
+    """The offers that one search may find."""
+
+    def __init__(self, documents: OfferDocuments, server: str | None) -> None:
+        self.documents = documents
+        of_server = (number for number, offer in enumerate(documents.offers) if offer.server == server)
+        self.numbers = None if server is None else frozenset(of_server)
+
+    @property
+    def emptiness(self) -> str:
+        return "" if self.documents.offers else "There are none."
+
+    def document(self, number: int) -> Offer:
+        return self.documents.offers[number]
+
+    def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:  # noqa: ARG002 - any spelling names one
+        return dict.fromkeys(self._inside(self.documents.spellings.get(joined(query), ())), "exact_name")
+
+    def begun(self, query: str) -> Iterable[int]:
+        return self._inside(self.documents.spellings.beginning(query))
+
+    def spellings(self, number: int) -> Sequence[str]:
+        return _names(self.documents.offers[number])
+
+    def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
+        return (self.documents.offers[match.document].public,)
+
+    def _inside(self, offers: Iterable[Offer]) -> Collection[int]:
+        numbers = [self.documents.numbers[offer.row] for offer in offers]
+        return [number for number in numbers if self.numbers is None or number in self.numbers]
+
+
+def description_of(definition: JsonObject) -> str:
+    """Return what a definition says of its resource or prompt, its title first."""
+    said = (definition.get("title"), definition.get("description"))
+    return " ".join(text for text in said if isinstance(text, str))[:_TEXT_MAX]
+
+
+def _names(offer: Offer) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((offer.public, offer.address, offer.name)))
+
+
+def _fields(offer: Offer, definition: JsonObject) -> tuple[str, ...]:
+    summary, rest = split_summary(description_of(definition))
+    arguments = (as_object(each) for each in as_list(definition.get("arguments")))
+    told = (str(each.get(key, "")) for each in arguments for key in ("name", "description"))
+    return offer.name, summary, rest, " ".join((offer.address, *told))[:_TEXT_MAX], offer.server
