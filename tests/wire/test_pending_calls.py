@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.model import Caller
@@ -102,3 +103,18 @@ async def test_a_call_that_is_cancelled_no_longer_counts(tmp_path):
         with anyio.fail_after(20):
             while "isError" in await client.call("db__quick"):
                 await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_else_a_server_is_asked_for_counts_too(tmp_path, era):
+    offers = {"resources": [{"uri": "docs://a", "name": "a"}], "resourceTemplates": [], "prompts": []}
+    docs = MemoryServer([tool("get")], offers=offers, hangs_at="resources/read")
+    uri = {"uri": "toolcrib://servers/docs/docs://a"}
+    async with world(tmp_path, {"docs": docs}, {"limits": {"pending_calls": 1}}, listing="auto") as w:
+        async with w.client(era) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.ask, "resources/read", uri)
+            await until(lambda: "resources/read" in docs.methods())
+            with pytest.raises(MCPError, match="toolcrib is busy: this session has 1 calls under way"):
+                await client.ask("resources/read", uri)
+            assert (await client.call("docs__get"))["isError"] is True
+            tasks.cancel_scope.cancel()

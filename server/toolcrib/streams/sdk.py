@@ -4,7 +4,7 @@ Knows which parts of the SDK those are, and gives them names of ours; never know
 Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the transports export.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from operator import attrgetter
 from typing import Any, Literal, Protocol, cast
 
@@ -140,7 +140,7 @@ channel_of: Callable[[ServerSession], DispatchContext[TransportContext]] = attrg
 # -- as a server ---------------------------------------------------------------------------------
 
 
-Verbatim = Callable[[Context, JsonObject], Awaitable[JsonObject]]
+Verbatim = Callable[[Context, JsonObject], Coroutine[Any, Any, JsonObject]]
 """Gives the whole result of a request with these params."""
 
 
@@ -180,7 +180,7 @@ class ProtocolServer(Server[Any]):
         self._verbatim[method] = handler
         self.add_request_handler(method, types.RequestParams, _answered_in_front)
 
-    def verbatim(self, context: Context) -> Awaitable[JsonObject] | None:
+    def verbatim(self, context: Context) -> Coroutine[Any, Any, JsonObject] | None:
         """Return the answer of whoever gives the whole result of a request; None where nobody does.
 
         Raises:

@@ -6,8 +6,8 @@ Results of tools pass beside the SDK's own shaping, which would refuse what a do
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -54,6 +54,7 @@ from toolcrib.wire.updates import ResourceUpdates
 
 _log = logging.getLogger(__name__)
 _PASSED_ON = ("inputResponses", "requestState")
+_GONE = "The client has gone before there was a result."
 _GREETINGS = ("initialize", "server/discover")
 
 IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="toolcrib")
@@ -123,7 +124,7 @@ class Wire:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
             raise MCPError(code=error.code, message=str(error), data=error.data) from None
-        except Unavailable as error:
+        except (Busy, Unavailable) as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from None
         except Exception as error:  # barrier: a request; no exception text of ours ever reaches a client
             raise _internal(error, ctx.method) from None
@@ -138,7 +139,7 @@ class Wire:
             if ctx.method == "tools/call":
                 return await self._call_tool(ctx)
             if (verbatim := self.server.verbatim(ctx)) is not None:
-                return enveloped(await verbatim, self._server_info(ctx))
+                return enveloped(await self._asked(ctx, verbatim), self._server_info(ctx))
         if ctx.method in _GREETINGS:
             return await self._with_instructions(ctx, as_object(await call_next(ctx)))
         return await call_next(ctx)
@@ -184,9 +185,9 @@ class Wire:
                 message="tools/call takes a string 'name' and an object 'arguments'",
             )
         session, given = await self._sessions.of(context), as_object(arguments)
-        result = failure("The client has gone before there was a result.")
+        result = failure(_GONE)
         try:
-            with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
+            with self._under_way(context, session, given):
                 result = await self._called(context, session, name, given)
         except (BadRequest, Busy, UnknownSkill) as error:
             result = failure(str(error))
@@ -196,6 +197,25 @@ class Wire:
         if name in self._builtins:
             return await self._builtins.run(session, name, given, partial(_tool_call, context, session))
         return await self._tool_use_cases.call_listed(session, _tool_call(context, session, name, given))
+
+    async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:
+        """Return what a server is asked for besides tools; it counts as under way like a call."""
+        with closing(answer):
+            session = await self._sessions.of(context)
+            with self._under_way(context, session, as_object(context.params)):
+                return await answer
+        raise MCPError(code=types.INTERNAL_ERROR, message=_GONE)
+
+    @contextmanager
+    def _under_way(self, context: Context, session: Session, given: JsonObject) -> Generator[None]:
+        """Count what is asked of a server, and cancel it when the client has gone.
+
+        Raises:
+            Busy: the session or the caller has too much under way.
+
+        """
+        with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
+            yield
 
     def _listed_schema(self, name: str) -> JsonObject | None:
         """Return the schema by which the SDK compares ``Mcp-Param-*`` headers with arguments (2026-07-28 HTTP).
