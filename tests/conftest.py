@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import blocking
+from e2e.npm import HOW_TO_INSTALL, Npm, find
 
 blocking.install()
 
@@ -47,8 +48,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "tool_cache.db"
 
 
+@pytest.fixture(scope="session")
+def npm() -> Npm:
+    """Return the programs from npm; a test that asks for them is slow, and is skipped where they are missing."""
+    found = find(os.environ)
+    if found is None:
+        pytest.skip(HOW_TO_INSTALL)
+    return found
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
+        if "npm" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
         slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
         if slow and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_S))

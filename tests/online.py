@@ -143,14 +143,9 @@ async def online(
     folder: Path,
     servers: Servers | None = None,
     toolcrib: JsonObject | None = None,
-    *,
-    around: type | None = None,
     **options: Any,
 ) -> AsyncGenerator[Online]:
-    """Serve until the block ends. The config is as for :func:`worlds.world`; the port is any free one.
-
-    ``around`` may be an ASGI middleware in front of it.
-    """
+    """Serve until the block ends. The config is as for :func:`worlds.world`; the port is any free one."""
     section = toolcrib or {}
     section = {**section, "http": {"port": 0, **section.get("http", {})}}
     async with world(folder, servers, section, transport="http", **options) as running:
@@ -159,8 +154,6 @@ async def online(
         stop = anyio.Event()
         with bind(http) as listener, anyio.fail_after(60):
             async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:
-                if around is not None:
-                    app.add_middleware(around)
                 tasks.start_soon(serve_http, app, http, listener, stop)
                 yield Online(running, url_of(listener, http), client, stop)
                 stop.set()

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio.to_thread
 
@@ -33,6 +34,7 @@ class Suite:
 
 SUITES = (
     Suite("0.1.16", ("--suite", "active"), is_first=True),
+    Suite("0.2.0-alpha.12 at 2025-06-18", ("--suite", "all", "--spec-version", "2025-06-18")),
     Suite("0.2.0-alpha.12 at 2025-11-25", ("--suite", "all", "--spec-version", "2025-11-25")),
     Suite("0.2.0-alpha.12 at 2026-07-28", ("--suite", "all", "--spec-version", "2026-07-28")),
 )
@@ -55,9 +57,9 @@ class Outcome:
     failed: Counter[Check]
     reasons: dict[Check, str]
 
-    @property
-    def figures(self) -> str:
-        return f"{self.passed.total()}/{self.passed.total() + self.failed.total()}"
+    def figures(self, direct: "Outcome") -> str:
+        """Return how many checks pass of those that pass directly."""
+        return f"{(self.passed & direct.passed).total()}/{direct.passed.total()}"
 
     def lost(self, direct: "Outcome") -> dict[Check, str]:
         """Return the checks that passed more often directly, each with what the suite says."""
@@ -68,33 +70,40 @@ class Outcome:
         }
 
 
-def outcome_of(folder: Path) -> Outcome:
-    """Return what a run came to that has written its results into ``folder``."""
+async def run(suite: Suite, npm: Npm, url: str, *options: str) -> Outcome:
+    """Run a suite against an address."""
     passed, failed, reasons = Counter[Check](), Counter[Check](), dict[Check, str]()
-    for file in folder.rglob("checks.json"):
-        found = _FOLDER.fullmatch(file.parent.name)
-        assert found, file
-        for told in json.loads(file.read_text(encoding="utf-8")):
-            if told["status"] in _NO_CHECK:
-                continue
-            check = Check(found["scenario"], told["id"], told["name"])
-            if told["status"] == "SUCCESS":
-                passed[check] += 1
-            else:
-                failed[check] += 1
-                reasons[check] = f"{told['status']}: {told.get('errorMessage', '')}"
+    for scenario, told in await _told(suite.command(npm, url, *options)):
+        check = Check(scenario, told["id"], told["name"])
+        if told["status"] == "SUCCESS":
+            passed[check] += 1
+        elif told["status"] not in _NO_CHECK:
+            failed[check] += 1
+            reasons[check] = f"{told['status']}: {told.get('errorMessage', '')}"
     return Outcome(passed, failed, reasons)
 
 
-async def run(suite: Suite, npm: Npm, url: str, *options: str) -> Outcome:
-    """Run a suite against an address."""
+async def statuses(command: list[str]) -> dict[str, str]:
+    """Run one scenario and return the status of each of its checks, by id."""
+    return {told["id"]: told["status"] for _, told in await _told(command)}
+
+
+async def _told(command: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Run the suite and return all that it says of checks, each with its scenario."""
+    return await anyio.to_thread.run_sync(_told_now, command)
+
+
+def _told_now(command: list[str]) -> list[tuple[str, dict[str, Any]]]:
     with TemporaryDirectory(prefix="conformance-") as folder:
-        command = suite.command(npm, url, *options, "--output-dir", folder)
-        ended = await anyio.to_thread.run_sync(
-            lambda: subprocess.run(
-                command, capture_output=True, text=True, timeout=SUITE_S, cwd=folder, check=False, errors="replace"
-            )
-        )
-        found = outcome_of(Path(folder))
-        assert found.passed, ended.stdout + ended.stderr
-        return found
+        ended = subprocess.run(
+            [*command, "--output-dir", folder], capture_output=True, text=True, timeout=SUITE_S, cwd=folder,
+            check=False, errors="replace",
+        )  # fmt: skip
+        found = [
+            (match["scenario"], told)
+            for file in sorted(Path(folder).rglob("checks.json"))
+            if (match := _FOLDER.fullmatch(file.parent.name))
+            for told in json.loads(file.read_text(encoding="utf-8"))
+        ]
+    assert found, ended.stdout + ended.stderr
+    return found

@@ -17,7 +17,6 @@ SERVER = "fixture"
 COMMAND = [sys.executable, str(Path(__file__).with_name("server.py"))]
 
 _ALL_LISTED: JsonObject = {"tool_search": {"default_loading_mode": "always"}}
-_PROXY: JsonObject = {"tool_search": {"enabled": False}, "skills": {"enabled": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,15 @@ class Way:
     own: Sequence[str] = ()
 
 
+PROXY = Way("proxy", False, {"tool_search": {"enabled": False}, "skills": {"enabled": False}})
+"""Nothing but passing on, with the server on its pipes."""
+
 WAYS = (
     Way("default", True, _ALL_LISTED, own=OWN_TOOLS),
-    Way("proxy", False, _PROXY),
+    PROXY,
     Way("legacy server", True, {**_ALL_LISTED, "servers": {SERVER: {"protocol": "legacy"}}}, "stable", OWN_TOOLS),
 )
-"""``default``: as installed, with every tool listed. ``proxy``: nothing but passing on, the server on its pipes."""
+"""``default``: as installed, with every tool listed. ``legacy server``: the same, with a server of 2025-11-25."""
 
 
 @asynccontextmanager
