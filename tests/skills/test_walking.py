@@ -152,14 +152,24 @@ def test_too_deep_is_told(tmp_path: Path):
     assert codes(root_at(tmp_path), skill_depth=2) == [("too-deep", "1/2/3")]
 
 
-def test_folders_without_a_skill_are_limited_and_shallow_ones_come_first(tmp_path: Path):
+def test_folders_in_which_no_skill_comes_up_are_limited_and_shallow_ones_come_first(tmp_path: Path):
     write(tmp_path, "z/SKILL.md")
     for number in range(5):
         write(tmp_path, f"a/{number}/SKILL.md")
-        (tmp_path / f"b{number}/c").mkdir(parents=True)
-    assert paths(root_at(tmp_path), skill_folders=7) == [*(f"a/{number}/SKILL.md" for number in range(5)), "z/SKILL.md"]
+    for number in range(20):
+        (tmp_path / f"b{number:02}/c").mkdir(parents=True)
+    assert "z/SKILL.md" in paths(root_at(tmp_path), skill_folders=25)
     assert codes(root_at(tmp_path), skill_folders=7) == [("too-many-folders", ".")]
-    assert paths(root_at(tmp_path), skill_folders=3) == []
+    assert codes(root_at(tmp_path), skill_folders=100) == []
+
+
+def test_skills_below_more_folders_than_the_limit_are_found(tmp_path: Path):
+    wanted = [f"{owner:02}/{name}/SKILL.md" for owner in range(30) for name in ("one", "two")]
+    for path in wanted:
+        write(tmp_path, path)
+        (tmp_path / path).with_name("references").mkdir()
+    assert paths(root_at(tmp_path), skill_folders=4) == wanted
+    assert codes(root_at(tmp_path), skill_folders=4) == []
 
 
 def test_the_number_of_skills_is_limited(tmp_path: Path):

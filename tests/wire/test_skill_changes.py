@@ -2,15 +2,17 @@
 
 import json
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 from shelving import found, instructions, listed, put, repo, skills, user
 
 from fakes.menu import tool
-from worlds import BUILTINS, ERAS, JsonObject, world
+from worlds import BUILTINS, ERAS, PATIENCE_S, JsonObject, world
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +57,48 @@ def planted(folder: Path, *, name: str, trigger: str, scope: str = "project", te
 
 async def given(client, name: str) -> str:
     return (await client.skill("get", names=[name], force=True))["formatted_context"]
+
+
+async def noticed(client, *names: str) -> None:
+    """Wait until exactly these skills are listed, not for long."""
+    with anyio.fail_after(PATIENCE_S):
+        while await listed(client) != list(names):
+            await anyio.sleep(0.05)
+
+
+# -- while serving -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_new_changed_and_removed_skills_are_noticed_while_serving(tmp_path, era):
+    put(repo(tmp_path), "tea", "Makes tea.")
+    gone = put(repo(tmp_path), "soup", "Cooks soup.")
+    async with world(tmp_path, {}, skills(), listing="auto") as w, w.client(era) as client:
+        assert await listed(client) == ["soup", "tea"]
+        put(repo(tmp_path), "coffee", "Brews coffee.")
+        put(repo(tmp_path), "tea", "Makes green tea.")
+        shutil.rmtree(gone.parent)
+
+        await noticed(client, "coffee", "tea")
+        assert await found(client, "green") == ["tea"]
+        assert "Brews coffee." in await given(client, "coffee")
+
+
+async def test_a_folder_of_skills_that_comes_while_serving_is_noticed(tmp_path):
+    (tmp_path / "project").mkdir(exist_ok=True)
+    async with world(tmp_path, {}, skills()) as w, w.client() as client:
+        assert await listed(client) == []
+        put(repo(tmp_path), "tea", "Makes tea.")
+        await noticed(client, "tea")
+
+
+async def test_a_limit_that_leaves_skills_out_is_told_by_name(tmp_path):
+    for number in range(4):
+        put(repo(tmp_path), f"tea-{number}")
+    async with world(tmp_path, {}, {**skills(), "limits": {"skills_per_root": 2}}) as w, w.client() as client:
+        answer = await client.skill("list")
+    assert answer["total"] == 2
+    assert ["limits.skills_per_root" in error["message"] for error in answer["errors"]] == [True]
 
 
 # -- files that come, change and go --------------------------------------------------------------

@@ -10,6 +10,7 @@ from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_skills
 from toolcrib.model import Caller
+from toolcrib.skills.overviews import Overviews
 from worlds import ERAS, MODERN, configured, world
 
 pytestmark = pytest.mark.anyio
@@ -204,7 +205,7 @@ async def switch(folder, name: str, *, enabled: bool) -> None:
     settings = configured(folder, {}, skills())
     async with open_skills(settings, Outside()) as library:
         session = Session("cli", Caller(), RunActivations(), growing=False)
-        await library.switch(session, name, enabled=enabled)
+        await Overviews(library).switch(session, name, enabled=enabled)
 
 
 async def test_a_skill_that_was_switched_off_is_nowhere_until_it_is_switched_on(shelf):

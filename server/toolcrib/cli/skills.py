@@ -200,8 +200,9 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
     from toolcrib.skills.overviews import Overviews
 
     async def switch(skill_use_cases: "SkillUseCases", session: "Session") -> "tuple[Skill, str | None]":
-        skill = await skill_use_cases.switch(session, name, enabled=enabled)
-        overview = await Overviews(skill_use_cases).overview(session)
+        overviews = Overviews(skill_use_cases)
+        skill = await overviews.switch(session, name, enabled=enabled)
+        overview = await overviews.overview(session)
         return skill, next((reason for each, reason in overview.withheld if each.id == skill.id), None)
 
     skill, reason = _with_skills(config, switch)

@@ -6,6 +6,7 @@ Everything here may block: the event loop calls it through a worker thread.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,11 @@ from toolcrib.skills.sources.scanning import ROOT_ITSELF, RootScan, read_again, 
 from toolcrib.skills.sources.walking import find_files
 
 _VISIBLE_MAX = 64
+
+_LOOK_S = 1.0
+"""How long what was seen of the files is good enough, in seconds: half of what a listing may be behind."""
+_LOOK_SHARE = 9
+"""How many times as long as a look takes there is none, so that looking never takes more than a tenth of the time."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +86,12 @@ class SkillCatalog:
     """The skills of the configured roots, as they were last scanned. Safe to use from several threads."""
 
     def __init__(
-        self, settings: Settings, index: SkillIndex, decisions: SkillDecisions, now: Callable[[], float]
+        self,
+        settings: Settings,
+        index: SkillIndex,
+        decisions: SkillDecisions,
+        now: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._index, self._decisions, self._now = settings, index, decisions, now
         self._visibility = Visibility(settings.toolcrib.skills, settings.place.variables)
@@ -94,7 +105,8 @@ class SkillCatalog:
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
         self._versions = (-1, -1)
-        self._lock = threading.Lock()
+        self._lock, self._looking = threading.Lock(), threading.Lock()
+        self._clock, self._next_look = clock, 0.0
 
     def refresh(self, stop: threading.Event) -> list[RootLoad]:
         """Bring the index in step with the files of every root; a root that has not changed costs no write.
@@ -119,6 +131,29 @@ class SkillCatalog:
                 _log.exception("the skills of %s could not be scanned", root.source, exc_info=error)
         self._index.forget_roots(used=self._by_key, now=self._now())
         return loads
+
+    def look(self, stop: threading.Event) -> None:
+        """Notice what has come, changed or gone since the last look, roots included, if that is a while ago.
+
+        Where another thread is looking, or files were looked at within the last second, what is known is good enough;
+        a look that takes long is taken less often.
+        """
+        if self._clock() < self._next_look or not self._looking.acquire(blocking=False):
+            return
+        try:
+            began = self._clock()
+            found = find_roots(self._settings)
+            if [root.rows_key for root in found.roots] != [root.rows_key for root in self.roots]:
+                with self._lock:
+                    self._by_key = {root.rows_key: root for root in found.roots}
+                    self.roots, self.untrusted, self.problems = found.roots, found.untrusted, found.problems
+                    self._places = found.places
+                    self._forget_visible()
+            self.refresh(stop)
+            now = self._clock()
+            self._next_look = now + max(_LOOK_S, _LOOK_SHARE * (now - began))
+        finally:
+            self._looking.release()
 
     def visible(self, caller: Caller) -> VisibleSkills:
         """Return what ``caller`` may see: rows in their scope, by SQL (R145), without those that something hides."""

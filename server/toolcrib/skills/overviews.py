@@ -8,8 +8,9 @@ from typing import Literal
 
 from toolcrib.access.sessions import Session
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
-from toolcrib.errors import Problem
+from toolcrib.errors import BadRequest, Problem
 from toolcrib.events.kinds import SkillDirectoryRendered
+from toolcrib.model import Skill
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
@@ -126,6 +127,26 @@ class Overviews:
             )
 
         return await self._skill_use_cases.worked_out(overview)
+
+    async def switch(self, session: Session, name: str, *, enabled: bool) -> Skill:
+        """Enable or disable the one skill of this name, for good, and return it.
+
+        Raises:
+            BadRequest: there is none in the caller's scope, or several.
+
+        """
+
+        def switch() -> Skill:
+            visible = self._catalog.everything(session.caller)
+            found = visible.find(name)
+            if not found:
+                raise BadRequest(f"Not found: {name}. `toolcrib skills list --hidden` shows all skills.")
+            if len(found) > 1:
+                raise BadRequest(f"Several skills are called {name}: {', '.join(map(visible.spelling, found))}")
+            self._catalog.switch(found[0], enabled=enabled)
+            return found[0]
+
+        return await self._skill_use_cases.worked_out(switch)
 
 
 def _page_uri(form: Literal["xml", "json"], start: int, count: int) -> str:

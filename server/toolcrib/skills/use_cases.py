@@ -37,6 +37,7 @@ from toolcrib.skills.requests import (
     SearchAnswer,
 )
 from toolcrib.skills.search import SkillQuery, SkillSearcher
+from toolcrib.skills.sources.walking import LIMITS_MET
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
@@ -151,7 +152,16 @@ class SkillUseCases:
         self._is_wanted.set()
         with anyio.move_on_after(self.parts.deadline - anyio.current_time()):
             await self._is_loaded.wait()
-        return await anyio.to_thread.run_sync(work)
+        return await anyio.to_thread.run_sync(partial(self._looked, work))
+
+    def _looked(self, work: Callable[[], _Answer]) -> _Answer:
+        """Return what ``work`` does once new, changed and removed files are noticed."""
+        if self.is_loaded:
+            try:
+                self._catalog.look(self._stopped)
+            except ToolcribError as error:
+                _log.warning("skills could not be looked at: %s %s", error, error.detail)
+        return work()
 
     async def soon(self, work: Callable[[], _Answer], within_s: float) -> _Answer | None:
         """Return what ``work`` does in a worker thread, or None where that is not done in time.
@@ -348,34 +358,14 @@ class SkillUseCases:
             raise BadRequest(answer.formatted)
         return answer.formatted
 
-    # -- for the person at the terminal ----------------------------------------------------------
-
-    async def switch(self, session: Session, name: str, *, enabled: bool) -> Skill:
-        """Enable or disable the one skill of this name, for good, and return it.
-
-        Raises:
-            BadRequest: there is none in the caller's scope, or several.
-
-        """
-
-        def switch() -> Skill:
-            visible = self._catalog.everything(session.caller)
-            found = visible.find(name)
-            if not found:
-                raise BadRequest(f"Not found: {name}. `toolcrib skills list --hidden` shows all skills.")
-            if len(found) > 1:
-                raise BadRequest(f"Several skills are called {name}: {', '.join(map(visible.spelling, found))}")
-            self._catalog.switch(found[0], enabled=enabled)
-            return found[0]
-
-        return await self.worked_out(switch)
+    # -- what overviews tell too -----------------------------------------------------------------
 
     def errors(self, session: Session, cleaner: Cleaner) -> list[LoadError]:
-        """Return every file that could not be loaded, of roots in the caller's scope."""
+        """Return every file that could not be loaded, and every limit that leaves some out, of the caller's roots."""
         return [
             LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message))
             for source, problem in self._catalog.reports(session.caller)
-            if problem.level == "error"
+            if problem.level == "error" or problem.code in LIMITS_MET
         ]
 
     def shown(self, cleaner: Cleaner, visible: VisibleSkills, skill: Skill) -> FoundSkill:

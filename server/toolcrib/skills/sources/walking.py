@@ -88,12 +88,20 @@ class _Link:
     name: str
 
 
+LIMITS_MET = frozenset(("too-many-files", "too-many-folders", "too-many-skills", "too-deep"))
+"""Codes of problems that say that a limit has left something out."""
+
+
 class _LimitReachedError(Exception):
     """Nothing more is looked at. Its arguments are the code and the message of a problem."""
 
 
 class _Walker:
-    """Goes through a root, level by level; links wait until everything real has been looked at."""
+    """Goes through a root, level by level; links wait until everything real has been looked at.
+
+    A large tree may have more folders without a skill on one level than the limit allows, and skills below them: from
+    there on it goes down each branch to its end, and only a row of folders in which no skill comes up ends the walk.
+    """
 
     def __init__(self, root: Root, limits: LimitsSection) -> None:
         self.files: dict[str, FoundFile] = {}
@@ -108,12 +116,13 @@ class _Walker:
         self._with_skill: set[str] = set()
         self._too_deep: list[str] = []
         self._entries = self._empty = self._text = 0
+        self._goes_down = False
 
     def run(self) -> None:
         try:
             while self._folders or self._links:
                 if self._folders:
-                    self._look_into(self._folders.popleft())
+                    self._look_into(self._folders.pop() if self._goes_down else self._folders.popleft())
                 else:
                     self._follow(self._links.popleft())
         except _LimitReachedError as limit:
@@ -147,10 +156,16 @@ class _Walker:
             except OSError:  # gone meanwhile
                 continue
         # Folders with a skill do not count here; limits.skills_per_root bounds those.
-        self._empty += len(self.files) == before
+        self._empty = self._empty + 1 if len(self.files) == before else 0 if self._goes_down else self._empty
         if self._empty > self._limits.skill_folders:
-            message = "there are more folders without a skill than limits.skill_folders; the rest was not looked into"
-            raise _LimitReachedError("too-many-folders", message)
+            if self._goes_down:
+                message = (
+                    "there are more folders without a skill than limits.skill_folders; the rest was not looked into"
+                )
+                raise _LimitReachedError("too-many-folders", message)
+            # The last folder of the line is looked into first now: the shallow ones stay ahead of the deep ones.
+            self._folders.reverse()
+            self._goes_down, self._empty = True, 0
 
     def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
         if entry.name.startswith(".") or entry.name in UNSERVED:
