@@ -79,6 +79,7 @@ LAYERS = {
     "events": """
         batches kinds
         log
+        server_logs
     """,
     "formats": """
         markdown objects

@@ -21,13 +21,14 @@ from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.parking import Parking
-from toolcrib.downstream.process import Lifeline, open_lifeline
+from toolcrib.downstream.process import open_lifeline
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
 from toolcrib.events.kinds import DownstreamState, IndexRebuilt
 from toolcrib.events.log import EventLog
+from toolcrib.events.server_logs import open_server_logs
 from toolcrib.known import (
     Clocks,
     Known,
@@ -111,8 +112,8 @@ async def _open_tools(
         key: era for key, row in known.index.server_rows().items() if (era := known_era(row.era)) is not None
     }
     async with (
-        open_lifeline() as lifeline,
-        open_fleet(settings.servers, eras, _surroundings(settings, known, outside, lifeline, front)) as fleet,
+        _open_connector(settings, outside) as connector,
+        open_fleet(settings.servers, eras, _surroundings(settings, known, connector, outside, front)) as fleet,
         anyio.create_task_group() as tasks,
     ):
         parts = ToolUseCaseParts(
@@ -142,10 +143,21 @@ async def _open_tools(
             known.failures.flush()
 
 
-def _surroundings(settings: Settings, known: Known, outside: Outside, lifeline: Lifeline, front: Front) -> Surroundings:
+@asynccontextmanager
+async def _open_connector(settings: Settings, outside: Outside) -> AsyncGenerator[Connector]:
+    """Open what reaches servers: no process of theirs outlives ours, and what they say on stderr is kept."""
+    max_bytes = settings.toolcrib.limits.server_log_max_bytes
+    async with open_lifeline() as lifeline:
+        with open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, outside.wall_clock) as logs:
+            yield outside.connector or partial(open_streams, lifeline=lifeline, on_stderr=logs.note)
+
+
+def _surroundings(
+    settings: Settings, known: Known, connector: Connector, outside: Outside, front: Front
+) -> Surroundings:
     return Surroundings(
         limits=settings.toolcrib.limits,
-        connector=outside.connector or partial(open_streams, lifeline=lifeline),
+        connector=connector,
         listed=known.indexer.listed,
         state_changed=_state_reporter(known.events, known.failures),
         jitter=outside.jitter,

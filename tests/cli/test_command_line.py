@@ -26,6 +26,7 @@ COMMANDS = [
             "add",
             "remove",
             "get",
+            "logs",
             "enable",
             "disable",
             "status",

@@ -209,3 +209,18 @@ def test_a_yaml_config_is_changed_as_well(run: Run, tmp_path: Path):
     run("enable", "a", "--config", str(file))
     run("remove", "b", "--config", str(file))
     assert file.read_text().startswith("# mine\nmcpServers:\n  a: {command: a} # first\n")
+
+
+def test_what_a_server_says_on_stderr_is_kept_without_its_secrets(run: Run, tmp_path: Path):
+    noisy = FakeServer(tmp_path, "noisy", tools=TOOLS, stderr="ready, with canary-secret")
+    code, _out, err = run("add", "noisy", "--env", "TOKEN=canary-secret", "--", noisy.command, *noisy.args)
+    assert code == 0, err
+    code, out, _err = run("logs", "noisy")
+    assert (code, out.endswith(" ready, with ***\n")) == (0, True)
+    code, out, _err = run("logs", "noisy", "--json", "-n", "1")
+    assert len(json.loads(out)["lines"]) == 1
+    run("add", "quiet", "--no-try", "--", "x")
+    code, out, err = run("logs", "quiet")
+    assert (code, out, "nothing to stderr" in err) == (0, "", True)
+    code, _out, err = run("logs", "nosy")
+    assert (code, "did you mean noisy?" in err) == (1, True)

@@ -41,6 +41,7 @@ def build() -> typer.Typer:
     app.command()(servers.add)
     app.command()(servers.remove)
     app.command()(servers.get)
+    app.command()(servers.logs)
     app.command()(servers.enable)
     app.command()(servers.disable)
     app.command()(index.status)

@@ -1,4 +1,4 @@
-"""``toolcrib add``, ``remove``, ``get``, ``enable`` and ``disable``: one server of the config.
+"""``toolcrib add``, ``remove``, ``get``, ``logs``, ``enable`` and ``disable``: one server of the config.
 
 Knows what is asked for and how it is told; never knows how a config is written, and never shows a secret.
 """
@@ -128,6 +128,28 @@ def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = F
     for key, value in shown.items():
         if value not in (None, [], {}, ""):
             print_text(f"{key}: {_shown(value)}")
+
+
+def logs(
+    name: NameArgument,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="How many at most.")] = 50,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a server has written to stderr last, whichever client it was started for."""
+    from toolcrib.events.server_logs import last_lines
+
+    settings = load_settings(config)
+    if name not in settings.servers:
+        _existing(config, name)
+    found = last_lines(settings.cache_dir, name, lines)
+    if as_json:
+        print_json({"server": name, "lines": found})
+        return
+    for line in found:
+        print_text(line)
+    if not found:
+        print_text(f"{name} has written nothing to stderr, or was not started here yet.", error=True)
 
 
 def _shown(value: Any) -> str:

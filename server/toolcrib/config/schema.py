@@ -260,6 +260,8 @@ class LimitsSection(Section):
     """Servers started at the same time."""
     catalog_max_age_s: Seconds = 86_400
     """Age at which a server's list of tools is fetched again."""
+    server_log_max_bytes: Annotated[int, Strict(), Field(ge=4096)] = 256 * 1024
+    """Size of what is kept on disk of one server's stderr, for `toolcrib logs`; the oldest goes."""
     result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
     """Size of one tool result, or of one page of it; what is larger is read page by page with `read_more`."""
     results_kept_s: Seconds = 900

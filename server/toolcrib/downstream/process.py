@@ -140,11 +140,15 @@ async def open_lifeline() -> AsyncGenerator[Lifeline]:
 
 @asynccontextmanager
 async def running(
-    target: StdioTarget, close_timeout_s: float, lifeline: Lifeline | None = None
+    target: StdioTarget,
+    close_timeout_s: float,
+    lifeline: Lifeline | None = None,
+    on_line: Callable[[str], None] | None = None,
 ) -> AsyncGenerator[Child]:
     """Start ``target`` in a process group of its own; when left, no process of that group is alive.
 
-    With a ``lifeline``, none is a few seconds after this process is killed either.
+    With a ``lifeline``, none is a few seconds after this process is killed either. ``on_line`` gets each line that it
+    writes to stderr.
 
     It may take ``close_timeout_s`` seconds to stop: half of them after the end of its input, half of them after the
     termination signal (2025-11-25 lifecycle). Then it is killed.
@@ -167,7 +171,7 @@ async def running(
             _close(child_in, child_out, child_err)
         child = Child(process, read_fd, write_fd)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read_stderr, stderr_fd, child.stderr)
+            tasks.start_soon(_read_stderr, stderr_fd, child.stderr, on_line)
             try:
                 yield child
             finally:
@@ -240,7 +244,7 @@ def _close(*fds: int) -> None:
             os.close(fd)
 
 
-async def _read_stderr(fd: int, last_lines: deque[str]) -> None:
+async def _read_stderr(fd: int, last_lines: deque[str], on_line: Callable[[str], None] | None) -> None:
     partial = ""
     while True:
         await anyio.wait_readable(fd)
@@ -251,3 +255,5 @@ async def _read_stderr(fd: int, last_lines: deque[str]) -> None:
         for line in lines:
             if text := line.strip()[:_STDERR_LINE_MAX]:
                 last_lines.append(text)
+                if on_line:
+                    on_line(text)

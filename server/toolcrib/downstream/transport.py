@@ -57,9 +57,14 @@ class Connector(Protocol):
 
 @asynccontextmanager
 async def open_streams(
-    server: ServerSettings, limits: LimitsSection, lifeline: Lifeline | None = None
+    server: ServerSettings,
+    limits: LimitsSection,
+    lifeline: Lifeline | None = None,
+    on_stderr: Callable[[str, str], None] | None = None,
 ) -> AsyncGenerator[Streams]:
     """Connect to ``server`` as its settings say. With a ``lifeline``, its process does not outlive a kill of ours.
+
+    ``on_stderr`` gets the key of the server and each line that its process writes to stderr.
 
     Raises:
         OSError: a program that cannot be started.
@@ -78,7 +83,9 @@ async def open_streams(
             async with stdio_client(parameters) as streams:
                 yield Streams(StreamDispatcher(*streams), http=False, explain=_nothing_known)
         case StdioTarget() as target:
-            async with _process_streams(server, target, limits, lifeline) as process:
+            on_line = partial(on_stderr, server.key) if on_stderr else None
+            started = running(target, limits.close_timeout_s, lifeline, on_line)
+            async with _process_streams(server, started, limits) as process:
                 yield process
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
@@ -150,7 +157,7 @@ async def _pump(
 
 @asynccontextmanager
 async def _process_streams(
-    server: ServerSettings, target: StdioTarget, limits: LimitsSection, lifeline: Lifeline | None
+    server: ServerSettings, started: AbstractAsyncContextManager[Child], limits: LimitsSection
 ) -> AsyncGenerator[Streams]:
     clean = server.redactor.clean
     first_garbage: list[str] = []
@@ -166,7 +173,7 @@ async def _process_streams(
         pace=_pace(limits),
         paces_requests=True,
     )
-    async with running(target, limits.close_timeout_s, lifeline) as child:
+    async with started as child:
         with open_dispatcher(child.read_fd, child.write_fd, bounds, note_garbage) as channel:
 
             async def explain() -> str:

@@ -1,0 +1,110 @@
+"""What servers say on stderr, kept on disk: a file for each server, the oldest lines gone first.
+
+Knows files, times and how many lines are too many; never knows a server. Every line is redacted before it is written.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from toolcrib.base.names import name_digest
+from toolcrib.events.batches import Batches
+from toolcrib.events.log import EventFile
+
+LINES_PER_SECOND = 200
+"""Lines of one server that are kept in one second; of the others it is told how many there were."""
+
+_FOLDER = "logs"
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_NAME_MAX = 60
+_MARK = "\0"
+"""What stands between the server and the line while a line waits to be written."""
+
+
+@dataclass(slots=True)
+class _Second:
+    """The second in which a server has said something last: how many lines of it are kept, how many are not."""
+
+    at: int = 0
+    kept: int = 0
+    left_out: int = 0
+
+
+class ServerLogs:
+    """Takes lines of servers without waiting; a thread writes them. ``clock`` gives seconds since the epoch."""
+
+    def __init__(self, add: Callable[[Callable[[], str]], None], clock: Callable[[], float]) -> None:
+        self._add, self._clock = add, clock
+        self._seconds: dict[str, _Second] = {}
+
+    def note(self, server: str, line: str) -> None:
+        """Keep a line that a server has written, unless it has written too many in this second."""
+        now = self._clock()
+        second = self._seconds.setdefault(server, _Second())
+        if second.at != int(now):
+            left_out, second.at, second.kept, second.left_out = second.left_out, int(now), 0, 0
+            if left_out:
+                self._add(partial(_written, server, now, f"({left_out} more lines in a second were not kept)"))
+        second.kept += 1
+        if second.kept > LINES_PER_SECOND:
+            second.left_out += 1
+        else:
+            self._add(partial(_written, server, now, line))
+
+
+@contextmanager
+def open_server_logs(
+    cache_dir: Path, max_bytes: int, redact: Callable[[str], str], clock: Callable[[], float]
+) -> Generator[ServerLogs]:
+    """Keep at most ``max_bytes`` of what each server says; all that was said is written when it is left.
+
+    Never raises: a file that cannot be written is logged once, and serving goes on without it.
+    """
+    files: dict[str, EventFile] = {}
+
+    def write(lines: Sequence[bytes]) -> None:
+        grouped: dict[str, list[bytes]] = {}
+        for raw in lines:
+            server, _, line = raw.decode("utf-8", "replace").partition(_MARK)
+            grouped.setdefault(server, []).append(redact(line).encode("utf-8", "replace"))
+        for server, group in grouped.items():
+            if server not in files:
+                # Half of it for the file, half for the one before it.
+                files[server] = EventFile(_path(cache_dir, server), max_bytes // 2)
+            files[server].write(group)
+
+    with Batches(write) as batches:
+        yield ServerLogs(batches.add, clock)
+    for file in files.values():
+        file.close()
+
+
+def last_lines(cache_dir: Path, server: str, count: int) -> list[str]:
+    """Return the last lines that are kept of a server, the oldest first; none where nothing is.
+
+    Raises:
+        OSError: a file is there and cannot be read.
+
+    """
+    path = _path(cache_dir, server)
+    kept = deque[str](maxlen=count)
+    for file in (path.with_name(f"{path.name}.1"), path):
+        if file.is_file():
+            kept.extend(file.read_text(encoding="utf-8", errors="replace").splitlines())
+    return list(kept)
+
+
+def _written(server: str, now: float, line: str) -> str:
+    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{server}{_MARK}{at} {line.replace(_MARK, '')}"
+
+
+def _path(cache_dir: Path, server: str) -> Path:
+    """Return the file of a server; a name that is not plain gets a part of its digest."""
+    plain = _NOT_PLAIN.sub("-", server)[:_NAME_MAX]
+    return cache_dir / _FOLDER / (f"{plain}.log" if plain == server else f"{plain}-{name_digest(server)}.log")
