@@ -108,8 +108,8 @@ async def loaded(folder: Path, config: Path, servers: Sequence[FakeServer], call
             for fake in good:  # started before anything is counted
                 await caller.call(fake.name)
             began = time.perf_counter()
+            meter = Meter(others)
             async with anyio.create_task_group() as background:
-                meter = Meter(others)
                 background.start_soon(meter.run)
                 for fake in others:
                     background.start_soon(use_one, caller, fake.name, load)
@@ -142,12 +142,16 @@ async def use_one(caller: Caller, server: str, load: Load) -> None:
     """Call one server again and again, with a short pause; until cancelled, which ends no call."""
     while True:
         with anyio.CancelScope(shield=True):
-            answer = await caller.call(server)
-        if answer is None:
-            load.unanswered += 1
-        else:
-            load.bad.append(answer[0])
+            await _count(caller, server, load)
         await anyio.sleep(PAUSE_S)
+
+
+async def _count(caller: Caller, server: str, load: Load) -> None:
+    answer = await caller.call(server)
+    if answer is None:
+        load.unanswered += 1
+    else:
+        load.bad.append(answer[0])
 
 
 class Meter:

@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, *_arguments: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the base class's
         """Say nothing."""
 
     def do_GET(self) -> None:
@@ -57,7 +57,8 @@ class Handler(BaseHTTPRequestHandler):
                 tools = [{"name": name, "inputSchema": _SCHEMA} for name in TOOLS]
                 self._answer(message, {"result": {"tools": tools}})
             case "tools/call" if size := params["arguments"].get("size"):
-                self._flood(*params["name"].split("_"), size)
+                form, coding = params["name"].split("_")
+                self._flood(form, coding, size)
             case "tools/call":
                 self._answer(message, {"result": {"content": []}})
             case _ if "id" in message:

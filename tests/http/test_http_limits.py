@@ -8,8 +8,10 @@ import httpx2
 import pytest
 from anyio.abc import ByteStream
 
+from fakes.memory import Call
 from fakes.menu import tool
 from online import HttpSession, Online, online, request
+from toolcrib.model import JsonObject
 from worlds import MemoryServer, text, until
 
 pytestmark = pytest.mark.anyio
@@ -200,8 +202,9 @@ async def test_it_is_not_ready_while_answers_wait_for_a_first_list(tmp_path):
 
 
 def hanging() -> dict[str, MemoryServer]:
-    async def hang(_call):
+    async def hang(_call: Call) -> JsonObject:
         await anyio.sleep_forever()
+        return {}
 
     return {"zoo": MemoryServer([tool("feed")], answers={"feed": hang})}
 

@@ -36,7 +36,7 @@ async def texts_of(w: World, held: Held, *calls: tuple[Client, Any]) -> list[str
         for place, (client, arguments) in enumerate(calls):
             before = len(w["db"].calls())
             tasks.start_soon(call, place, client, arguments)
-            await until(lambda place=place, before=before: found[place] or len(w["db"].calls()) > before)
+            await until(lambda place=place, before=before: bool(found[place]) or len(w["db"].calls()) > before)
         held.go.set()
     return found
 
