@@ -15,7 +15,7 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self._ends_at = math.inf
         self._pauses = 0
         self._paused_until = -math.inf
@@ -27,6 +27,8 @@ class Patience:
 
     def restart(self) -> None:
         """Begin anew, once the time runs."""
+        if self._scope is None:
+            return
         begins = self._paused_until if self._pauses else anyio.current_time()
         self._scope.deadline = min(begins + self._seconds, self._ends_at)
 

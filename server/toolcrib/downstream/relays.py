@@ -71,7 +71,7 @@ class Relays:
         self._is_exclusive = is_exclusive
         self._lines: list[Line] = []
         self._given_up: dict[str, float] = {}
-        self._changed = anyio.Event()
+        self._changed: anyio.Event | None = None
         self._owner: Asker | None = None
         self._elicitations = Recent[str, Asker](_ELICITATIONS)
         self._being_told = 0
@@ -103,8 +103,15 @@ class Relays:
             self._change()
 
     def _change(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    async def _change_noted(self) -> None:
+        """Wait until other requests are under way."""
+        if self._changed is None:
+            self._changed = anyio.Event()
+        await self._changed.wait()
 
     def forget(self) -> None:
         """Begin anew with another connection: nothing that was given up is worked on any more."""
@@ -199,12 +206,12 @@ class Relays:
     async def _is_somebody_coming(self) -> bool:
         """Wait for a change where the one that a question is for may be about to call, or to be parked."""
         if any(line.asker.capabilities for line in self._lines):
-            await self._changed.wait()
+            await self._change_noted()
             return True
         if not self._is_exclusive or self._lines or self._owner:
             return False
         with anyio.move_on_after(_CALL_COMES_S):
-            await self._changed.wait()
+            await self._change_noted()
             return True
         return False
 

@@ -51,19 +51,21 @@ def client_of(request: Any) -> Client | None:
 
 
 @contextmanager
-def ended_without(client: Client | None, tasks: TaskGroup) -> Generator[anyio.CancelScope]:
+def ended_without(client: Client | None, tasks: TaskGroup) -> Generator[None]:
     """Cancel the block when the client has gone; ``tasks`` own the watching."""
+    if client is None:
+        yield
+        return
     watching = anyio.CancelScope()
 
-    async def watch(client: Client, work: anyio.CancelScope) -> None:
+    async def watch(work: anyio.CancelScope) -> None:
         with watching:
             await client.gone()
             work.cancel()
 
     with anyio.CancelScope() as work:
-        if client:
-            tasks.start_soon(watch, client, work)
+        tasks.start_soon(watch, work)
         try:
-            yield work
+            yield
         finally:
             watching.cancel()
