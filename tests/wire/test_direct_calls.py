@@ -156,10 +156,12 @@ BLOCKS = [
     {"type": "resource", "resource": {"uri": "file:///b", "text": "b"}},
     {"type": "vendor", "odd": [1, {"deep": None}]},
 ]
+PUBLIC = json.loads(json.dumps(BLOCKS).replace("file://", "toolcrib://servers/db/file://"))
+"""The same with URIs that can be read through toolcrib."""
 
 
 @both_sides
-async def test_a_result_passes_through_as_it_is(tmp_path, era, server_era):
+async def test_a_result_passes_through_as_it_is_but_for_the_uris_of_its_resources(tmp_path, era, server_era):
     result = {
         "content": BLOCKS,
         "structuredContent": {"n": 1.5, "deep": {"list": [None, True]}},
@@ -168,8 +170,8 @@ async def test_a_result_passes_through_as_it_is(tmp_path, era, server_era):
         "vendorMember": 7,
     }
     async with world(tmp_path, {"db": answering(result, server_era)}, listing="auto") as w, w.client(era) as client:
-        assert bare(await client.call("db__get")) == result
-        assert bare(await client.tool_call("db__get")) == result
+        assert bare(await client.call("db__get")) == {**result, "content": PUBLIC}
+        assert bare(await client.tool_call("db__get")) == {**result, "content": PUBLIC}
 
 
 @both_sides

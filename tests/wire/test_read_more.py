@@ -66,7 +66,8 @@ async def test_every_content_type_and_the_error_flag_keep_their_form(tmp_path, e
     result = {"content": [{"type": "text", "text": "t" * 900}, IMAGE, link], "isError": True, "_meta": {"a/b": 1}}
     async with world(tmp_path, server(result), SMALL, listing="auto") as w, w.client(era) as client:
         pages = await read_all(client, await client.call("db__get"))
-    assert [page["content"] for page in pages] == [[result["content"][0]], [IMAGE], [link]]
+    public = {**link, "uri": "toolcrib://servers/db/file:///a"}
+    assert [page["content"] for page in pages] == [[result["content"][0]], [IMAGE], [public]]
     assert [page["isError"] for page in pages] == [True] * 3
     assert pages[0]["_meta"]["a/b"] == 1
 
