@@ -114,9 +114,17 @@ def bare(value: Any) -> Any:
         return [bare(item) for item in value]
     if not isinstance(value, dict):
         return value
+    if value.get("method") == "notifications/message":
+        value = {**value, "params": of_the_server(value["params"])}
     left_out = [*MAY_DIFFER, *(CACHING if value.keys() & LISTS.keys() else ())]
     kept = {key: listed(key, bare(member)) for key, member in value.items() if key not in left_out}
     return {key: member for key, member in kept.items() if (key, member) != ("_meta", {})}
+
+
+def of_the_server(log: JsonObject) -> JsonObject:
+    """Return a log message with the logger that the server named, before which toolcrib puts the server."""
+    name = log.get("logger", SERVER).removeprefix(SERVER).removeprefix("/")
+    return {**{key: value for key, value in log.items() if key != "logger"}, **({"logger": name} if name else {})}
 
 
 def listed(key: str, items: Any) -> Any:
