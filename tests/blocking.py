@@ -23,6 +23,7 @@ ALLOWED = {
     "toolcrib.app:_open_skills": "the start and the end",
     "toolcrib.cli.in_process:_status": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_tools": "one command of a person: nobody else waits for its loop",
+    "toolcrib.cli.in_process:try_servers": "likewise",
     "toolcrib.cli.in_process:with_index": "one command of a person, that only reads files",
     "toolcrib.cli.in_process:with_skills": "one command of a person",
     "toolcrib.events.batches:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",

@@ -198,7 +198,7 @@ LAYERS = {
         config in_process serve
         completion
         importing
-        connecting index lint servers skills tools
+        connecting doctor index lint servers skills tools
         app
     """,
 }

@@ -27,6 +27,7 @@ COMMANDS = [
             "remove",
             "get",
             "logs",
+            "doctor",
             "enable",
             "disable",
             "status",

@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import config, connecting, importing, index, lint, servers, skills, tools
+from toolcrib.cli import config, connecting, doctor, importing, index, lint, servers, skills, tools
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
@@ -44,6 +44,7 @@ def build() -> typer.Typer:
     app.command()(servers.logs)
     app.command()(servers.enable)
     app.command()(servers.disable)
+    app.command()(doctor.doctor)
     app.command()(index.status)
     app.command()(tools.search)
     app.command()(tools.call)

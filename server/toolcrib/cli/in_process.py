@@ -18,6 +18,7 @@ from toolcrib.errors import BadRequest, ToolcribError
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.config.settings import Settings
+    from toolcrib.downstream.fleet import Fleet
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
     from toolcrib.tools.finding import ToolFinder
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from toolcrib.tools.use_cases import ToolUseCases
 
 _Answer = TypeVar("_Answer")
+
+_LOOK_S = 0.05
+"""How often it is looked which servers are still being listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,88 @@ class Indexed:
     finder: "ToolFinder"
     gate: "Gate"
     unlisted: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of a server that was started once: ``seconds`` None where it has not answered in time.
+
+    ``failed`` is why it is down, empty where it is not; ``era`` the kind of protocol that it speaks.
+    """
+
+    tools: int
+    seconds: float | None
+    era: str
+    failed: str
+
+
+def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
+    """Start every server of a config at the same time, have it list its tools, and return what became of each.
+
+    Raises:
+        ToolcribError: a toolcrib has started this process, or the index cannot be used.
+
+    """
+    import anyio
+
+    from toolcrib.config.nesting import refuse_nested
+
+    refuse_nested(os.environ)
+    at_once = settings.toolcrib.limits.model_copy(update={"parallel_starts": max(1, len(settings.servers))})
+    settings = replace(settings, toolcrib=settings.toolcrib.model_copy(update={"limits": at_once}))
+    with line.below_the_log():
+        return anyio.run(_try, _quiet(settings), within_s, line)
+
+
+async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
+    import anyio
+
+    from toolcrib.app import Outside, open_tools
+    from toolcrib.downstream.fleet import failed
+
+    took: dict[str, float] = {}
+    tried: dict[str, Tried] = {}
+    async with open_tools(settings, Outside()) as tool_use_cases, anyio.create_task_group() as tasks:
+        fleet = tool_use_cases.fleet
+        tasks.start_soon(line.follow, fleet)
+        tasks.start_soon(_time_listings, fleet, list(settings.servers), took)
+        with anyio.move_on_after(within_s):
+            await tool_use_cases.list_servers()
+            await anyio.sleep(2 * _LOOK_S)  # the last one is seen too
+        failures = failed(fleet.statuses())
+        counted = [tool.server for tool in tool_use_cases.indexer.current().tools]
+        for key in settings.servers:
+            tried[key] = Tried(counted.count(key), took.get(key), fleet[key].era or "", failures.get(key, ""))
+        tasks.cancel_scope.cancel()
+    return tried
+
+
+async def _time_listings(fleet: "Fleet", keys: list[str], took: dict[str, float]) -> None:
+    """Note after how many seconds each server is no longer being listed, until cancelled."""
+    import anyio
+
+    began = anyio.current_time()
+    begun = set[str]()
+    while True:
+        under_way = fleet.listing
+        begun |= under_way
+        for key in keys:
+            if key in begun and key not in under_way and key not in took:
+                took[key] = anyio.current_time() - began
+        await anyio.sleep(_LOOK_S)
+
+
+def tool_names_now(settings: "Settings") -> list[str]:
+    """Return the public names of all tools in the index.
+
+    Raises:
+        StoreError: it cannot be read.
+
+    """
+    from toolcrib.known import Clocks, open_catalog
+
+    with open_catalog(settings, Clocks()) as known:
+        return [tool.public_name for tool in known.indexer.current().tools]
 
 
 def with_tools(

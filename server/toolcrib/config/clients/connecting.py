@@ -4,15 +4,16 @@ Knows how an entry of ours is written there and what it takes the place of; neve
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_list, as_object
 from toolcrib.config.clients.descriptions import Client, EntryShape, Surroundings
 from toolcrib.config.clients.drafting import identity
-from toolcrib.config.clients.reading import FoundServer, read_file
+from toolcrib.config.clients.entries import IS_TOOLCRIB
+from toolcrib.config.clients.reading import FoundServer, find_files, read_file
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, Drop, Put, changed
 from toolcrib.config.editing.files import Original, read_original
@@ -80,6 +81,15 @@ def connection(
     entry = entry_of(client, command)
     removed = tuple(_behind(client, file, here, behind)) if replace else ()
     return Connection(client, original, place, entry, removed, is_there=value_at(document, place) == entry)
+
+
+def connected(here: Surroundings) -> Iterator[tuple[Client, Path, list[str]]]:
+    """Yield each client whose file for this person has an entry that starts toolcrib, the file and that command."""
+    for found in find_files(here):
+        for server in found.servers:
+            if server.read.lost == IS_TOOLCRIB:
+                entry = server.read.entry
+                yield found.client, found.file, [entry["command"], *as_list(entry.get("args"))]
 
 
 def file_of(client: Client, here: Surroundings) -> Path:

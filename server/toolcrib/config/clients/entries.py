@@ -20,6 +20,9 @@ from toolcrib.model import JsonObject
 ENV_FILE_MAX_BYTES = 256 * 1024
 """Most that is read of a file of variables."""
 
+IS_TOOLCRIB = "starts toolcrib itself"
+"""Why nothing is taken over of an entry of ours."""
+
 _ADDRESSES = {"url": "", "uri": "http", "httpUrl": "http", "serverUrl": "http"}
 """Keys of an address, and the type that it has by its key."""
 _TYPES = {
@@ -108,7 +111,7 @@ class _Reading:
             is_built_in = kind in _BUILT_IN or "settings" in raw
             return ReadEntry({}, lost="is part of its client" if is_built_in else "has no command and no url")
         if starts_toolcrib(str(entry.get("command", "")), [str(each) for each in as_list(entry.get("args"))]):
-            return ReadEntry({}, lost="starts toolcrib itself")
+            return ReadEntry(entry, lost=IS_TOOLCRIB)
         if not _is_sound(entry):
             return ReadEntry({}, lost="has values that are no text")
         denials = entry_denials(raw)
