@@ -156,6 +156,13 @@ def test_a_table_leaves_toml_with_those_below_it_and_takes_nothing_else():
     assert edited(before, Drop(("m", "a.b")), name="f.toml") == "k = 1\n\n\n# about c\n[m.c]\ny = 2\n"
 
 
+def test_brackets_in_a_name_end_no_header():
+    before = '[m."x]y"]\na = 1\n'
+    made = edited(before, Put(("m", "[z]"), {"b": 2}), name="f.toml")
+    assert made == before + '\n[m."[z]"]\nb = 2\n'
+    assert edited(made, Drop(("m", "x]y")), name="f.toml") == '[m."[z]"]\nb = 2\n'
+
+
 @pytest.mark.parametrize("text", ['{"a": 1', "[1]", '{"m": [1]}', '{"m": 1}', "{'m' 1}"])
 def test_json_that_cannot_be_changed_without_a_guess_is_refused(text: str):
     with pytest.raises(EditRefused):

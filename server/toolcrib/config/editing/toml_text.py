@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from toolcrib.config.editing.refused import EditRefused
 
-_HEADER = re.compile(r"[ \t]*\[\[?(?P<name>[^\[\]]+)\]\]?[ \t]*(?:#.*)?\r?\n?\Z")
+_HEADER = re.compile(r"""[ \t]*\[\[?(?P<name>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\[\]"'\#])+)\]\]?[ \t]*(?:\#.*)?\r?\n?\Z""")
 _KEY = re.compile(r"""\s*(?:(?P<bare>[A-Za-z0-9_-]+)|"(?P<quoted>(?:[^"\\]|\\.)*)"|'(?P<plain>[^']*)')\s*(?:\.|\Z)""")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
