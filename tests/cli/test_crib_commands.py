@@ -120,8 +120,8 @@ def test_status_tells_of_skills_once_they_were_read_and_which_files_could_not_be
     run("skills", "list", toolcrib=section)
     code, out, _err = run("status", toolcrib=section)
     assert code == 0
-    assert "skills   1\n" in out
-    assert "not loaded: dir/skills/broken/SKILL.md: " in out
+    assert "skills   1: 1 from " in out
+    assert "not loaded: dir/skills/broken/SKILL.md:1: " in out
     found = json.loads(run("status", "--json", toolcrib=section)[1])
     assert (found["skills"]["count"], found["skills"]["errors_count"]) == (1, 1)
     off = {"skills": {"enabled": False}}

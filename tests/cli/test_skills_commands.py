@@ -113,7 +113,7 @@ def test_list_shows_what_agents_get_and_tells_beside_it_what_they_do_not(run: Ru
         "pdf-forms  [repo]  Fills in PDF forms. Use it for every form.",
     ]
     assert err.splitlines()[0] == "2 skills, 2 of them new or changed"
-    assert err.splitlines()[1].startswith("not loaded: repo/broken/SKILL.md: has no frontmatter")
+    assert err.splitlines()[1].startswith("not loaded: repo/broken/SKILL.md:1: has no frontmatter")
     assert run("list")[2].splitlines()[0] == "2 skills, 0 of them new or changed"
 
 
@@ -338,3 +338,16 @@ def test_a_wrong_config_ends_every_command_with_2(run: Run, command: list[str]):
     code, out, err = run(*command, skills={"enable": True})
     assert (code, out) == (2, "")
     assert "did you mean" in err
+
+
+def test_a_list_may_be_that_of_another_folder(run: Run, tmp_path: Path):
+    skill(tmp_path / "other" / ".agents" / "skills", "tea", "Makes tea.")
+    (tmp_path / "other" / ".git").mkdir()
+    _, out, _ = run("list", "--cwd", str(tmp_path / "other"))
+    assert out.splitlines() == ["tea  [repo]  Makes tea."]
+    assert run("list", "--cwd", str(tmp_path / "nowhere"))[0] != 0
+
+
+def test_a_search_may_be_for_one_source(run: Run):
+    assert "invoices" in run("search", "invoice", "--source", "repo")[1]
+    assert "invoices" not in run("search", "invoice", "--source", "user")[1]

@@ -1,6 +1,9 @@
 """The pack that ships with toolcrib: every skill loads, is short, keeps the rules, and is found by what it is for."""
 
+import os
 import re
+import shlex
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -131,3 +134,62 @@ def test_the_core_pack_is_found_by_what_people_say(tmp_path: Path):
             for request in REQUESTS
         }
     assert {request: folders for request, folders in found.items() if REQUESTS[request] not in folders} == {}
+
+
+# -- followed as written -------------------------------------------------------------------------
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder, without the settings of whoever runs the test."""
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(
+        ["git", *who, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Make a repository of five commits, the third of which breaks it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    git(folder, "init")
+    for number in range(1, 6):
+        (folder / "value").write_text(f"{'bad' if number >= 3 else 'good'} {number}\n", encoding="utf-8")
+        git(folder, "add", "value")
+        git(folder, "commit", "-m", f"commit {number}")
+    return folder
+
+
+def commands_in(skill: str) -> list[str]:
+    """Return the commands between backticks in the steps of a skill."""
+    [file] = CORE.rglob(f"{skill}.skill.md")
+    return re.findall(r"`(git [^`]+)`", file.read_text(encoding="utf-8"))
+
+
+def test_a_bisection_as_written_finds_the_commit(repository: Path, tmp_path: Path):
+    outside = tmp_path / "check.sh"
+    outside.write_text("grep -q good value\n", encoding="utf-8")
+    commands = commands_in("bisect-a-regression")
+    start, run = (next(each for each in commands if verb in each) for verb in ("bisect start", "bisect run"))
+    git(repository, *shlex.split(start.replace("BAD", "HEAD").replace("GOOD", "HEAD~4"))[1:])
+    said = git(repository, *shlex.split(run.replace("/path/outside/check.sh", str(outside)))[1:])
+    assert "is the first bad commit" in said
+    assert "commit 3" in said
+    assert "git bisect reset" in commands
+    git(repository, "bisect", "reset")
+    assert git(repository, "status", "--porcelain") == ""
+
+
+def test_looking_at_a_conflict_as_written_keeps_what_was_edited(repository: Path):
+    git(repository, "checkout", "-b", "other", "HEAD~1")
+    (repository / "value").write_text("theirs\n", encoding="utf-8")
+    git(repository, "commit", "-am", "theirs")
+    assert "CONFLICT" in git(repository, "merge", "main")
+    (repository / "value").write_text("half resolved\n", encoding="utf-8")
+    looks = [each for each in commands_in("resolve-merge-conflicts") if each.startswith(("git show", "git log"))]
+    said = [git(repository, *shlex.split(each.replace("FILE", "value"))[1:]) for each in looks]
+    assert any(text == "bad 4\n" for text in said), said
+    assert (repository / "value").read_text(encoding="utf-8") == "half resolved\n"
+    assert "git merge --abort" in commands_in("resolve-merge-conflicts")

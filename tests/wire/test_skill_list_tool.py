@@ -214,6 +214,8 @@ async def test_files_that_could_not_be_loaded_are_named_with_the_reason(tmp_path
     assert "bare/SKILL.md" in by_path["SKILL.md"]["path"]
     assert "description" in by_path["SKILL.md"]["message"]
     assert "steps" in by_path["two.skill.jsonl"]["message"]
+    assert by_path["two.skill.jsonl"]["line"] == 2
+    assert "two.skill.jsonl:2: " in block["text"]
     assert str(tmp_path) not in str(result)
     for error in answer["errors"]:
         assert error["path"] in block["text"]

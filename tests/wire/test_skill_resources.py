@@ -206,6 +206,7 @@ async def test_the_status_counts_and_tells_what_this_session_has_loaded(tmp_path
     errors = status["skills"].pop("errors")
     assert status["skills"] == {
         "count": 2,
+        "sources": {"repo": 2},
         "loaded": [{"name": "pdf-forms", "digest": digest}],
         "errors_count": 1,
     }

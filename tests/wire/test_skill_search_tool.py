@@ -42,6 +42,13 @@ async def test_triggers_add_to_what_a_skill_is_found_and_shown_by(shelf, query):
     assert "Writes letters." in catalog
 
 
+async def test_a_search_may_be_for_skills_of_one_source(shelf):
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        for source in ("repo", "user"):
+            answer = await client.skill("search", query="letters table PDF commit", source=source)
+            assert {hit["source"] for hit in answer["skills"]} == {source}
+
+
 # -- definitions ---------------------------------------------------------------------------------
 
 
@@ -82,6 +89,7 @@ async def test_the_input_schema_of_a_search_is_the_required_one(tmp_path):
         "search_type": {"type": "string", "enum": ["fts", "regex", "exact"], "default": "fts"},
         "limit": {"type": "integer", "minimum": 1, "maximum": 20, "default": 8},
         "task_type": {"type": "string", "enum": ["browser", "api", "code", "domain", "unknown"]},
+        "source": {"type": "string"},
     }
 
 

@@ -20,15 +20,18 @@ class Visibility:
         self._rules = [rule for rule in section.permissions if rule.tool in _TOOLS]
         self._variables = frozenset(variables)
 
-    def reason(self, skill: Skill, switched_off: Container[str]) -> str | None:
-        """Return why nobody is shown the skill, or None where nothing hides it. ``switched_off`` are ids of skills."""
+    def reason(self, skill: Skill, switched_off: Container[str], *, by_person: bool = False) -> str | None:
+        """Return why nobody is shown the skill, or None where nothing hides it. ``switched_off`` are ids of skills.
+
+        What its author keeps from models is there for a person who asks for it by name (``by_person``).
+        """
         if skill.id in switched_off:
             return "disabled"
         if self._disabled & {skill.name, skill.id, f"{skill.source}/{skill.name}"}:
             return "in skills.disabled_skills"
         if action := self._action(skill):
             return f"skills.permissions: {action}"
-        if skill.is_hidden:
+        if skill.is_hidden and not by_person:
             return "its author keeps it from models (disable-model-invocation)"
         missing = self.missing(skill)
         return f"needs the environment variable {', '.join(missing)}" if missing else None

@@ -184,7 +184,8 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
     if skills is None:
         yield f"skills   {'not read yet' if skills_enabled else 'off'}"
     else:
-        yield f"skills   {skills.count}"
+        sources = ", ".join(f"{count} from {source}" for source, count in skills.sources.items())
+        yield f"skills   {skills.count}" + (f": {sources}" if sources else "")
         yield from (f"  not loaded: {error.place}: {error.message}" for error in skills.errors)
     yield from (f"rebuilt  {file}: {reason}" for file, reason in found.rebuilt.items())
 

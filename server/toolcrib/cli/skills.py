@@ -5,6 +5,7 @@ Knows how skills are shown in a terminal; never knows how they are found, read o
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import chdir
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -48,13 +49,18 @@ commands = typer.Typer(help="Look after skills.", no_args_is_help=True)
 def list_skills(
     source: Annotated[str | None, typer.Option(help="Only this source's skills.")] = None,
     hidden: Annotated[bool, typer.Option("--hidden", help="Also skills that nobody is shown, and why.")] = False,
+    cwd: Annotated[Path | None, typer.Option(help="As for an agent that works in this folder.")] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List every skill that agents can get, and every file that could not be loaded."""
     from toolcrib.skills.overviews import Overviews
 
-    overview = _with_skills(config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session))
+    if cwd is not None and not cwd.is_dir():
+        raise BadRequest(f"{cwd} is no folder.")
+    config = config and config.absolute()
+    with chdir(cwd or "."):
+        overview = _with_skills(config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session))
     _require_source(overview, source)
     if as_json:
         print_json(_overview_json(overview, source))
@@ -74,6 +80,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
     task_type: Annotated[TaskType | None, typer.Option(help="Only skills of this kind.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only this source's skills.")] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,7 +88,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     from toolcrib.skills.answers import search_json
     from toolcrib.skills.search import SkillQuery
 
-    request = SkillQuery(query, kind, limit, task_type)
+    request = SkillQuery(query, kind, limit, task_type, source)
     answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.search(session, request))
     if as_json:
         print_json(search_json(answer))

@@ -186,6 +186,14 @@ class SkillCatalog:
                 places.add(_folder(skill.path))
         return VisibleSkills(tuple(seen), generation), hidden
 
+    def for_person(self, caller: Caller) -> VisibleSkills:
+        """Return what ``caller`` may see, and what its author keeps from models but not from the person themselves."""
+        switched_off = self._decisions.switched_off()
+        in_scope = self._in_scope(caller)
+        return VisibleSkills(
+            tuple(skill for skill in in_scope if self._visibility.reason(skill, switched_off, by_person=True) is None)
+        )
+
     def everything(self, caller: Caller) -> VisibleSkills:
         """Return all skills in the caller's scope, the hidden ones too: for the person who switches them."""
         return VisibleSkills(self._in_scope(caller))

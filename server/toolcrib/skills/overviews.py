@@ -3,6 +3,7 @@
 Knows what each of them tells of a skill; never knows how one is found or given.
 """
 
+from collections import Counter
 from functools import partial
 from typing import Literal
 
@@ -106,6 +107,7 @@ class Overviews:
                 ),
                 errors_count=len(errors),
                 errors=tuple(errors[:ERRORS_MAX]),
+                sources=Counter(cleaner.text(skill.source) for skill in visible.skills),
             )
 
         return await self._skill_use_cases.worked_out(status)

@@ -4,7 +4,7 @@ Knows the questions and answers of the skill tools; never knows how they are wor
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType
@@ -44,13 +44,17 @@ class SearchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class GetRequest:
-    """Skills by name (R134). ``file``: this file of the one skill instead. ``force``: send again what was sent."""
+    """Skills by name (R134). ``file``: this file of the one skill instead. ``force``: send again what was sent.
+
+    ``by_person``: no model asks, but a person who has picked a skill.
+    """
 
     names: tuple[str, ...]
     format: Format = "injection"
     max_tokens: int = 1500
     file: str | None = None
     force: bool = False
+    by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +99,26 @@ class ListRequest:
 class LoadError:
     """A file that could not be loaded: its path relative to the root with this source, and why (R168).
 
-    Where a key of the config is wrong, it stands for the path and there is no source.
+    ``line`` counts from 1; 0: the whole file (R116). Where a key of the config is wrong, it stands for the path and
+    there is no source.
     """
 
     source: str
     path: str
     message: str
+    line: int = 0
 
     @property
     def place(self) -> str:
-        """Return source and path as one."""
-        return f"{self.source}/{self.path}" if self.source else self.path
+        """Return source, path and line as one."""
+        place = f"{self.source}/{self.path}" if self.source else self.path
+        return f"{place}:{self.line}" if self.line else place
 
     @property
     def as_json(self) -> JsonObject:
         """Return it as answers tell it."""
-        return {"path": self.path, "source": self.source, "message": self.message}
+        line = {"line": self.line} if self.line else {}
+        return {"path": self.path, "source": self.source, **line, "message": self.message}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +158,21 @@ class RelevantAnswer:
 class SkillsStatus:
     """What is going on with skills. ``loaded`` are those that a session was given: name, and content hash in hex.
 
-    ``errors`` are at most 20 of ``errors_count``.
+    ``errors`` are at most 20 of ``errors_count``; ``sources`` has the number of skills of each.
     """
 
     count: int
     loaded: tuple[tuple[str, str], ...]
     errors_count: int
     errors: tuple[LoadError, ...]
+    sources: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def as_json(self) -> JsonObject:
         """Return it as a JSON object."""
         return {
             "count": self.count,
+            "sources": dict(self.sources),
             "loaded": [{"name": name, "digest": digest} for name, digest in self.loaded],
             "errors_count": self.errors_count,
             "errors": [error.as_json for error in self.errors],

@@ -256,11 +256,9 @@ class SkillUseCases:
         return answer
 
     def _get(self, session: Session, request: GetRequest) -> GetAnswer:
-        visible, cleaner = self.visible(session)
-        wanted = visible.resolve(request.names, cleaner.text)
+        wanted, cleaner = self._wanted(session, request)
         if self._catalog.freshen(wanted.skills):
-            visible, cleaner = self.visible(session)
-            wanted = visible.resolve(request.names, cleaner.text)
+            wanted, cleaner = self._wanted(session, request)
         if not wanted.skills:
             return self._loader.missing(wanted, request.max_tokens)
         if request.file is None:
@@ -271,6 +269,12 @@ class SkillUseCases:
             answer = self._file(wanted, request.file, cleaner)
         self._catalog.record_use(wanted.skills)
         return answer
+
+    def _wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, Cleaner]:
+        visible, cleaner = self.visible(session)
+        if request.by_person:
+            visible = self._catalog.for_person(session.caller)
+        return visible.resolve(request.names, cleaner.text), cleaner
 
     def _file(self, wanted: Wanted, written: str, cleaner: Cleaner) -> GetAnswer:
         [skill] = wanted.skills
@@ -353,7 +357,9 @@ class SkillUseCases:
             BadRequest: no visible skill has this name, or several have.
 
         """
-        answer = await self.get(session, GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True))
+        answer = await self.get(
+            session, GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
+        )
         if not answer.skills:
             raise BadRequest(answer.formatted)
         return answer.formatted
@@ -363,7 +369,7 @@ class SkillUseCases:
     def errors(self, session: Session, cleaner: Cleaner) -> list[LoadError]:
         """Return every file that could not be loaded, and every limit that leaves some out, of the caller's roots."""
         return [
-            LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message))
+            LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message), problem.line)
             for source, problem in self._catalog.reports(session.caller)
             if problem.level == "error" or problem.code in LIMITS_MET
         ]

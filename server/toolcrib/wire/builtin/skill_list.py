@@ -47,7 +47,9 @@ _ANSWER = object_of(
         "next_cursor": TEXT,
         "truncated": FLAG,
         "errors_count": COUNT,
-        "errors": list_of(object_of({"path": TEXT, "source": TEXT, "message": TEXT}, ["path", "message"])),
+        "errors": list_of(
+            object_of({"path": TEXT, "source": TEXT, "line": COUNT, "message": TEXT}, ["path", "message"])
+        ),
     },
     ["skills", "total"],
 )

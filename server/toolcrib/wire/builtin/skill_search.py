@@ -40,6 +40,8 @@ from toolcrib.wire.builtin.tool import (
     SearchTypeName,
 )
 
+_SOURCE_MAX = 200
+
 
 class SearchArguments(Arguments):
     """The arguments of ``skill_search``."""
@@ -48,6 +50,7 @@ class SearchArguments(Arguments):
     search_type: SearchTypeName = "fts"
     limit: Annotated[int, Strict(), Field(ge=1)] | None = None
     task_type: TaskType | None = None
+    source: Annotated[str, Strict(), Field(min_length=1, max_length=_SOURCE_MAX)] | None = None
 
 
 _ANSWER = object_of(
@@ -106,7 +109,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         limit = self._limit if given.limit is None else given.limit
         if limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
-        query = SkillQuery(given.query.strip(), SEARCH_TYPES[given.search_type], limit, given.task_type)
+        query = SkillQuery(given.query.strip(), SEARCH_TYPES[given.search_type], limit, given.task_type, given.source)
         answer = await self._skill_use_cases.search(session, query)
         return Answer(_text(answer), search_json(answer))
 
@@ -147,6 +150,7 @@ def _definition(limit: int, limit_max: int) -> JsonObject:
                     "default": limit,
                 },
                 "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
+                "source": described("string", "Only from it"),
             },
             ["query"],
         ),
