@@ -240,7 +240,7 @@ async def test_a_parked_call_goes_on_through_several_rounds_and_runs_once(tmp_pa
     async with world(tmp_path, {"zoo": server}, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
         assert (first["resultType"], message(first)) == ("input_required", "First?")
-        second = await client.call("zoo__feed", {}, **accepted(first, "one"))
+        second = await client.call("zoo__feed", {}, further="unknown", **accepted(first, "one"))
         assert message(second) == "Second?"
         assert second["requestState"] != first["requestState"]
         last = await client.call("zoo__feed", {}, **accepted(second, "two"))

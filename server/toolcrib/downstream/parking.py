@@ -24,6 +24,9 @@ from toolcrib.model import JsonObject
 ANSWERS = ("inputResponses", "requestState")
 """What a retry has besides the params of the call."""
 
+_SAME = ("name", "uri", "arguments")
+"""What makes a retry one of the same call; whatever else a client sends along may differ."""
+
 _KEY_BYTES = 32
 _GONE_PARAMS = ("elicitationId", "task")
 """What questions had in the handshake era, and have no more."""
@@ -37,7 +40,7 @@ _UNKNOWN = (
 
 def same_request(server: str, method: str, params: JsonObject) -> str:
     """Return what a call and its retries have in common, as a hash."""
-    bare = {key: value for key, value in params.items() if key not in (*ANSWERS, "_meta")}
+    bare = {key: params[key] for key in _SAME if key in params}
     return sha256(json.dumps([server, method, bare], sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
