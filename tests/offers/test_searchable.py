@@ -5,7 +5,10 @@ from mcp import MCPError
 
 from fakes.memory import MemoryServer
 from fakes.menu import tool
+from toolcrib.known import Clocks, open_index
 from toolcrib.model import Caller
+from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.config_names import misnamed
 from worlds import ERAS, world
 
 pytestmark = pytest.mark.anyio
@@ -104,3 +107,11 @@ async def test_what_is_denied_is_not_found_nor_are_words_of_it(tmp_path):
             assert "offers" not in await anna.search("iron")
             assert len((await bob.search("iron"))["offers"]) == 1
             assert [hit["kind"] for hit in (await anna.search("tea"))["offers"]] == ["resource"]
+
+
+async def test_a_policy_about_resources_and_prompts_is_no_slip(tmp_path):
+    deny = ["docs.docs://rust", "brew", "file:///etc/*"]
+    async with world(tmp_path, {"docs": server()}, {"policy": {"deny": deny}}) as w:
+        settings = w.settings
+    with open_index(settings, Clocks()) as index:
+        assert list(misnamed(settings, index, SchemaChecker(50, lambda: 0.0))) == []

@@ -85,7 +85,7 @@ async def test_a_server_that_asks_for_input_gets_it_from_a_client_that_can_give_
             assert (await client.ask("prompts/get", {"name": "ask__a", **again}))["description"] == "done"
             assert ask.received[-1]["params"]["requestState"] == "s"
         async with w.client() as client:
-            with pytest.raises(MCPError, match="asks for input"):
+            with pytest.raises(MCPError, match="asked for input"):
                 await client.ask("prompts/get", {"name": "ask__a"})
 
 

@@ -1,5 +1,6 @@
 """Resources, templates and completions of servers, as a client finds them through toolcrib."""
 
+import anyio
 import pytest
 from mcp import MCPError
 
@@ -240,3 +241,16 @@ async def test_a_server_without_completions_has_none_and_an_unknown_name_is_refu
                 await client.ask("completion/complete", {"ref": ref, "argument": argument})
             assert caught.value.code == -32602
         assert "completion/complete" not in docs.methods()
+
+
+async def test_more_reads_than_a_session_may_have_under_way_are_refused(tmp_path):
+    docs = server(resource("docs://a"))
+    config = {"limits": {"pending_calls": 1}, "server_defaults": {"call_timeout_s": 5}}
+    async with world(tmp_path, {"docs": docs}, config) as w, w.client() as client:
+        docs.hangs_at = "resources/read"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read, client, "toolcrib://servers/docs/docs://a")
+            await until(lambda: "resources/read" in docs.methods())
+            with pytest.raises(MCPError, match=r"limits\.pending_calls"):
+                await read(client, "toolcrib://servers/docs/docs://a")
+            tasks.cancel_scope.cancel()

@@ -183,9 +183,9 @@ class PolicySection(Section):
     """Who may use what: case-sensitive globs; a deny wins."""
 
     allow: Strings = ("*",)
-    """Tools that may be used: globs of `server.tool`."""
+    """Tools, resources and prompts that may be used: globs of `server.name`, or of `server.URI`."""
     deny: Strings = ()
-    """Tools that do not exist for anyone: globs of `server.tool` or of the bare name."""
+    """What does not exist for anyone: globs of `server.name` or of the bare name, or of a URI."""
     visibility: tuple[VisibilitySection, ...] = ()
     """Rules for some callers only."""
 

@@ -49,8 +49,7 @@ def ingest(server: str, kind: OfferKind, items: Iterable[Any], anyone: Permissio
             refused.append(Refused(_shown_name(item, position), str(error)))
             continue
         if not anyone.permits_by(server, names_of(offer_of(server, kind, record, limits.name_max))):
-            if kind != "prompt":
-                denied[record.address if kind == "template" else uri_digest(record.address)] = None
+            denied[record.address if kind == "template" else uri_digest(record.address)] = None
         elif record.address in records:
             refused.append(Refused(_shown_name(item, position), "is listed more than once"))
         else:

@@ -42,7 +42,7 @@ class OfferRecord:
 class OfferList:
     """One list of a server, ready for the index.
 
-    ``denied`` tells what nobody may use, so that it cannot be read by its URI: digests of URIs, or templates.
+    ``denied`` tells what nobody may use, so that it cannot be read by its URI: digests of URIs or names, or templates.
     """
 
     kind: OfferKind

@@ -28,11 +28,14 @@ class _LastListed:
     """What each server listed last, whatever the config said then.
 
     ``tools`` lacks servers that were never listed. ``denied`` are digests of bare names that nobody could use then;
-    None where they are not known.
+    None where they are not known. ``besides`` are servers, names and addresses of what is no tool; ``hides_besides``:
+    there is more of it that nobody may use.
     """
 
     tools: Mapping[str, Sequence[Tool]]
     denied: frozenset[str] | None
+    besides: Sequence[tuple[str, str, str]] = ()
+    hides_besides: bool = False
 
 
 def misnamed(settings: Settings, index: ToolIndex | None, checker: SchemaChecker) -> Iterator[Problem]:
@@ -66,7 +69,7 @@ def _last_listed(index: ToolIndex, servers: Iterable[str]) -> _LastListed:
     tools: dict[str, list[Tool]] = {key: [] for key in known}
     for tool in index.load(known):
         tools[tool.server].append(tool)
-    return _LastListed(tools, index.denied(known))
+    return _LastListed(tools, index.denied(known), *index.besides_tools())
 
 
 def _unfit_examples(
@@ -137,9 +140,10 @@ class _Names:
         return why
 
     def why_no_tool(self, glob: str, *, bare_too: bool) -> tuple[str, str] | None:
-        """Return why a pattern matches no tool of any server; ``bare_too``: a tool's name may stand alone in it."""
+        """Return why a pattern matches nothing of any server; ``bare_too``: a tool's name may stand alone in it."""
         matches = glob_matcher([glob])
-        if not glob.strip(_ANYTHING) or any(map(matches, chain(self._qualified, self._bare if bare_too else ()))):
+        names = chain(self._qualified, self._bare if bare_too else ())
+        if not glob.strip(_ANYTHING) or any(map(matches, names)) or self._is_besides_tools(glob, matches):
             return None
         server, rest = self._split(glob)
         if server is not None:
@@ -153,6 +157,13 @@ class _Names:
         if not self._is_complete or self._may_be_denied(glob):
             return None
         return f"no tool is called so: {glob}", did_you_mean(glob, self._bare if bare_too else self._qualified)
+
+    def _is_besides_tools(self, glob: str, matches: Callable[[str], bool]) -> bool:
+        """Return whether a pattern is, or may be, about a resource or a prompt."""
+        if "://" in glob or self._listed.hides_besides:
+            return True
+        names = ((server, each) for server, *both in self._listed.besides for each in both)
+        return any(matches(each) or any(map(matches, qualified_spellings(key, each, each))) for key, each in names)
 
     def _split(self, glob: str) -> tuple[str | None, str]:
         """Return the server that a pattern begins with, and what follows it; None where that is no server's name."""

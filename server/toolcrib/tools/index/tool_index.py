@@ -230,6 +230,13 @@ class ToolIndex:
             known = [each for each in names if each is not None]
             return frozenset(chain.from_iterable(map(json.loads, known))) if len(known) == len(names) else None
 
+    def besides_tools(self) -> tuple[list[tuple[str, str, str]], bool]:
+        """Return server, name and address of what servers list besides tools, and whether some of it is for nobody."""
+        with self._store.read() as connection:
+            names = connection.execute("SELECT server, name, address FROM offers").fetchall()
+            hidden = connection.execute("SELECT count(*) FROM offer_lists WHERE denied != '[]'").fetchone()[0]
+            return names, bool(hidden)
+
 
 def known_tools(file: Path) -> int:
     """Return how many tools stand in a file, without making, checking or migrating it; 0 where it cannot be read."""
