@@ -66,7 +66,7 @@ LAYERS = {
         changes
     """,
     "downstream": """
-        askers circuit http last_words launchers patience start_queue states tap
+        askers circuit http last_words launchers offered patience start_queue states tap
         parking process progress relays rounds scopes
         announcements failures transport
         connection

@@ -174,7 +174,7 @@ def test_a_wrong_command_line_exits_like_a_wrong_config(arguments: list[str], ru
 def program(name: str, seen: list[list[str]], *, code: int = 7) -> ModuleType:
     """Stand in for the module of a command that reads its own arguments."""
 
-    def main(argv: list[str]) -> int:
+    def main(argv: list[str], _begun: object = None) -> int:
         seen.append(argv)
         return code
 
@@ -216,7 +216,7 @@ def test_python_can_run_the_package():
 
 def test_serving_loads_nothing_that_only_people_need():
     code = (
-        "import sys, types; stub = types.ModuleType('serve'); stub.main = lambda argv: 0; "
+        "import sys, types; stub = types.ModuleType('serve'); stub.main = lambda argv, begun: 0; "
         "sys.modules['toolcrib.cli.serve'] = stub; from toolcrib.cli import main; main(['serve']); "
         "print([m for m in ('typer', 'rich', 'click', 'yaml') if m in sys.modules])"
     )

@@ -6,7 +6,7 @@ A list that cannot be read keeps nobody from the server's tools: it is told in t
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Never
 
 import anyio
@@ -20,6 +20,7 @@ from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.announcements import capabilities_of, offered_by
 from toolcrib.downstream.connection import Connection
 from toolcrib.downstream.failures import reason_of
+from toolcrib.downstream.offered import Offered, RawList
 from toolcrib.errors import StoreError
 from toolcrib.model import OfferKind
 
@@ -43,26 +44,6 @@ _METHODS: Mapping[OfferKind, _Method] = {
     "template": _Method("resources/templates/list", "resourceTemplates"),
     "prompt": _Method("prompts/list", "prompts"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RawList:
-    """The raw items of one list. ``cut`` says why it has no more of them; empty where it is whole."""
-
-    items: list[Any] = field(default_factory=list[Any])
-    cut: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """What was read of a server's offers. A kind is missing whose list could not be read, or was not asked for.
-
-    ``subscribes`` and ``completes`` say whether it declares subscriptions to resources, and completions.
-    """
-
-    lists: Mapping[OfferKind, RawList]
-    subscribes: bool
-    completes: bool
 
 
 async def _listed_for_nobody(_server: ServerSettings, _offered: Offered) -> None:

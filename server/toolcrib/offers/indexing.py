@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from toolcrib.access.policy import Policy
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.downstream.live_offers import Offered, RawList
+from toolcrib.downstream.offered import Offered, RawList
 from toolcrib.errors import StoreError
 from toolcrib.model import OfferKind, Refused
 from toolcrib.offers.catalog import KINDS, OfferCatalog
