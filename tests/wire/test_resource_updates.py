@@ -175,3 +175,16 @@ async def test_a_constant_list_of_capabilities_says_what_is_told(tmp_path):
         async with world(tmp_path, {"docs": server()}, config, listing="auto") as w, w.client(MODERN) as client:
             told = (await client.ask("server/discover"))["capabilities"]
             assert (told["resources"], told["prompts"]) == (resources, prompts)
+
+
+async def test_a_change_that_one_principals_process_tells_of_is_told_to_all(tmp_path):
+    docs = server()
+    config = {"server_defaults": {"isolation": "principal"}}
+    async with world(tmp_path, {"docs": docs}, config, transport="http") as w:
+        async with w.client(caller=Caller("anna")) as anna, w.client(caller=Caller("bob")) as bob:
+            await anna.ask("resources/read", {"uri": A})
+            await docs.change_offers("resources", {"uri": "docs://new", "name": "new"})
+            for client in (anna, bob):
+                await until(lambda client=client: client.told("resources/list_changed") > 0)
+                listed = (await client.ask("resources/list"))["resources"]
+                assert listed[-1]["uri"] == "toolcrib://servers/docs/docs://new"

@@ -44,7 +44,8 @@ class Fleet:
         self._around, self._tasks = around, tasks
         # The connections of the only client list what is listed, which may depend on what it can do.
         listed = around.listed if around.front.one_client else self._compare
-        self._scoped_around = replace(around, listed=listed, offers=OfferSink())
+        elsewhere = OfferSink(changed=self._offers_changed) if around.offers.kinds else OfferSink()
+        self._scoped_around = replace(around, listed=listed, offers=elsewhere)
         self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
         self._kept_up: dict[str, Downstream] = {}
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
@@ -104,6 +105,18 @@ class Fleet:
         if not is_indexed and settings.key not in self.listing:
             self.list_again([settings.key])
         return tools
+
+    def _offers_changed(self, key: str) -> None:
+        """Have what a server offers besides tools read again by the connection that is everybody's."""
+        self._tasks.start_soon(self._read_offers, key)
+
+    async def _read_offers(self, key: str) -> None:
+        server = self._servers[key]
+        with suppress(StartFailed):
+            is_up = server.status.state is State.READY
+            connection = await server.connection(wanted=False)
+            if is_up:  # else it reads them by itself
+                await server.offers.read(connection)
 
     async def list_now(self, key: str, server: Downstream) -> None:
         """List a server anew by one of its connections; what is indexed is read by everybody's.

@@ -28,6 +28,9 @@ _DEBOUNCE_S = 0.05
 _REST = 4
 """After a reading, the next one waits so many times as long as it took: no server can keep us reading."""
 
+_ELSEWHERE_S = 1.0
+"""Between two readings by another connection, which may have to be started for each."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,12 +53,20 @@ async def _listed_for_nobody(_server: ServerSettings, _offered: Offered) -> None
     """Take in what nobody wants."""
 
 
+def _changed_for_nobody(_server: str) -> None:
+    """Hear of a change that nobody wants to know of."""
+
+
 @dataclass(frozen=True, slots=True)
 class OfferSink:
-    """Who gets what servers offer, and the ``kinds`` that are asked for."""
+    """Who gets what servers offer, and the ``kinds`` that are asked for.
+
+    ``changed`` gets the key of a server that tells of changes on a connection whose lists are not asked for.
+    """
 
     kinds: frozenset[OfferKind] = frozenset()
     listed: Callable[[ServerSettings, Offered], Awaitable[None]] = _listed_for_nobody
+    changed: Callable[[str], None] = _changed_for_nobody
 
 
 class LiveOffers:
@@ -92,6 +103,9 @@ class LiveOffers:
             await self.read(connection, kinds)
             pause_s = max(_DEBOUNCE_S, _REST * (anyio.current_time() - began))
             await connection.news.said.wait()
+            if not self._sink.kinds:
+                self._sink.changed(self._settings.key)
+                pause_s = _ELSEWHERE_S
             await anyio.sleep(pause_s)
             kinds = connection.news.take()
 
