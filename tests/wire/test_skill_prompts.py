@@ -211,7 +211,7 @@ async def test_a_skill_that_is_not_there_or_several_is_refused_with_what_to_do(f
 
 
 async def test_what_its_author_keeps_from_models_is_there_for_a_person(forms):
-    put(repo(forms), "mine", "Does it my way.", **{"disable-model-invocation": True})
+    put(repo(forms), "mine", "Does it my way.", None, **{"disable-model-invocation": True})
     async with world(forms, {}, skills(disabled_skills=["form-1"])) as w, w.client() as client:
         assert "# mine" in await got(client, "skill", name="mine")
         assert "mine" not in await got(client, TASK, task="do it my way", top_k="10")
