@@ -44,7 +44,9 @@ class Fleet:
         self._around, self._tasks = around, tasks
         # The connections of the only client list what is listed, which may depend on what it can do.
         listed = around.listed if around.front.one_client else self._compare
-        elsewhere = OfferSink(changed=self._offers_changed) if around.offers.kinds else OfferSink()
+        elsewhere = around.offers
+        if around.offers.kinds and not around.front.one_client:
+            elsewhere = OfferSink(changed=self._offers_changed)
         self._scoped_around = replace(around, listed=listed, offers=elsewhere)
         self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
         self._kept_up: dict[str, Downstream] = {}
