@@ -1,4 +1,4 @@
-"""A server on pipes that asks its client, behind a process of toolcrib: over pipes, and over HTTP with tokens."""
+"""A server on pipes asks its client, behind a toolcrib that is a process: over pipes, and over HTTP with tokens."""
 
 import sys
 from pathlib import Path
