@@ -213,7 +213,8 @@ async def test_what_others_say_of_a_denied_tool_does_not_tell_whether_it_exists(
         config = {**skills(), **IN_RED, "policy": policy, "gate": {"pass_through_below": 100}}
         async with world(tmp_path / folder, {"db": [SIBLING, *more]}, config, listing="auto") as w:
             async with w.client(era) as client:
-                return [SKILL_ID.sub("sk_", json.dumps(answer)) for answer in await curious(client)]
+                said = [json.dumps(answer).replace(str(tmp_path / folder), "") for answer in await curious(client)]
+                return [SKILL_ID.sub("sk_", answer) for answer in said]
 
     assert await answers("with", tool("drop_table")) == await answers("without")
 
