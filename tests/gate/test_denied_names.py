@@ -216,7 +216,7 @@ async def test_what_others_say_of_a_denied_tool_does_not_tell_whether_it_exists(
                 said = [json.dumps(answer).replace(str(tmp_path / folder), "") for answer in await curious(client)]
                 return [SKILL_ID.sub("sk_", answer) for answer in said]
 
-    assert await answers("with", tool("drop_table")) == await answers("without")
+    assert await answers("with", tool("drop_table")) == await answers("none")
 
 
 async def curious(client: Client) -> list[Any]:
