@@ -16,7 +16,7 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from toolcrib.wire.http import bind, http_app, serve_http, url_of
+from toolcrib.wire.http import TokenTable, bind, http_app, serve_http, url_of
 from worlds import Client, JsonObject, Servers, World, world
 
 MODERN = "2026-07-28"
@@ -150,7 +150,7 @@ async def online(
     section = {**section, "http": {"port": 0, **section.get("http", {})}}
     async with world(folder, servers, section, transport="http", **options) as running:
         http = running.settings.toolcrib.http
-        app = http_app(running.wire, http, running.settings.toolcrib.limits)
+        app = http_app(running.serving.gateway, http, running.settings.toolcrib.limits, TokenTable(http.tokens))
         stop = anyio.Event()
         with bind(http) as listener, anyio.fail_after(60):
             async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:

@@ -27,6 +27,7 @@ LAYERS = {
         known status
         wire
         app
+        serving
         cli __main__
     """,
     "access": """
@@ -46,7 +47,7 @@ LAYERS = {
         child_environment client_shapes documents expansion http_schema skills_schema
         schema
         fingerprints settings without_effect
-        programs servers
+        programs reloading servers
         editing
         clients loading
         inspection server_edits
@@ -71,7 +72,7 @@ LAYERS = {
         announcements failures transport
         connection
         live_list live_offers
-        calls
+        calls surroundings
         subscriptions
         lifecycle
         fleet
@@ -180,6 +181,7 @@ LAYERS = {
         changes
         greeting
         server
+        gateway
         http
     """,
     "wire.builtin": """
@@ -194,7 +196,7 @@ LAYERS = {
         registry
     """,
     "cli": """
-        client_command demo log_rate options output waiting
+        client_command demo log_rate options output reloads waiting
         config in_process serve
         completion
         importing
@@ -227,7 +229,7 @@ DOORS = {
         ),
         ("streams.sdk",),
     ),
-    "toolcrib.wire": ("wire", "app", "cli.serve"),
+    "toolcrib.wire": ("wire", "serving", "cli.serve"),
     "yaml": ("formats.yaml", "formats.yaml_nodes"),
     "re2": ("base.patterns",),
     **dict.fromkeys(

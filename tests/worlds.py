@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from mcp_types import Implementation
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from toolcrib.access.hosts import Hosts
-from toolcrib.app import Outside, open_server
+from toolcrib.app import Outside
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -32,6 +33,8 @@ from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
 from toolcrib.model import Caller
+from toolcrib.serving import Serving, open_server
+from toolcrib.status import Loaded
 from toolcrib.streams.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
@@ -205,14 +208,30 @@ class World:
     """One running toolcrib. ``said`` is every message to any client, as text; ``events`` all that happened."""
 
     settings: Settings
-    wire: Wire
-    servers: Mapping[str, MemoryServer]
+    serving: Serving
+    servers: dict[str, MemoryServer]
     clock: Clock
     events: list[JsonObject]
     said: list[list[str]] = field(default_factory=list)
+    transport: str = "stdio"
+
+    async def reload(self, toolcrib: JsonObject | None = None, servers: "Servers | None" = None) -> Loaded:
+        """Write another config, with the same servers if none are given, and have it take the place of the first."""
+        given = self.servers if servers is None else _servers(servers)
+        self.servers.update(given)
+        return await self.read_again(partial(configured, self.settings.config_path.parent, given, toolcrib or {}))
+
+    async def read_again(self, read: Callable[[], Settings]) -> Loaded:
+        """Have the config reloaded that ``read`` returns, or why there is none."""
+        return await self.serving.reload(read, lambda settings: Hosts(settings, self.transport))
 
     def __getitem__(self, server: str) -> MemoryServer:
         return self.servers[server]
+
+    @property
+    def wire(self) -> Wire:
+        """What answers requests just now."""
+        return self.serving.wire
 
     def happened(self, event: str) -> list[JsonObject]:
         """Return the events of one name."""
@@ -275,9 +294,9 @@ class World:
                 token="t", client_id="c", scopes=[], subject=caller.principal, claims={"iss": "i", **facts}
             )
             auth_context_var.set(AuthenticatedUser(token))
-        server = self.wire.server
-        async with server.lifespan(server) as slot:
-            await serve_by_era(server, StreamDispatcher(*end), slot, self.wire.serves_modern)
+        gateway = self.serving.gateway
+        async with gateway.server.lifespan(gateway.server) as slot:
+            await serve_by_era(gateway.server, StreamDispatcher(*end), slot, gateway.serves_modern)
 
 
 class _Transport:
@@ -315,10 +334,7 @@ async def world(
     it names none; ``listing`` is its ``gate.listing``. ``wait`` until all is listed and scanned. ``now`` is how many
     seconds later than usual it is. ``outside`` takes the place of parts of ``Outside``.
     """
-    known = {
-        key: given if isinstance(given, MemoryServer) else MemoryServer(list(given))
-        for key, given in (servers or {}).items()
-    }
+    known = _servers(servers or {})
     clock, events = Clock(now), []
     settings = configured(folder, known, toolcrib or {}, listing, environ)
     around = {
@@ -330,12 +346,18 @@ async def world(
     }
     hosts = Hosts(settings, transport)
     with _ungrouped():
-        async with open_server(settings, hosts, Outside(**{**around, **outside})) as wire:
-            running = World(settings, wire, known, clock, events)
+        async with open_server(settings, hosts, Outside(**{**around, **outside})) as serving:
+            running = World(settings, serving, known, clock, events, transport=transport)
             if wait:
                 await running.listed()
                 await running.scanned()
             yield running
+
+
+def _servers(servers: "Servers") -> dict[str, MemoryServer]:
+    return {
+        key: given if isinstance(given, MemoryServer) else MemoryServer(list(given)) for key, given in servers.items()
+    }
 
 
 @contextmanager

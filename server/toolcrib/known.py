@@ -78,22 +78,36 @@ class Known:
 
 
 @contextmanager
-def open_catalog(settings: Settings, clocks: Clocks, mirror: Callable[[str], None] | None = None) -> Generator[Known]:
-    """Open all that is known of tools, with the event log, ready for servers to be listed anew."""
-    with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events) as known:
-        known.indexer.open()
+def open_catalog(
+    settings: Settings,
+    clocks: Clocks,
+    mirror: Callable[[str], None] | None = None,
+    state: State | None = None,
+    *,
+    again: bool = False,
+) -> Generator[Known]:
+    """Open all that is known of tools, with the event log, ready for servers to be listed anew.
+
+    ``state`` are decisions that are open already. ``again``: another config is in use meanwhile, so nothing is dropped
+    of what is indexed.
+    """
+    with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events, state) as known:
+        if again:
+            known.indexer.load()
+        else:
+            known.indexer.open()
         known.offers.load()
         known.failures.open()
         yield known
 
 
 @contextmanager
-def open_known(settings: Settings, clocks: Clocks, events: EventLog) -> Generator[Known]:
-    """Open all that is known of tools; what happens is told to ``events``."""
+def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: State | None = None) -> Generator[Known]:
+    """Open all that is known of tools; what happens is told to ``events``. ``state``: see :func:`open_catalog`."""
     section = settings.toolcrib
     with ExitStack() as stack:
         # Before the indexes: in these, an earlier version kept what belongs to it.
-        state = stack.enter_context(open_decisions(settings, clocks, events))
+        state = state or stack.enter_context(open_decisions(settings, clocks, teller(events, StateReplaced, STATE)))
         told = teller(events, IndexRebuilt, TOOL_CACHE)
         store = stack.enter_context(
             Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told)
@@ -151,8 +165,10 @@ def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
 
 
 @contextmanager
-def open_decisions(settings: Settings, clocks: Clocks, events: EventLog | None = None) -> Generator[State]:
+def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], None] | None = None) -> Generator[State]:
     """Open what a person has decided, with what an earlier version kept of it in the indexes.
+
+    ``told`` gets the reason, from any thread, where another file or memory is used in its place.
 
     Raises:
         StoreError: it can neither be read nor replaced.
@@ -161,7 +177,7 @@ def open_decisions(settings: Settings, clocks: Clocks, events: EventLog | None =
     limits = settings.toolcrib.limits
     bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
     earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
-    told = teller(events, StateReplaced, STATE)
+    told = told or teller(None, StateReplaced, STATE)
     with open_state(settings.state_file, bounds, earlier, clock=clocks.wall_clock, told=told) as state:
         yield state
 

@@ -87,12 +87,31 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Loaded:
+    """When the config in use was read, in seconds since the epoch, and how the last try to read it again went.
+
+    ``failure`` says why that one could not be used; empty where it is in use. ``fixed`` are keys that differed then and
+    take a restart.
+    """
+
+    at: float
+    failure: str = ""
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"at": _time(self.at), "failure": self.failure, "needs_restart": list(self.fixed)}
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """All of it, for one session.
 
     ``client`` is the name that the session's client gives itself, ``served`` how such a client is served. ``allowed``
     and ``deferred`` count tools that the caller may use, ``activated`` are those of them that the session has used.
-    ``skills`` is None where they are switched off. ``rebuilt`` tells of index files that could not be used as they
+    ``loaded`` is None where nothing was loaded again, by a process that is not asked. ``skills`` is None where they
+    are switched off. ``rebuilt`` tells of index files that could not be used as they
     were, by name, why.
     """
 
@@ -106,6 +125,7 @@ class Status:
     skills: SkillsStatus | None
     semantic: SemanticState
     rebuilt: Mapping[str, str]
+    loaded: Loaded | None = None
     version: str = __version__
 
     @property
@@ -122,6 +142,7 @@ class Status:
             "skills": self.skills and self.skills.as_json,
             "semantic": self.semantic.json(),
             "rebuilt": dict(self.rebuilt),
+            "loaded": self.loaded and self.loaded.as_json,
         }
 
 
@@ -130,9 +151,9 @@ class StatusParts:
     """Where it is gathered from. ``catalog`` never blocks, ``rows`` and ``failures`` may.
 
     ``offers`` and ``refused_offers`` are about what servers have besides tools; None where nothing is known of that.
-    ``now`` gives seconds since the epoch. ``fleet`` is None in a process that runs no servers, ``skill_use_cases``
-    where there are no skills. ``is_owners``: it is for the person whose config it is, who is told of every server,
-    whatever a policy keeps from callers.
+    ``now`` gives seconds since the epoch, ``loaded`` when the config was read. ``fleet`` is None in a process that runs
+    no servers, ``skill_use_cases`` where there are no skills. ``is_owners``: it is for the person whose config it is,
+    who is told of every server, whatever a policy keeps from callers.
     """
 
     settings: Settings
@@ -148,6 +169,7 @@ class StatusParts:
     model: SharedModel | None
     now: Callable[[], float]
     is_owners: bool = False
+    loaded: Callable[[], Loaded | None] = lambda: None
 
 
 async def status_of(parts: StatusParts, session: Session) -> Status:
@@ -156,6 +178,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     permitted = parts.gate.permitted(session, catalog)
     usable = {tool.public_name for tool in permitted.tools}
     known = await anyio.to_thread.run_sync(lambda: (parts.rows(), parts.failures()))
+    loaded = await anyio.to_thread.run_sync(parts.loaded)
     semantic = await anyio.to_thread.run_sync(state_of, parts.model)
     return Status(
         session=session.label,
@@ -168,6 +191,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
         skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
         semantic=semantic,
         rebuilt={name: store.rebuilt for name, store in parts.stores.items() if store.rebuilt},
+        loaded=loaded,
     )
 
 
@@ -198,7 +222,7 @@ def _servers(
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:
     if parts.fleet is None:
         return None
-    status, arriving = parts.fleet.status(key), parts.fleet[key].arriving
+    status, arriving = parts.fleet.status(key), parts.fleet[key].arriving if key in parts.fleet else None
     reason = str(arriving) if arriving and arriving.seconds is not None else told(status.reason)
     return Running(status.state.value, reason, parts.now() - (anyio.current_time() - status.since))
 

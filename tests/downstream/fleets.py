@@ -20,10 +20,10 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.askers import Progress
 from toolcrib.downstream.connection import Call, Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
-from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import State, Status
+from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import open_streams
 from toolcrib.errors import CallTimeout, StartFailed
 

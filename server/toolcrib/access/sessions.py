@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcrib.access.activations import Activations
 from toolcrib.access.hosts import UNASKED, Served
-from toolcrib.access.policy import Permissions
+from toolcrib.access.policy import Permissions, Policy
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, JsonObject
@@ -33,7 +33,7 @@ class Session:
     ``lasting``: the next request of its client is of the same session; it is not in the sessionless era.
     ``capabilities`` are what its client says it can do, ``log_level`` the least important log messages it asked for.
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
-    ``permissions`` are worked out when they are first asked for: neither the policy nor the caller changes.
+    ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
     the largest budget in tokens, and the largest share that it had of one.
     """
@@ -48,7 +48,7 @@ class Session:
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str | None = None
     reads_more: bool = False
-    permissions: Permissions | None = None
+    permissions: tuple[Policy, Permissions] | None = None
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=sent_skills)
 

@@ -188,6 +188,10 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
         yield f"skills   {skills.count}" + (f": {sources}" if sources else "")
         yield from (f"  not loaded: {error.place}: {error.message}" for error in skills.errors)
     yield from (f"rebuilt  {file}: {reason}" for file, reason in found.rebuilt.items())
+    if found.loaded:
+        at, failure = found.loaded.as_json["at"], found.loaded.failure
+        told = f"the config could not be read again, so what was in use stays: {failure}" if failure else "read again"
+        yield f"reload   {at}: {told}"
 
 
 def _server_text(server: "ServerStatus", failed: str | None = None) -> str:

@@ -11,22 +11,25 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.access.hosts import Hosts
-from toolcrib.app import Outside, open_server, refuse_without_session
+from toolcrib.app import Outside, refuse_without_session
 from toolcrib.cli.log_rate import LogRate
+from toolcrib.cli.reloads import Reloads
 from toolcrib.config.loading import load
 from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
+from toolcrib.serving import Serving, open_server
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -41,12 +44,14 @@ def main(argv: list[str], begun: Begun | None = None) -> int:
     code = EXIT_OK
     try:
         refuse_nested(os.environ)
-        settings = _with_options(load(options.config, os.environ, Path.cwd()), options)
+        read = partial(_read, options, dict(os.environ), Path.cwd())
+        settings = read()
         handler.setFormatter(_Redacting(handler.formatter, settings.redactor.redact))
         for notice in (*settings.notices, *settings.skipped):
             print(f"toolcrib: {notice}", file=sys.stderr)
         mirror = _mirror if options.log_format == "json" else None
-        anyio.run(_serve, settings, options.transport, mirror, begun or Begun())
+        outside = Outside(mirror=mirror)
+        anyio.run(_serve, partial(_Run, settings, read, options.transport, outside, begun or Begun()))
     except* ConfigError as errors:
         code = _complain(errors, EXIT_CONFIG)
     except* StartRefused as errors:
@@ -74,10 +79,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", help="address to bind to, over HTTP (default: http.host, 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port, over HTTP (default: http.port, 8765; 0: any free one)")
     parser.add_argument("--listing", choices=("dynamic", "stable", "auto"), help="what tools/list shows (gate.listing)")
+    parser.add_argument("--watch", action="store_true", help="read the config again when its file changes")
     parser.add_argument("--events-file", metavar="FILE", help="where structured events go (events.file)")
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="warning")
     return parser
+
+
+def _read(options: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Settings:
+    return _with_options(load(options.config, environ, cwd), options)
 
 
 def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
@@ -87,6 +97,7 @@ def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     changes = {
         "http": section.http.model_copy(update=http),
         "gate": section.gate.model_copy(update={"listing": options.listing} if options.listing else {}),
+        "reload": section.reload.model_copy(update={"watch": True} if options.watch else {}),
         "events": section.events.model_copy(
             update={"file": str(Path(options.events_file).absolute())} if options.events_file else {}
         ),
@@ -94,32 +105,58 @@ def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:
     return replace(settings, toolcrib=section.model_copy(update=changes))
 
 
-async def _serve(settings: Settings, transport: str, mirror: Callable[[str], None] | None, begun: Begun) -> None:
-    serve = partial(_serve_stdio, begun) if transport == "stdio" else _serve_http
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of the command. ``read`` reads the config as at the start, ``stop`` ends the run in order."""
+
+    settings: Settings
+    read: Callable[[], Settings]
+    transport: str
+    outside: Outside
+    begun: Begun
+    stop: anyio.Event
+    reloads: Reloads
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[tuple[Serving, TaskGroup]]:
+        """Serve the config, read it again when that is asked for, and give a group for what goes on meanwhile."""
+        hosts = Hosts(self.settings, self.transport)
+        async with open_server(self.settings, hosts, self.outside) as serving, anyio.create_task_group() as tasks:
+            tasks.start_soon(self.reloads.carry_out, serving, self.read, self.transport)
+            if self.settings.toolcrib.reload.watch:
+                tasks.start_soon(self.reloads.watch, serving)
+            yield serving, tasks
+            tasks.cancel_scope.cancel()
+
+
+async def _serve(run: Callable[[anyio.Event, Reloads], _Run]) -> None:
     async with anyio.create_task_group() as tasks:
-        stop = anyio.Event()
-        await tasks.start(_stop_on_signal, stop)
-        await serve(settings, Hosts(settings, transport), Outside(mirror=mirror), stop)
+        own = run(anyio.Event(), Reloads())
+        await tasks.start(_take_signals, own)
+        await (_serve_stdio if own.transport == "stdio" else _serve_http)(own)
         tasks.cancel_scope.cancel()
 
 
-async def _serve_stdio(begun: Begun, settings: Settings, hosts: Hosts, outside: Outside, stop: anyio.Event) -> None:
+async def _serve_stdio(run: _Run) -> None:
     from toolcrib.wire.greeting import greeting_kept
     from toolcrib.wire.stdio import serve_stdio
 
-    refuse_without_session(settings)
-    async with open_server(settings, hosts, outside) as wire, anyio.create_task_group() as tasks:
+    refuse_without_session(run.settings)
+    async with run.serving() as (serving, tasks):
 
         async def end() -> None:
-            await stop.wait()
+            await run.stop.wait()
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(end)
         if sys.stdin.isatty():
-            print(_waiting_text(settings), file=sys.stderr, flush=True)
-        async with greeting_kept(wire.greeting, begun) as wire.greeter:
-            await serve_stdio(wire.server, settings.toolcrib.limits, wire.serves_modern, begun)
-        tasks.cancel_scope.cancel()
+            print(_waiting_text(run.settings), file=sys.stderr, flush=True)
+        gateway = serving.gateway
+        async with greeting_kept(gateway.greeting, run.begun) as greeter:
+            gateway.greet_by(greeter)
+            if greeter:
+                serving.on_change = lambda _settings: greeter.retire()
+            await serve_stdio(gateway.server, run.settings.toolcrib.limits, gateway.serves_modern, run.begun)
 
 
 def _waiting_text(settings: Settings) -> str:
@@ -132,25 +169,36 @@ def _waiting_text(settings: Settings) -> str:
     )
 
 
-async def _serve_http(settings: Settings, hosts: Hosts, outside: Outside, stop: anyio.Event) -> None:
-    from toolcrib.wire.http import bind, host_notice, http_app, refuse_unsafe, serve_http, url_of
+async def _serve_http(run: _Run) -> None:
+    from toolcrib.wire.http import TokenTable, bind, host_notice, http_app, refuse_unsafe, serve_http, url_of
 
-    http = settings.toolcrib.http
-    refuse_unsafe(http, activation_scope=settings.toolcrib.tool_search.activation_scope)
+    section = run.settings.toolcrib
+    http, tokens = section.http, TokenTable(section.http.tokens)
+    refuse_unsafe(http, activation_scope=section.tool_search.activation_scope)
     if notice := host_notice(http):
         print(f"toolcrib: {notice}", file=sys.stderr)
     with bind(http) as listener:
-        async with open_server(settings, hosts, outside) as wire:
+        async with run.serving() as (serving, _tasks):
+            serving.on_change = lambda settings: tokens.change(settings.toolcrib.http.tokens)
             print(f"toolcrib: serving {url_of(listener, http)}", file=sys.stderr, flush=True)
-            await serve_http(http_app(wire, http, settings.toolcrib.limits), http, listener, stop)
+            app = http_app(serving.gateway, http, section.limits, tokens)
+            await serve_http(app, http, listener, run.stop)
 
 
-async def _stop_on_signal(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-    """End everything in order on the signals that ask for it; started once they are taken."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+async def _take_signals(run: _Run, *, task_status: TaskStatus[None]) -> None:
+    """End everything in order on the signals that ask for it, and read the config again on SIGHUP.
+
+    At a terminal that one means that the terminal is gone. Started once they are taken.
+    """
+    hangup = getattr(signal, "SIGHUP", None)
+    taken = [signal.SIGINT, signal.SIGTERM, *([hangup] if hangup else [])]
+    with anyio.open_signal_receiver(*taken) as signals:
         task_status.started()
-        async for _number in signals:
-            stop.set()
+        async for number in signals:
+            if number == hangup and not sys.stdin.isatty():
+                run.reloads.ask()
+            else:
+                run.stop.set()
 
 
 def _log_to_stderr(level: str, *, as_json: bool) -> logging.Handler:

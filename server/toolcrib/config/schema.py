@@ -249,6 +249,13 @@ class EventsSection(Section):
     """Size at which the file is moved to `.1` and begun anew."""
 
 
+class ReloadSection(Section):
+    """Reading the config again while toolcrib runs; `SIGHUP` asks for it in any case."""
+
+    watch: Bool = False
+    """Read it again when the file changes."""
+
+
 class LimitsSection(Section):
     """Every bound, with its unit in its name: `_s` seconds, `_ms` milliseconds, `_bytes`, else a count."""
 
@@ -381,5 +388,7 @@ class ToolcribSection(Section):
     """Serving over HTTP."""
     events: EventsSection = EventsSection()
     """Structured events."""
+    reload: ReloadSection = ReloadSection()
+    """When the config is read again."""
     limits: LimitsSection = LimitsSection()
     """Every bound."""

@@ -13,12 +13,13 @@ from anyio.abc import TaskGroup
 
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
-from toolcrib.downstream.lifecycle import Downstream, Surroundings
+from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.live_list import LiveTools
 from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.scopes import SHARED, Party, Scope
 from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.downstream.states import ServersNow, State, Status
+from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.errors import StartFailed, Unavailable
 
 _KEEP_UP_PAUSE_S = 1.0
@@ -42,12 +43,7 @@ class Fleet:
         self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings, tasks: TaskGroup
     ) -> None:
         self._around, self._tasks = around, tasks
-        # The connections of the only client list what is listed, which may depend on what it can do.
-        listed = around.listed if around.front.one_client else self._compare
-        elsewhere = around.offers
-        if around.offers.kinds and not around.front.one_client:
-            elsewhere = OfferSink(changed=self._offers_changed)
-        self._scoped_around = replace(around, listed=listed, offers=elsewhere)
+        self._scoped_around = self._beside(around)
         self._servers = {key: Downstream(settings, eras.get(key), around, tasks) for key, settings in servers.items()}
         self._kept_up: dict[str, Downstream] = {}
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
@@ -55,7 +51,42 @@ class Fleet:
         self._listing: set[str] = set()
         self._silent = frozenset[str]()
         self._begun: list[str] = []
+        self._kept_up: dict[str, Downstream] = {}
         self._starts = StartQueue(around.limits.parallel_starts)
+
+    def change(self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings) -> None:
+        """Serve these servers from now on. One whose entry is the same goes on as it is, by the same process.
+
+        Another one is left as soon as the calls under way have ended. :meth:`begin` is to follow.
+        """
+        self._around, self._scoped_around = around, self._beside(around)
+        self._starts = StartQueue(around.limits.parallel_starts)
+        before, scoped = self._servers, self._scoped
+        kept = {
+            key for key, server in before.items() if key in servers and is_same_entry(server.settings, servers[key])
+        }
+        self._servers = {
+            key: before[key] if key in kept else Downstream(settings, eras.get(key), around, self._tasks)
+            for key, settings in servers.items()
+        }
+        self._scoped = {key: scoped[key] if key in kept else {} for key in servers}
+        for key, server in before.items():
+            for each in (server, *scoped[key].values()):
+                if key in kept:
+                    each.change(around if each is server else self._scoped_around)
+                else:
+                    each.leave()
+        for key in self._first_listing.keys() - kept:
+            self._first_listing.pop(key).set()
+
+    def _beside(self, around: Surroundings) -> Surroundings:
+        """Return what a connection has around it that is not everybody's."""
+        # The connections of the only client list what is listed, which may depend on what it can do.
+        listed = around.listed if around.front.one_client else self._compare
+        elsewhere = around.offers
+        if around.offers.kinds and not around.front.one_client:
+            elsewhere = OfferSink(changed=self._offers_changed)
+        return replace(around, listed=listed, offers=elsewhere)
 
     def __getitem__(self, key: str) -> Downstream:
         """Return a server; KeyError if it is not configured."""
@@ -65,13 +96,16 @@ class Fleet:
         return key in self._servers
 
     def of(self, key: str, party: Party) -> Downstream:
-        """Return the server by the connection that a party uses; KeyError if it is not configured.
+        """Return the server by the connection that a party uses.
 
         Raises:
-            Unavailable: a connection of its own is wanted, and there are too many already.
+            Unavailable: a connection of its own is wanted, and there are too many already; or the config has been
+                reloaded, and has no such server any more.
 
         """
-        server = self._servers[key]
+        server = self._servers.get(key)
+        if server is None:
+            raise Unavailable(key, f"The server {key!r} has been taken out of the config. Nothing ran.")
         scope = self._around.front.scope(server.settings, server.era, party)
         if scope == SHARED:
             return server
@@ -162,6 +196,8 @@ class Fleet:
 
     def status(self, key: str) -> Status:
         """Return a server's state: of its connections, that of one that is up, else of the one that changed last."""
+        if key not in self._servers:  # for a request that began under an earlier config
+            return Status(State.SLEEPING, since=anyio.current_time())
         statuses = [server.status for server in (self._servers[key], *self._scoped[key].values())]
         return max(statuses, key=lambda status: (status.state is State.READY, status.since))
 
@@ -193,15 +229,16 @@ class Fleet:
         unlisted, stale, self._silent = tuple(unlisted), tuple(stale), frozenset(silent)
         self._begun = [key for key in dict.fromkeys((*unlisted, *stale)) if key not in self._silent]
         for key in sorted(unlisted, key=self._silent.__contains__):
+            if listed := self._first_listing.get(key):
+                listed.set()  # under an earlier config
             self._first_listing[key] = anyio.Event()
-            self._servers[key].was_never_listed = True
-            self._tasks.start_soon(self._list_first, key)
-        for key in stale:
-            self._tasks.start_soon(self._list, key)
+            self._servers[key].was_never_listed = self._servers[key].status.state is not State.READY
+            self._tasks.start_soon(self._list_first, key, self._servers[key], self._first_listing[key])
+        self.list_again(stale)
         for key, server in self._servers.items():
-            if server.settings.options.start == "eager":
+            if server.settings.options.start == "eager" and self._kept_up.get(key) is not server:
                 self._kept_up[key] = server
-                self._tasks.start_soon(self._keep_up, key)
+                self._tasks.start_soon(self._keep_up, key, server)
 
     @property
     def listing_first(self) -> list[str]:
@@ -221,7 +258,8 @@ class Fleet:
     @property
     def offering_first(self) -> list[str]:
         """Servers begun with whose lists besides tools were not read yet; those silent before are left out."""
-        return [key for key in self._begun if not self._servers[key].offers.first.is_set()]
+        begun = (key for key in self._begun if key in self._servers)
+        return [key for key in begun if not self._servers[key].offers.first.is_set()]
 
     def prefer(self, keys: Collection[str]) -> None:
         """Let these servers be started before others that wait for their turn."""
@@ -245,7 +283,7 @@ class Fleet:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.first_listing, list(self._first_listing))
             for key in self._servers.keys() - self._first_listing.keys():
-                tasks.start_soon(self._list, key)
+                tasks.start_soon(self._list, key, self._servers[key])
         return self.statuses()
 
     def list_again(self, keys: Iterable[str]) -> None:
@@ -254,28 +292,32 @@ class Fleet:
             self._tasks.start_soon(self._list_again, key)
 
     async def _list_again(self, key: str) -> None:
-        server = self._servers[key]
+        server = self._servers.get(key)
+        if server is None:
+            return
         if server.status.state is State.READY:
             with suppress(StartFailed):
                 await server.list_again()
+                await server.offers.read(await server.connection())
         else:
-            await self._list(key)
+            await self._list(key, server)
 
-    async def _list_first(self, key: str) -> None:
+    async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
         """List a server for the first time; where that fails, nobody waits for it any longer, and it is tried again."""
         try:
-            await self._list(key)
+            await self._list_again(key)
         finally:
-            self._first_listing[key].set()
+            listed.set()
         for pause_s in _FIRST_RETRIES_S:
-            if not self._servers[key].was_never_listed:
+            if not server.was_never_listed:
                 return
             await anyio.sleep(pause_s)
-            await self._list(key)
+            if self._servers.get(key) is not server:
+                return
+            await self._list(key, server)
 
-    async def _list(self, key: str) -> None:
+    async def _list(self, key: str, server: Downstream) -> None:
         """Start a server so that it is listed; a lazy one goes to sleep again by itself."""
-        server = self._servers[key]
         wanted = server.settings.options.start == "eager"
         self._listing.add(key)
         # A failure's state and reason are kept and told by the server itself.
@@ -293,8 +335,8 @@ class Fleet:
         finally:
             self._listing.discard(key)
 
-    async def _keep_up(self, key: str) -> None:
-        while True:
+    async def _keep_up(self, key: str, server: Downstream) -> None:
+        while self._servers.get(key) is server:
             with suppress(StartFailed):
                 async with self._starts.turn(key):
                     connection = await self._kept_up[key].connection()
@@ -310,6 +352,11 @@ async def open_fleet(
     async with anyio.create_task_group() as tasks:
         yield Fleet(servers, eras, surroundings, tasks)
         tasks.cancel_scope.cancel()
+
+
+def is_same_entry(before: ServerSettings, after: ServerSettings) -> bool:
+    """Return whether the entry is the same; what else makes another fingerprint is not about a process."""
+    return replace(before, fingerprint="") == replace(after, fingerprint="")
 
 
 def failed(statuses: Mapping[str, Status]) -> dict[str, str]:

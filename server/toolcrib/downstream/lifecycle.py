@@ -5,14 +5,12 @@ One task owns a connection from its first byte to its last; everybody else only 
 """
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import anyio
 import anyio.abc
 
-from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.calls import CallParts, Calls, Exchange
@@ -25,15 +23,14 @@ from toolcrib.downstream.connection import (
 )
 from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.launchers import may_download
-from toolcrib.downstream.live_list import LiveList, LiveTools, TakeIn
-from toolcrib.downstream.live_offers import LiveOffers, OfferSink
-from toolcrib.downstream.parking import Parking
+from toolcrib.downstream.live_list import LiveList, LiveTools
+from toolcrib.downstream.live_offers import LiveOffers
 from toolcrib.downstream.patience import Patience
 from toolcrib.downstream.relays import Relays
-from toolcrib.downstream.scopes import SHARED, Front, Scope
+from toolcrib.downstream.scopes import SHARED, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.subscriptions import Subscriptions
-from toolcrib.downstream.transport import Connector
+from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.errors import StartFailed
 from toolcrib.model import JsonObject
 
@@ -48,27 +45,6 @@ _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
 _BACKOFF_FIRST_S = 0.5
 _PATIENCE_S = 1.0
 """A caller waits out a pause before the next start when it is at most so long; otherwise it gets the reason now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a downstream needs from the program around it.
-
-    ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
-    gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
-    whose a connection is; ``parking`` has the calls of all servers that wait for answers.
-    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools.
-    """
-
-    limits: LimitsSection
-    connector: Connector
-    listed: TakeIn
-    state_changed: Callable[[str, Status], None]
-    jitter: Callable[[], float]
-    compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
-    front: Front
-    parking: Parking
-    offers: OfferSink = field(default_factory=OfferSink)
 
 
 @dataclass(slots=True)
@@ -105,6 +81,7 @@ class Downstream:
         self._around, self._tasks = surroundings, tasks
         self._clean = settings.redactor.clean
         self._owner = anyio.Lock()
+        self._has_left, self._drain_s = False, _DRAIN_S
         self._start: _Start | None = None
         self._failures = 0
         self._next_start = -math.inf
@@ -134,6 +111,16 @@ class Downstream:
         """Whether nothing is under way on it."""
         return self._is_unused and self.status.state is not State.STARTING
 
+    def change(self, surroundings: Surroundings) -> None:
+        """Go on in other surroundings."""
+        self._around = surroundings
+        self.offers.change(surroundings.offers)
+
+    def leave(self) -> None:
+        """Let go of the connection for good, once the calls under way have ended."""
+        self._has_left, self._drain_s = True, self._around.limits.call_max_s
+        self.stop()
+
     def stop(self) -> None:
         """Let go of the connection: calls under way get a moment to end, and the next call starts anew."""
         start = self._start
@@ -161,6 +148,9 @@ class Downstream:
         """
         if self._current() is None:
             await self._wait_for_turn()
+        if self._has_left:
+            key = self.settings.key
+            raise StartFailed(key, f"The server {key!r} is another one, or none, in the config by now. Nothing ran.")
         start = self._current()
         if start is None:
             start = self._start = _Start(wanted)
@@ -341,7 +331,7 @@ class Downstream:
     async def _retire(self, connection: Connection, serving: anyio.CancelScope) -> None:
         """Leave a connection that takes no more calls, as soon as those under way have heard so too."""
         await connection.retired.wait()
-        with anyio.move_on_after(_DRAIN_S):
+        with anyio.move_on_after(self._drain_s):
             while self._calls.in_flight:
                 await anyio.sleep(_DRAIN_POLL_S)
         serving.cancel()

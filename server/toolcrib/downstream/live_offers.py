@@ -77,6 +77,10 @@ class LiveOffers:
         self._clean = settings.redactor.clean
         self.first = anyio.Event()
 
+    def change(self, sink: OfferSink) -> None:
+        """Have what is read from now on taken in by another sink."""
+        self._sink = sink
+
     async def read(self, connection: Connection, kinds: Collection[OfferKind] | None = None) -> None:
         """Read these lists, or all, side by side, and have them taken in; within the time that a start may take."""
         wanted = self._sink.kinds if kinds is None else self._sink.kinds.intersection(kinds)

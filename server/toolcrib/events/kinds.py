@@ -112,6 +112,20 @@ class ServerRequestDenied(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigReloaded(Event):
+    """The config was read again while toolcrib was running."""
+
+    name: ClassVar[str] = "config_reloaded"
+
+    ok: bool
+    """Whether it is in use; if not, nothing has changed."""
+    reason: str
+    """Why it is not; empty where it is."""
+    unchanged: Sequence[str]
+    """Keys that are another now and take a restart."""
+
+
+@dataclass(frozen=True, slots=True)
 class DownstreamState(Event):
     """A downstream server has another state."""
 

@@ -76,6 +76,10 @@ class OfferIndexer:
         """Have ``on_change`` called on the event loop after each swap."""
         self._on_change.append(on_change)
 
+    def unsubscribe(self) -> None:
+        """Tell nobody any more: another config is in use."""
+        self._on_change.clear()
+
     def unlisted(self) -> list[str]:
         """Return the servers of which some list is not known."""
         return [key for key in self._fingerprints if any((key, kind) not in self.known.lists for kind in self.kinds)]

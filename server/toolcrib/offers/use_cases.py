@@ -143,6 +143,11 @@ class OfferUseCases:
         before, after = (self._gate.permitted(session, each).by_kind for each in (change.before, change.after))
         return any(self.is_listed(kind) and _marks(before[kind]) != _marks(after[kind]) for kind in kinds)
 
+    def marks(self, session: Session, kind: OfferKind) -> object:
+        """Return what tells the list of this kind that the session is shown from another."""
+        permitted = self._gate.permitted(session, self.indexer.catalog)
+        return _marks(permitted.by_kind[kind]) if self.is_listed(kind) else None
+
     async def _shown(self, session: Session, offers: list[Offer]) -> list[JsonObject]:
         if not offers:
             return []

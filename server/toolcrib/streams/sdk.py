@@ -102,6 +102,7 @@ __all__ = [
     "ResourceUpdated",
     "ResourcesListChanged",
     "ServerEvent",
+    "ServerMiddleware",
     "SessionMessage",
     "StreamDispatcher",
     "SubscriptionLost",

@@ -3,7 +3,7 @@
 Knows sessions, loading modes and activation; never knows protocols, connections or search.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
@@ -28,9 +28,10 @@ class Gate:
 
     def permissions(self, session: Session) -> Permissions:
         """Return the policy as it stands for the session's caller."""
-        if session.permissions is None:
-            session.permissions = self._policy.permissions(session.caller)
-        return session.permissions
+        # After a reload, requests that began before it are still decided by the policy of then.
+        if session.permissions is None or session.permissions[0] is not self._policy:
+            session.permissions = self._policy, self._policy.permissions(session.caller)
+        return session.permissions[1]
 
     def permitted(self, session: Session, catalog: Catalog) -> Permitted:
         """Return what the session's caller may use: the one decision behind list, search, call and counts."""
@@ -47,7 +48,11 @@ class Gate:
 
     def differs(self, session: Session, before: Catalog, after: Catalog) -> bool:
         """Return whether a change of the catalog changes what the session's ``tools/list`` shows."""
-        return _marks(self.listed(session, before)) != _marks(self.listed(session, after))
+        return self.marks(session, before) != self.marks(session, after)
+
+    def marks(self, session: Session, catalog: Catalog) -> list[tuple[str, str]]:
+        """Return what tells one list that the session is shown from another: names and fingerprints."""
+        return [(tool.public_name, tool.fingerprint) for tool in self.listed(session, catalog)]
 
     def settle_pass_through(self, session: Session, catalog: Catalog) -> None:
         """Decide once, at a session's first list, whether so few tools are permitted that all are listed."""
@@ -92,7 +97,3 @@ class Gate:
     def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
         """Return who reads documents for the session's caller: what they may not name, and what they do name."""
         return self._mentions.of(catalog, self.permissions(session))
-
-
-def _marks(tools: Iterable[Tool]) -> list[tuple[str, str]]:
-    return [(tool.public_name, tool.fingerprint) for tool in tools]

@@ -75,6 +75,10 @@ class Indexer:
         """Have ``on_change`` called on the event loop after each swap of the catalog."""
         self._on_change.append(on_change)
 
+    def unsubscribe(self) -> None:
+        """Tell nobody any more: another config is in use."""
+        self._on_change.clear()
+
     def unlisted(self) -> list[str]:
         """Return the servers of which nothing trustworthy is indexed: new, changed in the config, or tampered with."""
         rows = self._index.server_rows()

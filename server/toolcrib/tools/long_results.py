@@ -20,12 +20,12 @@ _LARGE = 2
 
 
 class LongResults:
-    """Cuts results by ``limits.result_max_bytes`` and keeps the rest. ``now`` is a clock that never jumps."""
+    """Cuts results by ``limits.result_max_bytes`` and keeps the rest in ``kept``."""
 
-    def __init__(self, settings: Settings, now: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, kept: KeptPages) -> None:
         section = settings.toolcrib
         self._limits = section.limits
-        self._kept = KeptPages(section.limits, now)
+        self._kept = kept
         self._lists_all = not section.tool_search.enabled
         self._door = "tool_call_read" if section.gate.call_tools == "split" else "tool_call"
 

@@ -3,6 +3,7 @@
 Knows whose list is another one after a change; never knows what changed in it, or why.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from toolcrib.offers.indexing import OffersChange
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.streams.sdk import Context, PromptsListChanged, ResourcesListChanged, Subscriptions, ToolsListChanged
 from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.wire.sessions import Sessions
 from toolcrib.wire.updates import ResourceUpdates, tell
@@ -39,14 +41,38 @@ _LISTS: tuple[tuple[_Event, tuple[OfferKind, ...]], ...] = (
 
 
 class ListChanges:
-    """Tells clients of changes; ``tasks`` own the telling."""
+    """Tells clients of changes; ``tasks`` own the telling. ``listening`` are the subscriptions of 2026-07-28."""
 
     def __init__(
         self, gate: Gate, offers: OfferUseCases, updates: ResourceUpdates, sessions: Sessions, tasks: TaskGroup
     ) -> None:
         self._gate, self._offers, self._updates = gate, offers, updates
         self._sessions, self._tasks = sessions, tasks
-        self._listening: dict[Subscriptions, Session] = {}
+        self.listening: dict[Subscriptions, Session] = {}
+
+    def take_over(self, before: "ListChanges") -> None:
+        """Tell those from now on who were told by the changes under another config."""
+        self.listening = before.listening
+
+    def lists(self, catalog: Catalog) -> dict[Session, tuple[object, ...]]:
+        """Return what everybody who can be told is shown: of tools, of resources, of prompts."""
+        sessions = {session for session, _say in self._everybody(ToolsListChanged())}
+        return {
+            session: (
+                self._gate.marks(session, catalog),
+                *([self._offers.marks(session, kind) for kind in kinds] for _event, kinds in _LISTS),
+            )
+            for session in sessions
+        }
+
+    def tell_changed(
+        self, before: Mapping[Session, tuple[object, ...]], after: Mapping[Session, tuple[object, ...]]
+    ) -> None:
+        """Tell everybody of each list that is another one after than before."""
+        for place, event in enumerate((ToolsListChanged(), *(event for event, _kinds in _LISTS))):
+            for session, say in self._everybody(event):
+                if session in before and session in after and before[session][place] != after[session][place]:
+                    self._tasks.start_soon(tell, say)
 
     @property
     def told(self) -> dict[str, JsonObject]:
@@ -59,21 +85,21 @@ class ListChanges:
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve one subscription (2026-07-28); of resources it gets those that its caller may read."""
         session = await self._sessions.of(context)
-        if len(self._listening) >= _LISTENING_MAX:
+        if len(self.listening) >= _LISTENING_MAX:
             raise MCPError(code=types.INTERNAL_ERROR, message="Subscription limit reached")
         subscriptions = Subscriptions()
-        self._listening[subscriptions] = session
+        self.listening[subscriptions] = session
         try:
             wanted = params.notifications.resource_subscriptions or ()
             async with self._updates.held(session, wanted, subscriptions) as held:
                 honored = params.notifications.model_copy(update={"resource_subscriptions": held or None})
                 return await subscriptions.serve(context, params.model_copy(update={"notifications": honored}))
         finally:
-            del self._listening[subscriptions]
+            del self.listening[subscriptions]
 
     def end_subscriptions(self) -> None:
         """End every subscription in order: its client is told that this was meant."""
-        for subscriptions in self._listening:
+        for subscriptions in self.listening:
             subscriptions.close()
 
     def on_catalog_change(self, change: CatalogChange) -> None:
@@ -92,7 +118,7 @@ class ListChanges:
     def _everybody(self, event: _Event) -> list[tuple[Session, Any]]:
         notification = _NOTIFICATIONS[type(event)]
         told = [(each.session, partial(each.announce, notification())) for each in self._sessions.open()]
-        return [*told, *((session, partial(each.tell, event)) for each, session in self._listening.items())]
+        return [*told, *((session, partial(each.tell, event)) for each, session in self.listening.items())]
 
 
 def _set(**flags: bool) -> JsonObject:

@@ -70,6 +70,7 @@ class Greeter:
         self._params: Any = None
         self._result: JsonObject = {}
         self._kept: Any = None
+        self._is_retired = False
 
     async def greeting(self, session: Session, params: Any, result: JsonObject) -> JsonObject:
         """Return the result of ``initialize`` with what the model is told."""
@@ -79,11 +80,17 @@ class Greeter:
         self._answered.set()
         return result
 
+    def retire(self) -> None:
+        """Keep nothing any more: another config is in use, and what is told now rests on that."""
+        self._is_retired = True
+
     async def keep(self) -> None:
         """Keep the answer once it was given; where it was given before, only if it was not right."""
         await self._answered.wait()
         if self._given is not None and self._session:
             await anyio.sleep(_NO_HURRY_S)
+            if self._is_retired:
+                return
             told = await self._parts.instructions.told_to(self._session)
             if with_instructions(self._result, told) == self._given:
                 return
@@ -93,7 +100,7 @@ class Greeter:
 
     async def keep_again(self) -> None:
         """Keep what the client would be answered now, if that is certain; what was kept before holds where it held."""
-        if self._session is None:
+        if self._session is None or self._is_retired:
             return
         try:
             kept = await self._certain(self._session)

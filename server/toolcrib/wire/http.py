@@ -30,10 +30,10 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import StartRefused
 from toolcrib.streams.half_characters import carried, whole
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, HttpSessions
+from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.http_connections import accepted_at_once, bounded
 from toolcrib.wire.http_limits import Presence, SessionCap, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
-from toolcrib.wire.server import Wire
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _CLIENT = "toolcrib"
@@ -70,14 +70,13 @@ def refuse_unsafe(http: HttpSection, *, activation_scope: str) -> None:
         )
 
 
-def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
-    """Return the ASGI application. Host and Origin are checked with and without tokens.
+def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens: "TokenTable") -> Starlette:
+    """Return the ASGI application. Host and Origin are checked with and without ``tokens``.
 
     Its lifespan is that of all sessions and streams: when it ends, they do.
     """
-    wire.server.middleware = [_carried, *wire.server.middleware]
     manager = HttpSessions(
-        wire.server,
+        gateway.server_behind(_carried),
         Replay(limits.replay_max_bytes).session,
         retry_interval=RETRY_MS,
         security_settings=_security(http),
@@ -90,18 +89,18 @@ def http_app(wire: Wire, http: HttpSection, limits: LimitsSection) -> Starlette:
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         async with manager.run():
             yield
-            wire.changes.end_subscriptions()
+            gateway.end_subscriptions()
 
     endpoint = StreamableHTTPASGIApp(manager)
     noticed = Presence(endpoint, http.absence_s)
-    capped = SessionCap(noticed, wire.sessions_of, http.sessions_of_one)
+    capped = SessionCap(noticed, gateway.sessions_of, http.sessions_of_one)
     protected = RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
     middleware = [
-        Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(TokenTable(http.tokens))),
+        Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(tokens)),
         Middleware(AuthContextMiddleware),
     ]
     app = Starlette(
-        routes=[Route(http.path, protected), *health_routes(wire.is_ready)],
+        routes=[Route(http.path, protected), *health_routes(gateway.is_ready)],
         middleware=middleware if http.tokens else None,
         lifespan=lifespan,
     )
@@ -158,6 +157,10 @@ class TokenTable:
     """Finds the caller of a bearer token, in a time that tells nothing about the tokens."""
 
     def __init__(self, tokens: tuple[TokenSection, ...]) -> None:
+        self.change(tokens)
+
+    def change(self, tokens: tuple[TokenSection, ...]) -> None:
+        """Know these tokens, and no others, from the next request on."""
         self._tokens = [(sha256(token.token.encode()).digest(), token) for token in tokens]
 
     async def verify_token(self, token: str) -> AccessToken | None:

@@ -6,13 +6,12 @@ Results of tools pass beside the SDK's own shaping, which would refuse what a do
 
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
@@ -56,6 +55,7 @@ _log = logging.getLogger(__name__)
 _PASSED_ON = ("inputResponses", "requestState")
 _GONE = "The client has gone before there was a result."
 _GREETINGS = ("initialize", "server/discover")
+_LISTEN = "subscriptions/listen"
 
 IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="toolcrib")
 """What clients are told that they speak to."""
@@ -63,7 +63,10 @@ IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="too
 
 @dataclass(frozen=True, slots=True)
 class WireParts:
-    """What requests are answered with. ``methods`` are those beside tools; ``logs``: a server could tell clients."""
+    """What requests are answered with. ``methods`` are those beside tools; ``logs``: a server could tell clients.
+
+    ``updates`` holds subscriptions to resources, and ``tasks`` own what goes on after a request: both outlive a config.
+    """
 
     tool_use_cases: ToolUseCases
     builtins: Builtins
@@ -75,32 +78,38 @@ class WireParts:
     offers: OfferUseCases
     limits: LimitsSection
     logs: bool
+    updates: ResourceUpdates
+    tasks: TaskGroup
 
 
 class Wire:
-    """Answers requests with a :class:`ToolUseCases` and its skills. Make one with :func:`open_wire`.
+    """Answers requests with a :class:`ToolUseCases` and its skills.
 
-    ``greeter`` answers ``initialize`` where there is one: on stdio.
+    ``greeter`` answers ``initialize`` where there is one: on stdio. ``under_way`` counts requests, without those that
+    only wait for news.
     """
 
-    def __init__(self, parts: WireParts, tasks: TaskGroup) -> None:
+    def __init__(self, parts: WireParts) -> None:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self._instructions = parts.instructions
-        self._hosts, self._tasks = parts.hosts, tasks
+        self._hosts, self._tasks = parts.hosts, parts.tasks
         self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
         self.greeter: Greeter | None = None
-        updates = ResourceUpdates(parts.offers, parts.sessions, parts.limits.subscriptions, tasks)
-        self.changes = ListChanges(parts.tool_use_cases.gate, parts.offers, updates, parts.sessions, tasks)
+        self.under_way = 0
+        gate, updates = parts.tool_use_cases.gate, parts.updates
+        self.changes = ListChanges(gate, parts.offers, updates, parts.sessions, parts.tasks)
         self.server = ProtocolServer(
             IDENTITY,
-            self._answer,
+            self._counted,
             input_schema=self._listed_schema,
             listen=self.changes.listen,
             set_log_level=self._set_log_level if parts.logs else None,
         )
         for methods in (*parts.methods, *((updates,) if parts.offers.may_subscribe else ())):
             methods.register(self.server)
+        parts.tool_use_cases.indexer.subscribe(self.changes.on_catalog_change)
+        parts.offers.indexer.subscribe(self.changes.on_offers_change)
 
     def sessions_of(self, principal: str) -> int:
         """Return how many sessions a principal has open."""
@@ -110,10 +119,32 @@ class Wire:
         """Return whether answers no longer wait for servers that are being listed for the first time."""
         return self._tool_use_cases.is_ready
 
-    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request, with errors that tell no more than they may."""
+    def lists(self) -> dict[Session, tuple[object, ...]]:
+        """Return what everybody who can be told of changes is shown, list by list."""
+        lists = self.changes.lists(self._tool_use_cases.indexer.current())
+        return {
+            session: ((self._builtins.shown_to(session), tools), *rest) for session, (tools, *rest) in lists.items()
+        }
+
+    def take_over(self, before: "Wire", lists: Mapping[Session, tuple[object, ...]]) -> None:
+        """Serve the sessions of another config; tell those of whose lists one is another than in ``lists``."""
+        self.changes.take_over(before.changes)
+        self.changes.tell_changed(lists, self.lists())
+
+    async def _counted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer a request and count it meanwhile; a notification asks for nothing."""
         if ctx.request_id is None:
             return await self._take_note(ctx, call_next)
+        if ctx.method == _LISTEN:
+            return await self._answer(ctx, call_next)
+        self.under_way += 1
+        try:
+            return await self._answer(ctx, call_next)
+        finally:
+            self.under_way -= 1
+
+    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer a request, with errors that tell no more than they may."""
         try:
             return await self._result(ctx, call_next)
         except (MCPError, ValidationError):
@@ -254,17 +285,6 @@ class Wire:
 
     def _server_info(self, context: Context) -> JsonObject | None:
         return self.server.info if is_modern(context) else None
-
-
-@asynccontextmanager
-async def open_wire(parts: WireParts) -> AsyncGenerator[Wire]:
-    """Open the protocol side of the use cases; its server can be run on any transport meanwhile."""
-    async with anyio.create_task_group() as tasks:
-        wire = Wire(parts, tasks)
-        parts.tool_use_cases.indexer.subscribe(wire.changes.on_catalog_change)
-        parts.offers.indexer.subscribe(wire.changes.on_offers_change)
-        yield wire
-        tasks.cancel_scope.cancel()
 
 
 def _tool_call(context: Context, session: Session, name: str, arguments: object) -> ToolCall:

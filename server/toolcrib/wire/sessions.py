@@ -84,6 +84,15 @@ class Sessions:
         self._sent = Recent[tuple[Caller, str | None], Recent[SentKey, tuple[int, int]]](_PER_CONNECTION)
         self._count = 0
 
+    def change(self, settings: Settings, hosts: Hosts) -> None:
+        """Serve by another config from now on. Sessions stay what they are, with what they have activated.
+
+        Whether their lists grow was settled when they began.
+        """
+        self._settings, self._hosts = settings, hosts
+        for connected in self.open():
+            connected.session.served = hosts.of(connected.session.client)
+
     async def of(self, context: Context) -> Session:
         """Return the session of a request; a request without one gets a session that keeps nothing.
 

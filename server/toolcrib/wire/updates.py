@@ -60,24 +60,49 @@ class _Teller:
 
 
 class _Client:
-    """One client with a session, and what it has subscribed to by URI; None while a server is being asked."""
+    """One client with a session, and what it has subscribed to by URI; None while a server is being asked.
 
-    def __init__(self, channel: ServerSession, tasks: TaskGroup) -> None:
-        self._channel = channel
+    ``sessions`` has by URI who did so; ``may`` says whether they may still read it.
+    """
+
+    def __init__(
+        self, channel: ServerSession, may: Callable[[Session, str], Awaitable[bool]], tasks: TaskGroup
+    ) -> None:
+        self._channel, self._may = channel, may
         self.held: dict[str, Release | None] = {}
+        self.sessions: dict[str, Session] = {}
         self.teller = _Teller(self._send, tasks)
 
     async def _send(self, uri: str) -> None:
+        if uri not in self.sessions or not await self._may(self.sessions[uri], uri):
+            return
         params = types.ResourceUpdatedNotificationParams(uri=uri)
         await self._channel.send_notification(types.ResourceUpdatedNotification(params=params))
 
 
 class ResourceUpdates:
-    """Holds the subscriptions of clients; ``tasks`` own the telling. A client has at most ``most`` of them."""
+    """Holds the subscriptions of clients; ``tasks`` own the telling.
 
-    def __init__(self, offers: OfferUseCases, sessions: Sessions, most: int, tasks: TaskGroup) -> None:
-        self._offers, self._sessions, self._most, self._tasks = offers, sessions, most, tasks
+    They outlive a config: whoever may not read a resource any more is not told of it.
+    """
+
+    _offers: OfferUseCases
+    _most: int
+
+    def __init__(self, sessions: Sessions, tasks: TaskGroup) -> None:
+        self._sessions, self._tasks = sessions, tasks
         self._clients: dict[Connection, _Client] = {}
+
+    def use(self, offers: OfferUseCases, most: int) -> None:
+        """Serve by these use cases from now on; a client has at most ``most`` subscriptions."""
+        self._offers, self._most = offers, most
+
+    async def _may(self, session: Session, uri: str) -> bool:
+        try:
+            await self._offers.place(session, uri)
+        except (UnknownResource, DownstreamError, Unavailable):
+            return False
+        return True
 
     def register(self, server: ProtocolServer) -> None:
         """Have ``server`` answer the methods of the sessionful era."""
@@ -92,7 +117,7 @@ class ResourceUpdates:
         if len(client.held) >= self._most:
             raise BadRequest(f"A session may subscribe to {self._most} resources (limits.subscriptions).")
         with ExitStack() as undoing:
-            client.held[uri] = None
+            client.held[uri], client.sessions[uri] = None, session
             undoing.callback(client.held.pop, uri, None)
             release = await self._offers.subscribe(session, uri, partial(client.teller.note, uri))
             undoing.pop_all()
@@ -111,7 +136,7 @@ class ResourceUpdates:
     def _client(self, channel: ServerSession) -> _Client:
         connection = connection_of(channel)
         if connection not in self._clients:
-            self._clients[connection] = _Client(channel, self._tasks)
+            self._clients[connection] = _Client(channel, self._may, self._tasks)
             connection.exit_stack.callback(self._leave, connection)
         return self._clients[connection]
 
@@ -128,7 +153,8 @@ class ResourceUpdates:
         held: dict[str, Release] = {}
 
         async def send(uri: str) -> None:
-            await subscriptions.tell(ResourceUpdated(uri=uri))
+            if await self._may(session, uri):
+                await subscriptions.tell(ResourceUpdated(uri=uri))
 
         teller = _Teller(send, self._tasks)
 

@@ -168,6 +168,21 @@ class ToolIndex:
 
         self._store.change(clear)
 
+    def note_reload(self, at: float, failure: str) -> None:
+        """Keep when the config was last read again, and why it could not be used: for other processes to tell."""
+        note = "INSERT INTO tool_index_meta VALUES ('reload', ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+        value = to_json({"at": at, "failure": failure})
+        self._store.change(lambda connection: connection.execute(note, (value,)))
+
+    def last_reload(self) -> tuple[float, str] | None:
+        """Return what :meth:`note_reload` kept; None where there was no reload."""
+        with self._store.read() as connection, damaged_rows("tools"):
+            row = connection.execute("SELECT value FROM tool_index_meta WHERE key = 'reload'").fetchone()
+            if row is None:
+                return None
+            kept = json.loads(row[0])
+            return float(kept["at"]), str(kept["failure"])
+
     def check(self) -> list[str]:
         """Return what is wrong with the file, the full-text table included; empty if all is well (R43)."""
         return self._store.check()

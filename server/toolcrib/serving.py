@@ -1,0 +1,373 @@
+"""What is served: the parts of one config put together, and those of another in their place when it is reloaded.
+
+Knows what belongs to a config and what outlives it; never knows a config file, a signal or a transport.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Never, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from toolcrib.access.activations import KeptActivations
+from toolcrib.access.hosts import Hosts
+from toolcrib.access.state.opening import State
+from toolcrib.app import (
+    Outside,
+    due,
+    eras_of,
+    open_connector,
+    open_known_skills,
+    open_tool_use_cases,
+    report_state,
+    scanning,
+)
+from toolcrib.config.reloading import settled
+from toolcrib.config.schema import LimitsSection
+from toolcrib.config.settings import STATE, ServerSettings, Settings
+from toolcrib.downstream.connection import Era
+from toolcrib.downstream.fleet import Fleet, is_same_entry, open_fleet
+from toolcrib.downstream.live_list import LiveTools
+from toolcrib.downstream.live_offers import OfferSink
+from toolcrib.downstream.offered import Offered
+from toolcrib.downstream.parking import Parking
+from toolcrib.downstream.scopes import Front
+from toolcrib.downstream.states import Status
+from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.downstream.transport import Connector
+from toolcrib.errors import StartFailed, ToolcribError, innermost
+from toolcrib.events.kinds import ConfigReloaded, StateReplaced
+from toolcrib.known import Known, open_catalog, open_decisions, teller
+from toolcrib.model import OfferKind
+from toolcrib.offers.search import OfferSearcher
+from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
+from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.status import Loaded, StatusParts
+from toolcrib.tools.kept_pages import KeptPages
+from toolcrib.tools.use_cases import ToolUseCases
+from toolcrib.wire.builtin.registry import Builtins
+from toolcrib.wire.builtin.tool import BuiltinParts
+from toolcrib.wire.gateway import Gateway
+from toolcrib.wire.greeting import GreetingParts
+from toolcrib.wire.instructions import Instructions
+from toolcrib.wire.methods.registry import methods_offered
+from toolcrib.wire.server import Wire, WireParts
+from toolcrib.wire.sessions import Sessions
+from toolcrib.wire.updates import ResourceUpdates
+
+_Opened = TypeVar("_Opened")
+
+_AGE_LOOK_S = 3600.0
+"""At most so long between two looks at how old the catalog is."""
+_DRAIN_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """The use cases of one config, and what they are made of."""
+
+    settings: Settings
+    hosts: Hosts
+    known: Known
+    tool_use_cases: ToolUseCases
+    skill_use_cases: SkillUseCases | None
+    offers: OfferUseCases
+
+
+@dataclass(eq=False)
+class World:
+    """All that belongs to one config. ``retired`` is set when another one has taken its place."""
+
+    settings: Settings
+    known: Known
+    tool_use_cases: ToolUseCases
+    offers: OfferUseCases
+    wire: Wire
+    retired: anyio.Event = field(default_factory=anyio.Event)
+
+
+class _Reports:
+    """What servers report to, which outlive a config: whatever is known under the one that is in use."""
+
+    world: World
+
+    connector: Connector
+
+    def __init__(self, limits: LimitsSection, jitter: Callable[[], float]) -> None:
+        self._jitter, self._parking = jitter, Parking(limits)
+        self._unsaid: list[str] = []
+        self._has_begun = False
+
+    def surroundings(self, settings: Settings, hosts: Hosts, kinds: frozenset[OfferKind]) -> Surroundings:
+        """Return what servers have around them; ``kinds`` are asked for besides tools."""
+        section = settings.toolcrib
+        principals = {(entry.tenant_id, entry.subject) for entry in section.http.tokens}
+        return Surroundings(
+            limits=section.limits,
+            connector=self.connector,
+            listed=self.listed,
+            state_changed=self.state,
+            jitter=self._jitter,
+            compared=self.compared,
+            front=Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1),
+            offers=OfferSink(kinds, self.offered),
+            parking=self._parking,
+        )
+
+    async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:
+        """Take in a server's list."""
+        return await self.world.known.indexer.listed(self._now(server), raw, era)
+
+    async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:
+        """Take in the list of a connection that is not everybody's."""
+        return await self.world.known.indexer.compared(self._now(server), raw)
+
+    async def offered(self, server: ServerSettings, offered: Offered) -> None:
+        """Take in what a server offers besides tools."""
+        await self.world.known.offers.listed(self._now(server), offered)
+
+    def state(self, server: str, status: Status) -> None:
+        """Take in a server's state."""
+        if server in self.world.settings.servers:
+            report_state(self.world.known, server, status)
+
+    def use(self, world: World) -> None:
+        """Report to another world from now on; the first is told what was to be said before there was any."""
+        self.world, self._has_begun = world, True
+        while self._unsaid:
+            self.state_replaced(self._unsaid.pop(0))
+
+    def state_replaced(self, reason: str) -> None:
+        """Tell that the file of decisions is another one."""
+        if self._has_begun:
+            teller(self.world.known.events, StateReplaced, STATE)(reason)
+        else:
+            self._unsaid.append(reason)
+
+    def _now(self, server: ServerSettings) -> ServerSettings:
+        """Return a server's settings as they are now, policy and all; what a server lists that went, nobody takes in.
+
+        Raises:
+            StartFailed: it is another one in the config by now, or none.
+
+        """
+        now = self.world.settings.servers.get(server.key)
+        if now is None or not is_same_entry(server, now):
+            raise StartFailed(server.key, f"The server {server.key!r} is another one, or none, in the config by now.")
+        return now
+
+
+@dataclass(frozen=True, slots=True)
+class _Lasting:
+    """What outlives a config."""
+
+    state: State
+    sessions: Sessions
+    kept_pages: KeptPages
+    fleet: Fleet
+    updates: ResourceUpdates
+    tasks: TaskGroup
+
+
+class Serving:
+    """Serves one config after another. ``gateway`` is what transports serve. Make one with :func:`open_server`.
+
+    What outlives a config: connections, sessions and what they have activated, decisions, pages of results that may
+    still be read, and every server whose entry stays the same. ``on_change`` is told of each config that is in use.
+    """
+
+    def __init__(self, lasting: _Lasting, reports: _Reports, outside: Outside) -> None:
+        self._lasting, self._reports, self._outside = lasting, reports, outside
+        self._loaded = Loaded(outside.wall_clock())
+        self._turn = anyio.Lock()
+        self._is_serving = False
+        self.gateway = Gateway()
+        self.on_change: Callable[[Settings], None] = lambda _settings: None
+
+    @property
+    def wire(self) -> Wire:
+        """What answers requests just now."""
+        return self.gateway.wire
+
+    @property
+    def settings(self) -> Settings:
+        """The config that is in use."""
+        return self._reports.world.settings
+
+    async def begin(self, settings: Settings, hosts: Hosts) -> None:
+        """Serve the first config."""
+        world = await self._lasting.tasks.start(self._own, settings, hosts)
+        self._use(world, hosts, *await anyio.to_thread.run_sync(_due, world.known, self._outside))
+        self.gateway.wire, self._is_serving = world.wire, True
+        self._lasting.tasks.start_soon(self._list_what_is_old)
+
+    async def reload(self, read: Callable[[], Settings], hosts_of: Callable[[Settings], Hosts]) -> Loaded:
+        """Serve another config from now on, if it can be used; return how that went. Nothing changes otherwise.
+
+        All of it is made before anything is changed. Requests under way end under the config that they began with.
+        ``read`` may block.
+        """
+        async with self._turn:
+            began, failure, fixed = self._outside.wall_clock(), "", ()
+            try:
+                settings, fixed = settled(self.settings, await anyio.to_thread.run_sync(read))
+                hosts = await anyio.to_thread.run_sync(hosts_of, settings)
+                world = await self._lasting.tasks.start(self._own, settings, hosts)
+                self._swap(world, hosts, *await anyio.to_thread.run_sync(_due, world.known, self._outside))
+            except* (ToolcribError, OSError) as failures:
+                failure = str(innermost(failures))
+            loaded = Loaded(self._loaded.at if failure else began, failure, fixed)
+            self._loaded = loaded
+            known = self._reports.world.known
+            known.events.emit(ConfigReloaded(ok=not failure, reason=failure, unchanged=fixed))
+            await anyio.to_thread.run_sync(known.index.note_reload, began, failure)
+            return loaded
+
+    def _swap(self, world: World, hosts: Hosts, due: "_Due", eras: Mapping[str, Era]) -> None:
+        """Have everything in the place of what it was under the config before; at once, so that nobody meets both."""
+        before, lists = self._reports.world, self.wire.lists()
+        before.known.indexer.unsubscribe()
+        before.known.offers.unsubscribe()
+        self._lasting.sessions.change(world.settings, hosts)
+        self._use(world, hosts, due, eras)
+        self.gateway.use(world.wire, lists)
+        before.retired.set()
+        self.on_change(world.settings)
+
+    def _use(self, world: World, hosts: Hosts, due: "_Due", eras: Mapping[str, Era]) -> None:
+        self._reports.use(world)
+        self._lasting.updates.use(world.offers, world.settings.toolcrib.limits.subscriptions)
+        surroundings = self._reports.surroundings(world.settings, hosts, world.known.offers.kinds)
+        self._lasting.fleet.change(world.settings.servers, eras, surroundings)
+        self._lasting.fleet.begin(*due)
+
+    async def _own(self, settings: Settings, hosts: Hosts, *, task_status: TaskStatus[World]) -> None:
+        """Own all that belongs to one config, until another has taken its place and nobody uses it any more."""
+        async with self._open_world(settings, hosts) as world:
+            task_status.started(world)
+            await world.retired.wait()
+            with anyio.move_on_after(settings.toolcrib.limits.call_max_s):
+                while world.wire.under_way:
+                    await anyio.sleep(_DRAIN_POLL_S)
+
+    @asynccontextmanager
+    async def _open_world(self, settings: Settings, hosts: Hosts) -> AsyncGenerator[World]:
+        lasting, outside = self._lasting, self._outside
+        deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
+        async with AsyncExitStack() as stack:
+            catalog = partial(open_catalog, settings, outside, outside.mirror, lasting.state, again=self._is_serving)
+            known = await stack.enter_async_context(_opened(catalog))
+            tool_use_cases = await stack.enter_async_context(
+                open_tool_use_cases(settings, known, outside, lasting.fleet, lasting.kept_pages)
+            )
+            skill_use_cases = None
+            if settings.toolcrib.skills.enabled:
+                skills = partial(open_known_skills, settings, known, outside, deadline, is_local=hosts.serves_one)
+                skill_use_cases = await stack.enter_async_context(_opened(skills))
+                await stack.enter_async_context(scanning(skill_use_cases))
+            offers = self._offers(settings, known, deadline)
+            wire = Wire(self._wire_parts(_Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers)))
+            yield World(settings, known, tool_use_cases, offers, wire)
+
+    def _offers(self, settings: Settings, known: Known, deadline: float) -> OfferUseCases:
+        return OfferUseCases(
+            OfferUseCaseParts(
+                settings=settings,
+                indexer=known.offers,
+                texts=known.offer_texts,
+                searcher=OfferSearcher(known.search),
+                fleet=self._lasting.fleet,
+                gate=known.offer_gate,
+                tools_gate=known.gate,
+                tools=known.indexer.current,
+                events=known.events,
+                first_index_deadline=deadline,
+            )
+        )
+
+    def _wire_parts(self, cases: _Cases) -> WireParts:
+        settings, known, skill_use_cases = cases.settings, cases.known, cases.skill_use_cases
+        builtins = Builtins(BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers))
+        instructions = Instructions(settings, cases.tool_use_cases, builtins, skill_use_cases)
+        status = StatusParts(
+            settings=settings,
+            gate=known.gate,
+            catalog=known.indexer.current,
+            rows=known.index.server_rows,
+            failures=known.failures.read,
+            stores=known.stores,
+            fleet=self._lasting.fleet,
+            skill_use_cases=skill_use_cases,
+            offers=known.offer_gate,
+            refused_offers=known.offers.refused,
+            model=known.model,
+            now=self._outside.wall_clock,
+            loaded=lambda: self._loaded,
+        )
+        sessions = self._lasting.sessions
+        return WireParts(
+            tool_use_cases=cases.tool_use_cases,
+            builtins=builtins,
+            instructions=instructions,
+            sessions=sessions,
+            hosts=cases.hosts,
+            methods=methods_offered(sessions, status, skill_use_cases, cases.offers),
+            greeting=GreetingParts(
+                settings.cache_dir, cases.tool_use_cases, skill_use_cases, instructions, known.stores
+            ),
+            offers=cases.offers,
+            limits=settings.toolcrib.limits,
+            logs=bool(settings.servers),
+            updates=self._lasting.updates,
+            tasks=self._lasting.tasks,
+        )
+
+    async def _list_what_is_old(self) -> Never:
+        """List the servers anew whose list is older than ``limits.catalog_max_age_s``, also after days."""
+        while True:
+            await self._outside.pause(min(self.settings.toolcrib.limits.catalog_max_age_s, _AGE_LOOK_S))
+            self._lasting.fleet.list_again(await anyio.to_thread.run_sync(self._reports.world.known.indexer.stale))
+
+
+_Due = tuple[list[str], list[str], set[str]]
+
+
+def _due(known: Known, outside: Outside) -> tuple[_Due, Mapping[str, Era]]:
+    """Return what has to be listed, and the era that each server spoke. Blocks."""
+    return due(known, outside), eras_of(known)
+
+
+@asynccontextmanager
+async def _opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGenerator[_Opened]:
+    """Open and close files in a worker thread: others may be served meanwhile."""
+    files = ExitStack()
+    try:
+        yield await anyio.to_thread.run_sync(lambda: files.enter_context(make()))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(files.close)
+
+
+@asynccontextmanager
+async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Serving]:
+    """Serve a config, until another one takes its place; what outlives it ends with this."""
+    async with AsyncExitStack() as stack:
+        reports = _Reports(settings.toolcrib.limits, outside.jitter)
+        reports.connector = await stack.enter_async_context(open_connector(settings, outside))
+        # First, because an earlier version kept some of it in the indexes.
+        decisions = partial(open_decisions, settings, outside, reports.state_replaced)
+        state = await stack.enter_async_context(_opened(decisions))
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        around = reports.surroundings(settings, hosts, frozenset())
+        fleet = await stack.enter_async_context(open_fleet({}, {}, around))
+        sessions = Sessions(settings, KeptActivations(state.sessions, outside.wall_clock), hosts, fleet)
+        kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
+        lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)
+        serving = Serving(lasting, reports, outside)
+        await serving.begin(settings, hosts)
+        yield serving

@@ -1,0 +1,78 @@
+"""What transports serve: at each moment the wire of the config that is in use then.
+
+Knows which wire is current; never knows a config, or why another one takes its place.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from mcp.server import Server
+
+from toolcrib.access.sessions import Session
+from toolcrib.streams.sdk import ServerMiddleware
+from toolcrib.wire.greeting import Greeter, GreetingParts
+from toolcrib.wire.server import Wire
+
+
+class Gateway:
+    """Stands for the current wire. A request ends on the wire that it began on; connections outlive wires.
+
+    ``server`` is what the SDK runs. ``wire`` is set before anybody is served.
+    """
+
+    wire: Wire
+
+    def __init__(self) -> None:
+        self.server = self.server_behind()
+
+    def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
+        """Return what the SDK runs, with middleware of the transport's in front."""
+        return cast("Server[Any]", _StandIn(self, front))
+
+    def use(self, wire: Wire, lists: Mapping[Session, tuple[object, ...]]) -> None:
+        """Have another wire answer from now on, and tell everybody whose list is another one than in ``lists``."""
+        before, self.wire = self.wire, wire
+        wire.take_over(before, lists)
+
+    def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
+        """Return whether a request of the sessionless era with these params is served."""
+        return self.wire.serves_modern(params)
+
+    def sessions_of(self, principal: str) -> int:
+        """Return how many sessions a principal has open."""
+        return self.wire.sessions_of(principal)
+
+    def is_ready(self) -> bool:
+        """Return whether answers no longer wait for servers that are being listed for the first time."""
+        return self.wire.is_ready()
+
+    def end_subscriptions(self) -> None:
+        """End every subscription in order."""
+        self.wire.changes.end_subscriptions()
+
+    @property
+    def greeting(self) -> GreetingParts:
+        """What ``initialize`` is answered with."""
+        return self.wire.greeting
+
+    def greet_by(self, greeter: Greeter | None) -> None:
+        """Have ``greeter`` answer ``initialize`` while this config is in use."""
+        self.wire.greeter = greeter
+
+
+class _StandIn:
+    """Has, at each moment, what the current server has then, and the transport's middleware in front.
+
+    For each request the SDK asks its server for the middleware and the handler, and for each connection what it
+    declares; it keeps none of it.
+    """
+
+    def __init__(self, gateway: Gateway, front: Sequence[ServerMiddleware[Any]]) -> None:
+        self._gateway, self._front = gateway, front
+
+    @property
+    def middleware(self) -> list[ServerMiddleware[Any]]:
+        return [*self._front, *self._gateway.wire.server.middleware]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gateway.wire.server, name)
