@@ -159,10 +159,12 @@ class Served:
 
 @asynccontextmanager
 async def started(
-    arguments: Sequence[str], folder: Path, *, sockets: bool = False, **more: str
+    arguments: Sequence[str], folder: Path, *, sockets: bool = False, first: bytes = b"", **more: str
 ) -> AsyncGenerator[Served]:
-    """Start a command with pipes, or a socket, for stdin and stdout."""
-    it = _start(arguments, folder, _sockets() if sockets else _pipes(), environment(folder, **more))
+    """Start a command with pipes, or a socket, for stdin and stdout; ``first`` is sent before it runs."""
+    ends = _sockets() if sockets else _pipes()
+    os.write(ends[1], first)
+    it = _start(arguments, folder, ends, environment(folder, **more))
     try:
         yield it
     finally:
