@@ -49,6 +49,7 @@ def measure(given: Namespace, folder: Path) -> None:
         clients = {name: stack.enter_context(RawClient(command)) for name, command in commands.items()}
         for client in clients.values():
             client.open()
+            client.request("ping", {})  # the greeting may come before all is loaded
         at_first = {name: client.resident_mb() for name, client in clients.items()}
         for client in clients.values():
             call_ms(client)

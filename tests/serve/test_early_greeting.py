@@ -43,10 +43,10 @@ class Starts:
         section = {"skills": {"discover": [], "core_pack": False, "skill_dirs": ["skills"]}, **toolcrib}
         self.config = write_config(folder, FakeServer(folder, "kitchen"), **section)
 
-    def open(self, *options: str, held: bool = False, **more: Any):
+    def open(self, *options: str, held: bool = False, first: bytes = b"", **more: str):
         self.go.unlink() if held else self.go.touch()
-        about = {"PYTHONPATH": str(self.folder / "site"), "GO": str(self.go), **more}
-        return started(command(self.config, *options), self.folder, **({"first": GREETING} if held else {}), **about)
+        about: dict[str, Any] = {"PYTHONPATH": str(self.folder / "site"), "GO": str(self.go), **more}
+        return started(command(self.config, *options), self.folder, first=GREETING if held else first, **about)
 
     async def settle(self) -> bytes:
         """Start until everything is listed and a greeting is kept; return the line that it was."""
