@@ -123,8 +123,13 @@ class Lifeline:
     async def aclose(self) -> None:
         """End the watcher, which has nothing to end by now."""
         _close(self._write_fd, self._read_fd)
-        if self._watcher is not None:
-            with anyio.move_on_after(_WATCHER_END_S, shield=True):
+        if self._watcher is None:
+            return
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(_WATCHER_END_S):
+                await self._watcher.wait()
+            if self._watcher.returncode is None:  # on a busy machine; nothing would ever wait for it again
+                self._watcher.kill()
                 await self._watcher.wait()
 
 
