@@ -110,7 +110,7 @@ async def test_it_greets_before_the_sdk_is_loaded_and_with_the_same_bytes(tmp_pa
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("pieces", [1, 2, 40])
+@pytest.mark.parametrize("pieces", [*(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2)), 40])
 async def test_nothing_that_is_sent_right_behind_is_lost(tmp_path, pieces):
     starts = Starts(tmp_path)
     await starts.settle()
@@ -133,6 +133,7 @@ async def test_nothing_that_is_sent_right_behind_is_lost(tmp_path, pieces):
     assert [answers_to(crib, key) for key in (1, 2, 3)] == [1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_another_client_and_another_first_request_go_the_ordinary_way(tmp_path):
     starts = Starts(tmp_path)
@@ -161,6 +162,7 @@ async def test_a_changed_skill_is_told_at_once_and_kept_for_the_next_start(tmp_p
         await ended(crib)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_what_a_session_has_used_counts_at_the_next_start(tmp_path):
     starts = Starts(tmp_path)
@@ -180,6 +182,7 @@ async def test_what_a_session_has_used_counts_at_the_next_start(tmp_path):
     assert after.index(b"pour-tea") < after.index(b"brew-tea")
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_an_answer_that_turns_out_wrong_is_said_and_not_given_again(tmp_path):
     starts = Starts(tmp_path)
@@ -209,6 +212,7 @@ async def test_a_greeting_is_private_and_holds_no_secret(tmp_path):
     assert "very-secret-value" not in kept.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_few_greetings_are_kept(tmp_path):
     starts = Starts(tmp_path)
