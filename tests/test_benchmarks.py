@@ -22,6 +22,7 @@ TINY = {
     "against": ["--repeat", "1", "--requests", "4", "--against", str(BENCHMARKS.parent)],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "commands": ["--repeat", "1"],
+    "proxy": ["--repeat", "1"],
     "survivors": ["--repeat", "1"],
     "flood": ["--repeat", "1", "--mib", "64"],
     "bad_servers": ["--repeat", "1", "--calls", "60"],
@@ -33,8 +34,8 @@ TINY = {
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
 QUALITY_BENCHMARKS = {"retrieval", "retrieval_groups"}
 """These say how good an answer is."""
-HOST_BENCHMARKS = {"hosts"}
-"""These run agent hosts; tests/hosts runs them too."""
+PROGRAM_BENCHMARKS = {"hosts", "conformance"}
+"""These run programs from npm; tests/hosts and tests/conformance run them too."""
 
 
 @pytest.fixture
@@ -83,9 +84,7 @@ def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str
     queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
     skills = ["--corpus", str(corpus)]
     known = {
-        "call": [],
-        "first_index": [],
-        "ways": [],
+        **{key: [] for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers")},
         "skills": skills,
         "skill_budget": skills,
         "skill_parts": [*skills, "--facts", str(facts)],
@@ -103,7 +102,7 @@ def run(name: str, *options: str) -> dict:
 
 def test_each_benchmark_is_known_here():
     scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()}
-    assert scripts == set(TINY) | QUALITY_BENCHMARKS | HOST_BENCHMARKS
+    assert scripts == set(TINY) | QUALITY_BENCHMARKS | PROGRAM_BENCHMARKS
 
 
 @pytest.fixture

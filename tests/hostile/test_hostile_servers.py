@@ -65,7 +65,7 @@ async def test_six_bad_servers_among_twenty_harm_nobody_else(tmp_path: Path):
     ]
     bad = [FakeServer(tmp_path, f"bad{number}", tools=["echo", "crash"]) for number in range(6)]
     fakes = [*good, *bad]
-    config = {"servers": options_for(*bad), "limits": {"list_pages": 200}}
+    config = {"servers": options_for(*bad), "limits": {"list_pages": 200, "pending_calls": 1000}}
     await indexed(tmp_path, *fakes, **config)
     for fake, fault in zip(bad, faults, strict=True):
         fake.change(**fault)

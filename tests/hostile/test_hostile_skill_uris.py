@@ -1,6 +1,7 @@
 """URIs and paths that try to get out of a skill, at every door that takes one: nothing comes, nobody is told why."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -11,7 +12,7 @@ from published import DIRECTORY, GET, READ, content, entries
 from rooting import write
 from shelving import put, refused, repo, skills
 
-from toolcrib.base.text import one_line
+from toolcrib.base.text import one_line, truncate
 from worlds import world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
@@ -19,6 +20,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 SECRET = "OUTSIDE"
 BASE = "skill://repo/pdf-forms"
 ATTACKS_MIN = 300
+OWN_FILES = re.compile(r"\. (Its files|Did you mean): (SKILL\.md|scripts/run\.py)(, (SKILL\.md|scripts/run\.py))?")
+"""What is told besides: files that the skill has, and nothing else."""
 
 
 @pytest.fixture
@@ -136,19 +139,22 @@ async def test_no_uri_leads_out_of_a_skill_and_each_is_refused_as_not_found(tmp_
             with pytest.raises(MCPError) as caught:
                 await client.ask(method, {"uri": uri})
             error = caught.value.error.model_dump()
-            assert error == {"code": -32602, "message": f"Not found: {uri}", "data": None}, uri
+            assert error == {"code": -32602, "message": f"Not found: {uri}", "data": {"uri": uri}}, uri
         assert "Open the thing" in (await content(client, f"{BASE}/SKILL.md"))["text"]
         assert SECRET not in "".join(client.heard)
 
 
 async def test_no_path_leads_out_of_a_skill_that_is_asked_for_a_file(tmp_path, folder):
-    attacks = [path for path in dict.fromkeys(paths(folder)) if 0 < len(path) <= 1024]
+    meant = {"./SKILL.md", str(folder / "SKILL.md"), *(f"SKILL.md{space}" for space in "\n\r\t\x85 ")}
+    attacks = [path for path in dict.fromkeys(paths(folder)) if 0 < len(path) <= 1024 and path not in meant]
     attacks += [quote(path) for path in attacks if quote(path) != path and len(quote(path)) <= 1024]
     assert len(attacks) >= ATTACKS_MIN
     async with world(tmp_path, {}, config()) as w, w.client() as client:
         for path in attacks:
             text = await refused(client, "get", {"names": ["pdf-forms"], "file": path})
-            assert text == f"Not found: {one_line(path[:200])}", path
+            refusal = f"Not found: {truncate(one_line(path), 200)}"
+            assert text.startswith(refusal), path
+            assert OWN_FILES.fullmatch(text.removeprefix(refusal)), text
         for path in ("", "x" * 1025):
             await refused(client, "get", {"names": ["pdf-forms"], "file": path})
         assert (await client.skill("get", names=["pdf-forms"], file="scripts/run.py"))["formatted_context"]
