@@ -79,6 +79,7 @@ class Lifeline:
         self._read_fd, self._write_fd = os.pipe()
         self._watcher: anyio.abc.Process | None = None
         self._starting = anyio.Lock()
+        self._held = set[int]()
         self._is_wanted = True
 
     async def ready(self) -> None:
@@ -108,10 +109,12 @@ class Lifeline:
 
     def hold(self, group: int) -> None:
         """Have this process group ended if we are killed."""
+        self._held.add(group)
         self._tell("hold", group)
 
     def free(self, group: int) -> None:
         """Forget a process group that has ended: its number may soon be another's."""
+        self._held.discard(group)
         self._tell("free", group)
 
     def _tell(self, order: str, group: int) -> None:
@@ -121,14 +124,14 @@ class Lifeline:
             _log.warning("servers may survive if toolcrib is killed: %s", error)
 
     async def aclose(self) -> None:
-        """End the watcher, which has nothing to end by now."""
+        """End the watcher, which mostly has nothing to end by now; else it is left to its work."""
         _close(self._write_fd, self._read_fd)
         if self._watcher is None:
             return
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(_WATCHER_END_S):
                 await self._watcher.wait()
-            if self._watcher.returncode is None:  # on a busy machine; nothing would ever wait for it again
+            if self._watcher.returncode is None and not self._held:  # the machine is busy; nobody waits for it later
                 self._watcher.kill()
                 await self._watcher.wait()
 
