@@ -24,6 +24,8 @@ from worlds import Client
 JsonObject = dict[str, Any]
 SERVING = re.compile(r"toolcrib: serving (http://\S+)")
 START_S = 60
+ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
+"""The protocol era of a client, and its mode for it."""
 
 
 def write_config(folder: Path, servers: JsonObject, /, **toolcrib: Any) -> Path:
@@ -120,3 +122,15 @@ def environment(**more: str) -> dict[str, str]:
     """Return this process's environment, without what would change how toolcrib starts."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLCRIB_")}
     return {**kept, **more}
+
+
+@asynccontextmanager
+async def crib(transport: str, era: str, config: Path) -> AsyncGenerator[Client]:
+    """Connect to a served config, with a list that suits the era."""
+    options = ["--listing", "dynamic" if era == "legacy" else "auto"]
+    if transport == "stdio":
+        async with connected(serve(config, *options), ERAS[era]) as client:
+            yield client
+        return
+    async with served_over_http(config, *options) as url, connected_over_http(url, ERAS[era]) as client:
+        yield client

@@ -1,34 +1,20 @@
 """Resources, prompts and completions of a real server through a real ``toolcrib serve``: only names are others."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_types import ResourceUpdatedNotification
 
-from e2e.crib import connected, connected_over_http, serve, served_over_http, write_config
+from e2e.crib import ERAS, connected, crib, write_config
 from e2e.npm import Npm, entry
 from worlds import Client, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
 PREFIX = "toolcrib://servers/all/"
 PLAIN = {"skills": {"enabled": False}, "tool_search": {"enabled": False}}
 LISTS = {"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
-
-
-@asynccontextmanager
-async def crib(transport: str, era: str, config: Path) -> AsyncGenerator[Client]:
-    options = ["--listing", "dynamic" if era == "legacy" else "auto"]
-    if transport == "stdio":
-        async with connected(serve(config, *options), ERAS[era]) as client:
-            yield client
-        return
-    async with served_over_http(config, *options) as url, connected_over_http(url, ERAS[era]) as client:
-        yield client
 
 
 async def whole(client: Client, method: str) -> list[dict[str, Any]]:

@@ -12,13 +12,12 @@ from mcp import MCPError
 from mcp_types import TextContent
 
 from e2e.crib import (
+    ERAS,
     JsonObject,
     connected,
-    connected_over_http,
+    crib,
     free_port,
     listening,
-    serve,
-    served_over_http,
     write_config,
 )
 from e2e.npm import Npm, entry
@@ -26,7 +25,6 @@ from worlds import OWN_TOOLS, Client
 
 pytestmark = pytest.mark.anyio
 
-ERAS = {"legacy": "legacy", "modern": "2026-07-28"}
 TIME = [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
 GIT = [sys.executable, "-m", "mcp_server_git"]
 
@@ -39,18 +37,6 @@ def repository(tmp_path: Path) -> Path:
     for arguments in (["init", "-q", folder], ["-C", folder, *who, "commit", "-q", "--allow-empty", "-m", "A start"]):
         subprocess.run(["git", *arguments], check=True, timeout=30)
     return folder
-
-
-@asynccontextmanager
-async def crib(transport: str, era: str, config: Path) -> AsyncGenerator[Client]:
-    """Connect to a served config, with a list that suits the era."""
-    options = ["--listing", "dynamic" if era == "legacy" else "auto"]
-    if transport == "stdio":
-        async with connected(serve(config, *options), ERAS[era]) as client:
-            yield client
-        return
-    async with served_over_http(config, *options) as url, connected_over_http(url, ERAS[era]) as client:
-        yield client
 
 
 def told(result: JsonObject) -> JsonObject:
