@@ -20,28 +20,33 @@ _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAsker:
-    """A caller with a session, which can be asked while its request is under way, and told things after it."""
+class _Caller:
+    """Whose request it is."""
 
     _context: Context
     _session: Session
 
-    lasting = is_live = True
-
     @property
     def session(self) -> str:
-        """The label of its session."""
+        """The label of its session; callers without one share that of their principal and client."""
         return self._session.label
 
     @property
     def principal(self) -> str:
-        """Whose session it is."""
+        """Who is asking."""
         return self._session.caller.principal
 
     @property
     def capabilities(self) -> JsonObject:
-        """What its client has declared at the handshake."""
+        """What its client has declared, at the handshake or in the request's envelope."""
         return self._session.capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAsker(_Caller):
+    """A caller with a session, which can be asked while its request is under way, and told things after it."""
+
+    lasting = is_live = True
 
     @property
     def log_level(self) -> str | None:
@@ -77,28 +82,10 @@ class SessionAsker:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestAsker:
+class RequestAsker(_Caller):
     """A caller of 2026-07-28, which is asked by the result of its request, and told things only before that."""
 
-    _context: Context
-    _session: Session
-
     lasting = is_live = False
-
-    @property
-    def session(self) -> str:
-        """What callers of the same principal and client are called."""
-        return self._session.label
-
-    @property
-    def principal(self) -> str:
-        """Whose request it is."""
-        return self._session.caller.principal
-
-    @property
-    def capabilities(self) -> JsonObject:
-        """What the request's envelope declares."""
-        return self._session.capabilities
 
     @property
     def log_level(self) -> str | None:
