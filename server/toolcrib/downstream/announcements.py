@@ -27,6 +27,15 @@ from toolcrib.streams.sdk import (
 
 _LISTEN_AGAIN_S = 1.0
 
+_DEBOUNCE_S = 0.05
+_REST = 4
+"""After a reading, the next one waits so many times as long as it took: no server can keep us reading."""
+
+
+def rest_s(took_s: float = 0.0) -> float:
+    """Return how many seconds to wait before what has been announced is read, after a reading that took so long."""
+    return max(_DEBOUNCE_S, _REST * took_s)
+
 
 class News:
     """What one server has announced.

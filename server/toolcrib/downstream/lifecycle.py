@@ -12,6 +12,7 @@ import anyio
 import anyio.abc
 
 from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.downstream.announcements import rest_s
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.calls import CallParts, Calls, Exchange
 from toolcrib.downstream.connection import (
@@ -33,10 +34,6 @@ from toolcrib.downstream.subscriptions import Subscriptions
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.errors import StartFailed
 from toolcrib.model import JsonObject
-
-_DEBOUNCE_S = 0.05
-_REST = 4
-"""After a listing, the next one waits so many times as long as it took: no server can keep us listing."""
 
 _DOWNLOAD_S = 3.0
 """A package that is on this machine has started by then, usually."""
@@ -314,7 +311,7 @@ class Downstream:
 
     async def _refresh(self, connection: Connection) -> None:
         """List again, soon, each time the server says that its list has changed, but not most of the time."""
-        pause_s = _DEBOUNCE_S
+        pause_s = rest_s()
         while True:
             await connection.news.list_changed.wait()
             await anyio.sleep(pause_s)
@@ -326,7 +323,7 @@ class Downstream:
                 self._set(State.READY)
             except StartFailed as error:
                 self._set(State.READY, str(error))
-            pause_s = max(_DEBOUNCE_S, _REST * (anyio.current_time() - began))
+            pause_s = rest_s(anyio.current_time() - began)
 
     async def _retire(self, connection: Connection, serving: anyio.CancelScope) -> None:
         """Leave a connection that takes no more calls, as soon as those under way have heard so too."""

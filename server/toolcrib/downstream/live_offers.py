@@ -17,16 +17,12 @@ from mcp import MCPError
 from toolcrib.base.json_values import weight
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.announcements import capabilities_of, offered_by
+from toolcrib.downstream.announcements import capabilities_of, offered_by, rest_s
 from toolcrib.downstream.connection import Connection
 from toolcrib.downstream.failures import reason_of
 from toolcrib.downstream.offered import Offered, RawList
 from toolcrib.errors import StoreError
 from toolcrib.model import OfferKind
-
-_DEBOUNCE_S = 0.05
-_REST = 4
-"""After a reading, the next one waits so many times as long as it took: no server can keep us reading."""
 
 _ELSEWHERE_S = 1.0
 """Between two readings by another connection, which may have to be started for each."""
@@ -105,7 +101,7 @@ class LiveOffers:
         while True:
             began = anyio.current_time()
             await self.read(connection, kinds)
-            pause_s = max(_DEBOUNCE_S, _REST * (anyio.current_time() - began))
+            pause_s = rest_s(anyio.current_time() - began)
             await connection.news.said.wait()
             if not self._sink.kinds:
                 self._sink.changed(self._settings.key)
