@@ -132,7 +132,7 @@ class EventLog:
 
     def _line(self, now: float, event: Event, session: str | None, duration_ms: float | None) -> str:
         record = {
-            "ts": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": timestamp(now),
             "event": event.name,
             "session": self._cleaned(session),
             "duration_ms": None if duration_ms is None else round(duration_ms, 3),
@@ -154,6 +154,11 @@ class EventLog:
         if isinstance(value, Sequence | set | frozenset):
             return [self._cleaned(item) for item in cast("Sequence[Any]", value)]
         return value
+
+
+def timestamp(now: float) -> str:
+    """Return a moment as ISO 8601, in UTC, to the millisecond."""
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def elapsed_ms(began: float) -> float:

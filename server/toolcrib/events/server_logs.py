@@ -8,13 +8,12 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from toolcrib.base.names import name_digest
 from toolcrib.events.batches import Batches
-from toolcrib.events.log import EventFile
+from toolcrib.events.log import EventFile, timestamp
 
 LINES_PER_SECOND = 200
 """Lines of one server that are kept in one second; of the others it is told how many there were."""
@@ -100,8 +99,7 @@ def last_lines(cache_dir: Path, server: str, count: int) -> list[str]:
 
 
 def _written(server: str, now: float, line: str) -> str:
-    at = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return f"{server}{_MARK}{at} {line.replace(_MARK, '')}"
+    return f"{server}{_MARK}{timestamp(now)} {line.replace(_MARK, '')}"
 
 
 def _path(cache_dir: Path, server: str) -> Path:
