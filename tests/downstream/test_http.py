@@ -14,7 +14,6 @@ import pytest
 from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, http_settings, until
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
-from toolcrib.downstream.connection import Call
 from toolcrib.downstream.states import State
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, StartFailed
 
@@ -99,7 +98,7 @@ async def test_tools_are_listed_and_called_with_progress_errors_and_the_headers_
             assert seen == ([] if served.get("json_response") else [1, 2, 3])
             connection = await it.fleet["web"].connection()
             with pytest.raises(DownstreamError, match="Unknown tool: nothing"):
-                await connection.call_tool(Call("nothing", "", {}, {}, {}), None)
+                await connection.request("tools/call", {"name": "nothing", "arguments": {}})
         requests = server.running[0].headers
         assert len(requests) >= 5
         assert {(each["authorization"], each["x-team"]) for each in requests} == {("Bearer s3cr3t", "blue")}

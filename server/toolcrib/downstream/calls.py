@@ -29,7 +29,7 @@ from toolcrib.downstream.rounds import driven
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, Unavailable
 from toolcrib.model import JsonObject
 
-Send = Callable[[Connection, Progress | None], Awaitable[JsonObject]]
+Send = Callable[[Connection], Awaitable[JsonObject]]
 """Sends one request on a connection and waits for its raw result."""
 
 
@@ -134,7 +134,7 @@ class Calls:
 
     async def _begin(self, exchange: Exchange, asker: Asker) -> JsonObject:
         """Send a request in a task of its own, which outlives the caller's if the server asks something."""
-        parked = Parked(asker, same_request(self._settings.key, exchange.method, exchange.params))
+        parked = Parked(asker, partial(same_request, self._settings.key, exchange.method, exchange.params))
         parked.on_progress = exchange.on_progress
         carried = replace(exchange, asker=parked, on_progress=parked.report)
         self._parts.tasks.start_soon(self._carry_out, carried, parked)
@@ -217,7 +217,7 @@ class Calls:
         """Send the request; where its caller can be asked at once, also as often as the server asks by its results."""
         asker = exchange.asker
         if exchange.send:
-            return await exchange.send(connection, None)
+            return await exchange.send(connection)
         relay = Relay(line.patience, exchange.on_progress) if exchange.on_progress is not None else None
         if asker.log_level is not None:
             with suppress(MCPError):  # without its messages, then

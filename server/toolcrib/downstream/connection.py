@@ -164,10 +164,6 @@ class Connection:
             cursor = following
         raise ValueError(f"its answer to {method} does not end (page {pages} or a repeated cursor)")
 
-    async def call_tool(self, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Call a tool and return the raw result: see :meth:`request`."""
-        return await self.request("tools/call", call.params, on_progress)
-
     async def request(
         self, method: str, params: JsonObject, on_progress: Progress | None = None, line: Line | None = None
     ) -> JsonObject:

@@ -51,7 +51,6 @@ class Fleet:
         self._listing: set[str] = set()
         self._silent = frozenset[str]()
         self._begun: list[str] = []
-        self._kept_up: dict[str, Downstream] = {}
         self._starts = StartQueue(around.limits.parallel_starts)
 
     def change(self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings) -> None:

@@ -7,7 +7,7 @@ its answers and the key (SEP-2322). The server's own call goes on meanwhile, and
 
 import json
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -57,12 +57,13 @@ class _Question:
 class Parked:
     """One call that goes on while its caller comes and goes. It is an :class:`Asker` for the server.
 
-    ``request`` is that of :func:`same_request`. ``scope`` is that of the task that waits for the server.
+    ``request`` works out what :func:`same_request` returns, which only a retry asks for. ``scope`` is that of the task
+    that waits for the server.
     """
 
     is_live, lasting = True, False
 
-    def __init__(self, asker: Asker, request: str) -> None:
+    def __init__(self, asker: Asker, request: Callable[[], str]) -> None:
         self.asker, self.request = asker, request
         self.scope = anyio.CancelScope()
         self.changed = anyio.Event()
@@ -216,7 +217,7 @@ class Parking:
         """
         self._drop_expired()
         place = self._places.get(key) if isinstance(key, str) else None
-        if place is None or place.parked.session != asker.session or place.parked.request != request:
+        if place is None or place.parked.session != asker.session or place.parked.request() != request:
             raise refused()
         del self._places[str(key)]
         place.parked.asker, place.parked.is_attended = asker, True

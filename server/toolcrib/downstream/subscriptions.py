@@ -8,11 +8,9 @@ from contextlib import suppress
 
 import anyio
 
-from toolcrib.downstream.askers import Progress
 from toolcrib.downstream.calls import Calls
 from toolcrib.downstream.connection import Connection, Undelivered
 from toolcrib.errors import ConnectionLost, DownstreamError, StartFailed
-from toolcrib.model import JsonObject
 
 _AGAIN_S = 5.0
 _PATIENCE_S = 30.0
@@ -44,13 +42,9 @@ class Subscriptions:
             DownstreamError, Unavailable: as for any request; nothing is subscribed to then.
 
         """
-
-        async def subscribe(connection: Connection, _relay: Progress | None) -> JsonObject:
-            return await connection.subscribe(uri)
-
         async with self._changing:
             if uri not in self._listeners:
-                await self._calls.deliver("resources/subscribe", subscribe)
+                await self._calls.deliver("resources/subscribe", lambda connection: connection.subscribe(uri))
             self._listeners.setdefault(uri, []).append(listener)
 
     async def remove(self, uri: str, listener: Listener) -> None:

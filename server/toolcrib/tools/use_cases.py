@@ -21,6 +21,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.connection import Call, Outdated
 from toolcrib.downstream.fleet import Fleet
+from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
@@ -328,7 +329,7 @@ class ToolUseCases:
         began = time.perf_counter()
         downstream = self._parts.fleet.of(tool.server, session)
         downstream.check()
-        if (await self._live(session, tool, call.asker)).fingerprint != tool.fingerprint:
+        if (await self._live(session, tool, downstream, call.asker)).fingerprint != tool.fingerprint:
             raise Outdated
         if await session.activations.add(tool.public_name):
             self._parts.events.emit(
@@ -356,9 +357,8 @@ class ToolUseCases:
                 duration_ms=elapsed_ms(began),
             )
 
-    async def _live(self, session: Session, tool: Tool, asker: Asker) -> Tool:
+    async def _live(self, session: Session, tool: Tool, downstream: Downstream, asker: Asker) -> Tool:
         """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""
-        downstream = self._parts.fleet.of(tool.server, session)
         await downstream.connection(asker=asker)
         if downstream.live.get(tool.name) != tool.fingerprint:
             tool = await self._resolve(session, tool.public_name, forgiving=False)
