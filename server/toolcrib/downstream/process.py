@@ -28,6 +28,9 @@ _STDERR_LINE_MAX = 2000
 _STDERR_CHUNK = 16 * 1024
 
 _WATCHER_END_S = 1.0
+_WATCHER_WORK_S = 5.0
+"""Seconds the watcher has where it ends process groups, which takes it two."""
+
 _WATCHER = """
 trap '' HUP INT QUIT TERM
 held=' '
@@ -124,14 +127,14 @@ class Lifeline:
             _log.warning("servers may survive if toolcrib is killed: %s", error)
 
     async def aclose(self) -> None:
-        """End the watcher, which mostly has nothing to end by now; else it is left to its work."""
+        """End the watcher, which mostly has nothing to end by now; else it may do so first."""
         _close(self._write_fd, self._read_fd)
         if self._watcher is None:
             return
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(_WATCHER_END_S):
+            with anyio.move_on_after(_WATCHER_WORK_S if self._held else _WATCHER_END_S):
                 await self._watcher.wait()
-            if self._watcher.returncode is None and not self._held:  # the machine is busy; nobody waits for it later
+            if self._watcher.returncode is None:  # on a busy machine; nobody would ever wait for it again
                 self._watcher.kill()
                 await self._watcher.wait()
 
