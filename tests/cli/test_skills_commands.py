@@ -217,6 +217,15 @@ def test_show_of_what_is_not_there_fails_with_a_hint(run: Run):
     assert (code, json.loads(out)["not_found"], err) == (1, ["nope"], "")
 
 
+def test_a_miss_names_the_skills_that_may_be_meant(run: Run):
+    more = "Did you mean: invoices?"
+    for missed in ("invocies", "office:invoices"):
+        assert run("show", missed) == (
+            *(1, "", f"Error: Not found: {missed}. {more} `toolcrib skills search` finds skills.\n"),
+        )
+        assert f"Not found: {missed}. {more}" in run("disable", missed)[2]
+
+
 def test_a_name_of_several_skills_is_answered_with_names_of_one(run: Run, tmp_path: Path):
     skill(tmp_path / "home" / ".agents" / "skills", "invoices", "Another one.")
     several = "Several skills are called invoices"

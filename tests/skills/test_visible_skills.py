@@ -134,3 +134,59 @@ def test_the_spelling_of_any_skill_names_it_and_nothing_else(rows):
     assert {visible.number(each) for each in visible.everything} == set(range(len(visible.skills)))
     for each in skills:
         assert visible.named(visible.spelling(each)) == (each,)
+
+
+PLUGIN = skill(6, "superpowers:test-driven", "user")
+FINDER = skill(7, "pack.core.find-the-right-tool", "pack/core", "find-the-right-tool")
+NAMED = VisibleSkills([*SHELF.everything, PLUGIN, FINDER, skill(8, "pdf", "user")])
+
+
+@pytest.mark.parametrize(
+    ("missed", "near"),
+    [
+        ("anthropic:code review", ("Code Review", "code_review")),
+        ("elsewhere/pdf", ("pdf",)),
+        ("$office:pdf-forms", ("repo/pdf-forms", "pack/office/pdf-forms")),
+        ("test-driven", ("superpowers:test-driven",)),
+        ("powers:test-driven", ("superpowers:test-driven",)),
+        ("superpowers:test-drivne", ("superpowers:test-driven",)),
+        ("find-the-rigth-tool", ("pack.core.find-the-right-tool",)),
+        ("pack.core.find-the-right-tol", ("pack.core.find-the-right-tool",)),
+        ("core:find_the_right_tools", ("pack.core.find-the-right-tool",)),
+        ("skill://user/pdff/SKILL.md", ("pdf",)),
+        ("skill://elsewhere/pdf", ("pdf",)),
+        ("pfd", ("pdf",)),
+        ("pd", ()),
+        ("pdf-farm", ()),
+        ("", ()),
+        (":", ()),
+        ("/" * 1000, ()),
+        ("p" * 100_000, ()),
+    ],
+)
+def test_a_name_that_is_not_there_brings_those_that_may_be_meant(missed: str, near: tuple[str, ...]):
+    assert NAMED.find(missed) == ()
+    assert NAMED.near(missed) == near
+    assert NAMED.resolve([missed]).near == ({missed: near} if near else {})
+
+
+@given(st.data())
+def test_any_one_slip_in_a_name_brings_it(data: st.DataObject):
+    meant = data.draw(st.sampled_from(["Code Review", "superpowers:test-driven", "pack.core.find-the-right-tool"]))
+    place = data.draw(st.integers(0, len(meant) - 1))
+    letter = data.draw(st.sampled_from(["", "x", "7"]))
+    slipped = data.draw(
+        st.sampled_from(
+            [
+                meant[:place] + letter + meant[place + 1 :],
+                meant[:place] + letter + meant[place:],
+                meant[:place] + meant[place : place + 2][::-1] + meant[place + 2 :],
+            ]
+        )
+    )
+    assert meant in {each.name for each in NAMED.find(slipped)} | set(NAMED.near(slipped))
+
+
+def test_a_name_that_may_not_be_told_is_not_suggested():
+    assert NAMED.near("pfd", lambda text: text.replace("pdf", "another tool")) == ()
+    assert NAMED.near("office:pdf-forms", lambda text: text.replace("pack", "…")) == ("repo/pdf-forms",)

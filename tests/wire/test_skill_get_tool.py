@@ -146,6 +146,28 @@ async def test_what_cannot_be_given_does_not_keep_back_what_can(shelf):
     assert "Not found (skill_search finds skills): nobody" in answer["formatted_context"]
 
 
+async def test_a_miss_names_the_skills_that_may_be_meant(shelf):
+    put(repo(shelf), "superpowers:review", "Reviews a change.")
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        for missed, meant in (("office:forms", "forms"), ("review", "superpowers:review"), ("froms", "forms")):
+            assert f"Instead of {missed}, did you mean: {meant}" in await text_of(client, missed)
+        both = await text_of(client, "depoly", "forms")
+        assert "Instead of depoly, did you mean: repo/deploy, user/deploy" in both
+        assert "1. Open the thing." in both
+        assert "did you mean" not in await text_of(client, "nobody")
+
+
+async def test_what_is_hidden_or_denied_is_never_suggested(shelf):
+    put(repo(shelf), "secret", "Keeps quiet.")
+    put(repo(shelf), "for-people", "Is for people only.", None, **{"disable-model-invocation": True})
+    put(repo(shelf), "drop_table", "Is called as a denied tool is.")
+    section = {**skills(disabled_skills=["secret"]), "policy": {"deny": ["drop_table"]}}
+    async with world(shelf, {}, section) as w, w.client() as client:
+        for hidden in ("secret", "for-people", "drop_table"):
+            for missed in (f"plugin:{hidden}", f"{hidden[:-1]}x"):
+                assert "did you mean" not in await text_of(client, missed), missed
+
+
 async def test_a_hidden_skill_is_not_found_like_one_that_does_not_exist(shelf):
     put(repo(shelf), "secret", "Keeps quiet.")
     put(repo(shelf), "for-people", "Is for people only.", None, **{"disable-model-invocation": True})

@@ -208,6 +208,7 @@ async def test_a_skill_that_is_not_there_or_several_is_refused_with_what_to_do(f
         assert "repo/cooking" in several
         assert "user/cooking" in several
         assert "Bake." in await got(client, "skill", name="user/cooking")
+        assert "did you mean: repo/cooking, user/cooking" in await refused(client, "skill", name="kitchen:cooking")
 
 
 async def test_what_its_author_keeps_from_models_is_there_for_a_person(forms):

@@ -31,6 +31,7 @@ async def everything_said(client) -> list:
     """Return the answers to everything that may tell of a skill; what was asked for is not in them."""
     said = [await client.call("skill_list", {"page_size": size}) for size in (1, 200)]
     said += [await client.call("skill_list", {"source": "repo", "scope": "project"})]
+    said += [await client.call("skill_get", {"names": [f"{plugin}vualt"]}) for plugin in ("", "plugin:")]
     for query in ("opens with a spanner", "val"):
         for kind in ("fts", "regex", "exact"):
             said.append(await client.call("skill_search", {"query": query, "search_type": kind}))

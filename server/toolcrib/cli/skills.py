@@ -248,7 +248,12 @@ def _print_footer(overview: "Overview") -> None:
 
 def _missing_text(answer: "GetAnswer") -> str:
     """Return what to do about names that no skill has, or several."""
-    lines = [f"Error: Not found: {name}. `toolcrib skills search` finds skills." for name in answer.not_found]
+    from toolcrib.skills.requests import did_you_mean
+
+    lines = [
+        f"Error: Not found: {name}.{did_you_mean(answer.near.get(name, ()))} `toolcrib skills search` finds skills."
+        for name in answer.not_found
+    ]
     lines += [
         f"Error: Several skills are called {name}; show one of: {', '.join(names)}"
         for name, names in answer.ambiguous.items()

@@ -34,7 +34,7 @@ class Lexicon:
         # Each edit leaves the two words one deletion away from a common form, so they meet there; some that meet are
         # further apart, hence the check.
         found = {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
-        near = sorted(each for each in found if _is_one_edit(word, each))
+        near = sorted(each for each in found if is_one_edit(word, each))
         alike = [each for each in near if each[0] == word[0]]
         return alike or (near if len(word) >= _OTHER_FIRST_MIN else [])
 
@@ -50,8 +50,8 @@ def _shortened(word: str) -> Iterator[str]:
             yield word[:place] + word[place + 1 :]
 
 
-def _is_one_edit(one: str, other: str) -> bool:
-    """Return whether the optimal string alignment distance is at most 1."""
+def is_one_edit(one: str, other: str) -> bool:
+    """Return whether one slip of the keyboard at most makes one of the other (optimal string alignment distance)."""
     if abs(len(one) - len(other)) > 1:
         return False
     start = 0

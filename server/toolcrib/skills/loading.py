@@ -85,6 +85,7 @@ class SkillLoader:
             formatted="\n\n".join(filter(None, [text, tail])),
             not_found=wanted.not_found,
             ambiguous=wanted.ambiguous,
+            near=wanted.near,
         )
 
     def load_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
@@ -96,7 +97,7 @@ class SkillLoader:
 
     def missing(self, wanted: Wanted, max_tokens: int) -> GetAnswer:
         """Return an answer that only says what was not found."""
-        return GetAnswer((), self._tail(wanted, (), (), max_tokens), wanted.not_found, wanted.ambiguous)
+        return GetAnswer((), self._tail(wanted, (), (), max_tokens), wanted.not_found, wanted.ambiguous, wanted.near)
 
     def render(self, skills: Sequence[Skill], cleaner: Cleaner, session: Session, max_tokens: int) -> tuple[str, int]:
         """Return the skills as one text within ``max_tokens``, and the tokens that they would take in full.
@@ -185,8 +186,9 @@ class SkillLoader:
         lines = [
             ("Already sent in this session and unchanged (force=true sends again)", sent),
             ("Not found (skill_search finds skills)", wanted.not_found),
+            *((f"Instead of {_short(name)}, did you mean", names) for name, names in wanted.near.items()),
             *(
-                (f"Several skills are called {truncate(one_line(name), _NAME_MAX)}; get one of", names)
+                (f"Several skills are called {_short(name)}; get one of", names)
                 for name, names in wanted.ambiguous.items()
             ),
         ]
@@ -228,12 +230,16 @@ class _Line:
 
     def fitting(self, room: int, estimate: Callable[[str], int]) -> str:
         """Return the line with as many names as fit in ``room`` tokens; nothing where none does."""
-        shown = [inert(truncate(one_line(item), _NAME_MAX)) for item in self.items]
+        shown = [inert(_short(item)) for item in self.items]
         for count in range(len(shown), 0, -1):
             line = self.render(shown[:count], len(shown) - count)
             if estimate(line) <= room:
                 return line
         return ""
+
+
+def _short(name: str) -> str:
+    return truncate(one_line(name), _NAME_MAX)
 
 
 def _listed(head: str, names: Sequence[str], left_out: int) -> str:

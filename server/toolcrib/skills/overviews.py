@@ -14,7 +14,7 @@ from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.model import Skill
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.requests import LoadError, Overview, SkillsStatus
+from toolcrib.skills.requests import LoadError, Overview, SkillsStatus, did_you_mean
 from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
 
 CATALOG_PAGES = "toolcrib://skills/"
@@ -142,7 +142,8 @@ class Overviews:
             visible = self._catalog.everything(session.caller)
             found = visible.find(name)
             if not found:
-                raise BadRequest(f"Not found: {name}. `toolcrib skills list --hidden` shows all skills.")
+                near = did_you_mean(visible.near(name))
+                raise BadRequest(f"Not found: {name}.{near} `toolcrib skills list --hidden` shows all skills.")
             if len(found) > 1:
                 raise BadRequest(f"Several skills are called {name}: {', '.join(map(visible.spelling, found))}")
             self._catalog.switch(found[0], enabled=enabled)

@@ -3,7 +3,7 @@
 Knows the questions and answers of the skill tools; never knows how they are worked out or sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -75,12 +75,22 @@ class LoadedSkill:
 
 @dataclass(frozen=True, slots=True)
 class GetAnswer:
-    """What ``skill_get`` answers. ``ambiguous`` has, for a name that several skills have, names that only one has."""
+    """What ``skill_get`` answers.
+
+    ``ambiguous`` has, for a name that several skills have, names that only one has; ``near``, for one that is not
+    found, names that may be meant.
+    """
 
     skills: tuple[LoadedSkill, ...]
     formatted: str
     not_found: tuple[str, ...]
     ambiguous: Mapping[str, tuple[str, ...]]
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the sentence that suggests these names in place of one that is not found; nothing where there are none."""
+    return f" Did you mean: {', '.join(names)}?" if names else ""
 
 
 @dataclass(frozen=True, slots=True)

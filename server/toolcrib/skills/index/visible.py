@@ -3,6 +3,7 @@
 Knows names, sources and places; never knows why a skill is or is not in it, a database or a ranking.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,16 +12,30 @@ from functools import cached_property
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import Skill
-from toolcrib.skills.identity import parse_uri
+from toolcrib.search.lexicon import is_one_edit
+from toolcrib.skills.identity import SKILL_FILE, parse_uri
+
+_NEAR_MAX = 3
+"""Names that are suggested for one that nothing has."""
+_SLIP_MIN = 3
+"""Characters of a name from which on others a slip away are suggested: a shorter one is near to too many."""
+_NAME_MAX = 256
+"""Characters of a name that is compared with others."""
+_PARTS = re.compile(r"[:/]")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the names of a request stand for. ``ambiguous``: for a name of several skills, names of one each."""
+    """What the names of a request stand for.
+
+    ``ambiguous``: for a name of several skills, names of one each. ``near``: for one that is not found, names that may
+    be meant, where there are any.
+    """
 
     skills: tuple[Skill, ...] = ()
     not_found: tuple[str, ...] = ()
     ambiguous: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 class VisibleSkills:
@@ -63,7 +78,7 @@ class VisibleSkills:
     def resolve(self, names: Iterable[str], clean: Callable[[str], str] = str) -> Wanted:
         """Return the skills that ``names`` stand for; each skill once, however often it is named (R170, R179).
 
-        ``clean`` makes the names that are offered for an ambiguous one fit for the caller.
+        ``clean`` makes the names that are offered for another one fit for the caller.
         """
         skills: dict[int, Skill] = {}
         not_found: list[str] = []
@@ -76,7 +91,8 @@ class VisibleSkills:
                 ambiguous[name] = tuple(self.name_for(skill, clean) for skill in found)
             else:
                 not_found.append(name)
-        return Wanted(tuple(skills.values()), tuple(not_found), ambiguous)
+        near = {name: meant for name in not_found if (meant := self.near(name, clean))}
+        return Wanted(tuple(skills.values()), tuple(not_found), ambiguous, near)
 
     def find(self, name: str) -> Sequence[Skill]:
         """Return the skills that ``name`` may mean: a name, ``source/name``, an id or a ``skill://`` URI."""
@@ -114,6 +130,27 @@ class VisibleSkills:
             or self._by_joined_name.get(joined(spelling))
             or self._by_folder_name.get(spelling, ())
         )
+
+    def near(self, name: str, clean: Callable[[str], str] = str) -> tuple[str, ...]:
+        """Return up to three names of skills that may be meant by ``name``, which none of them has (C23).
+
+        Hosts call the skill of a plugin ``plugin:skill``, so skills are known by the last part of a name too, of the
+        one asked for and of their own; after these come names one slip of the keyboard away. What ``clean`` would
+        change is not suggested.
+        """
+        whole = _within_uri(_bare(name)[:_NAME_MAX])
+        asked = dict.fromkeys((joined(whole), joined(_last_part(whole))))
+        same = [skill for spelling in asked for skill in self._by_part.get(spelling, ())]
+        slips = [
+            skill
+            for spelling in asked
+            if len(spelling) >= _SLIP_MIN
+            for known, skills in self._by_part.items()
+            if is_one_edit(spelling, known)
+            for skill in skills
+        ]
+        names = dict.fromkeys(map(self.spelling, dict.fromkeys([*same, *slips])))
+        return tuple(each for each in names if clean(each) == each)[:_NEAR_MAX]
 
     def at(self, segments: Sequence[str]) -> Skill | None:
         """Return the skill at this place: the segments of ``skill://SOURCE/FOLDER``, decoded."""
@@ -158,6 +195,15 @@ class VisibleSkills:
         return Spellings((joined(skill.name), skill) for skill in self.skills)
 
     @cached_property
+    def _by_part(self) -> Spellings[Skill]:
+        """Return the skills by their names, the last parts of these, and their own folders."""
+        return Spellings(
+            (joined(part), skill)
+            for skill in self.skills
+            for part in dict.fromkeys((skill.name, _last_part(skill.name), _last_part(skill.folder)))
+        )
+
+    @cached_property
     def _by_folder_name(self) -> dict[str, tuple[Skill, ...]]:
         return _grouped(self.skills, lambda skill: skill.folder.rpartition("/")[2])
 
@@ -168,6 +214,15 @@ def _place(skill: Skill) -> str:
 
 def _bare(spelling: str) -> str:
     return spelling.strip().removeprefix("$")
+
+
+def _last_part(name: str) -> str:
+    return _PARTS.split(name)[-1]
+
+
+def _within_uri(name: str) -> str:
+    """Return what a ``skill://`` URI calls its skill; any other name as it is."""
+    return "/".join(parse_uri(name) or (name,)).removesuffix(f"/{SKILL_FILE}")
 
 
 def _grouped(skills: Iterable[Skill], key: Callable[[Skill], str]) -> dict[str, tuple[Skill, ...]]:
