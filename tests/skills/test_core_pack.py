@@ -32,7 +32,7 @@ IDENTIFIER = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 
 
 def read_all() -> list[tuple[Path, list[SkillText], list[SkillProblem]]]:
-    return [(path, *read_pack_file(path.read_bytes(), path=path.name, pack="core")) for path in FILES]
+    return [(path, *read_pack_file(path.read_bytes(), path=path.name, pack="core")[:2]) for path in FILES]
 
 
 def folder_of(skill: SkillText) -> str:

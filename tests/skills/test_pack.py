@@ -61,7 +61,7 @@ failure_modes: [Cold water]
 
 def read(text: str | bytes, path: str, **more: Any) -> tuple[list[SkillText], list[SkillProblem]]:
     raw = text if isinstance(text, bytes) else text.encode()
-    return read_pack_file(raw, path=path, pack="home", **more)
+    return read_pack_file(raw, path=path, pack="home", **more)[:2]
 
 
 def read_one(fields: object, path: str = "tea.skill.json") -> SkillText:

@@ -253,6 +253,18 @@ def test_the_number_of_skills_in_a_pack_is_limited(tmp_path: Path, memory: Memor
     assert memory.codes == [("a.skill.jsonl", "too-many-skills")]
 
 
+def test_what_a_pack_leaves_out_is_told_by_its_line(tmp_path: Path, memory: Memory):
+    lines = [f'{{"name": "n{number}", "trigger": "t", "steps": ["s"]}}\n' for number in range(5)]
+    write(tmp_path, "a.skill.yaml", pack_skill("n1"))
+    write(tmp_path, "b.skill.jsonl", "\n" + "".join(lines))
+    found = memory.scan(pack_at(tmp_path), skills_per_root=3)
+    problems = [problem for file in found.changed for problem in file.problems if problem.level == "error"]
+    assert [(each.path, each.line, each.code) for each in problems] == [
+        ("b.skill.jsonl", 3, "name-twice"),
+        ("b.skill.jsonl", 5, "too-many-skills"),
+    ]
+
+
 def test_what_is_pinned_is_said_by_the_config_and_by_the_core_pack_alone(tmp_path: Path, memory: Memory):
     write(tmp_path, "a.skill.yaml", pack_skill("a", extra="pinned: true"))
     write(tmp_path, "b.skill.yaml", pack_skill("b"))

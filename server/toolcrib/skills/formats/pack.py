@@ -4,9 +4,9 @@ Knows the four formats and what a pack's skill must have; never knows folders, o
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from toolcrib.base.json_values import as_list, json_type, levels
 from toolcrib.base.text import one_line, sanitize, truncate
@@ -30,6 +30,14 @@ PROBLEMS_MAX = 100
 _LEVELS = ("error", "warning", "info")
 _LISTS = ("tags", "preconditions", "failure_modes")
 _TOO_DEEP = "nested too deeply"
+
+
+class PackFile(NamedTuple):
+    """What one file of a pack says: its skills, what is wrong, and the line of each skill by its name (0: all)."""
+
+    skills: list[SkillText]
+    problems: list[SkillProblem]
+    lines: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ def read_pack_file(
     pack: str,
     format: PackFormat | None = None,  # noqa: A002 - the config's word
     max_bytes: int = TEXT_MAX_BYTES,
-) -> tuple[list[SkillText], list[SkillProblem]]:
+) -> PackFile:
     """Return the skills of one file and all that is wrong with it; ``path`` is what problems name (R108-R118).
 
     A skill needs a trigger and steps. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of
@@ -66,10 +74,10 @@ def read_pack_file(
     try:
         text = decode(raw, max_bytes)
     except UnreadableText as error:
-        return [], [SkillProblem(path, error.line, "error", error.code, str(error))]
+        return PackFile([], [SkillProblem(path, error.line, "error", error.code, str(error))], {})
     reader = _Reader(path, pack)
     reader.read(text.removeprefix("\ufeff"), format or pack_format(path))
-    return list(reader.skills.values()), reader.told()
+    return PackFile(list(reader.skills.values()), reader.told(), reader.lines)
 
 
 class _Reader:
@@ -79,7 +87,7 @@ class _Reader:
         self.skills: dict[str, SkillText] = {}
         self._path = path
         self._stem = f"pack.{pack}.{slug(_stem(path))}"
-        self._lines: dict[str, int] = {}
+        self.lines: dict[str, int] = {}
         self._problems: list[SkillProblem] = []
 
     def told(self) -> list[SkillProblem]:
@@ -145,7 +153,7 @@ class _Reader:
         name = entry.values.get("name") or (f"{self._stem}-{entry.line}" if entry.line else self._stem)
         defects = [*_name_defects(name), *_trigger_defects(entry.values), *_steps_defects(entry.values, body_steps)]
         if not defects and name in self.skills:
-            defects = [("name-twice", f"name '{name}' is that of line {self._lines[name]}; a pack has each name once")]
+            defects = [("name-twice", f"name '{name}' is that of line {self.lines[name]}; a pack has each name once")]
         for code, message in defects:
             self._report("error", code, message, entry.line)
         if defects:
@@ -157,7 +165,7 @@ class _Reader:
             text = replace(text, steps=body_steps)
             text = replace(text, content_hash=content_hash(text))
         self.skills[name] = text
-        self._lines[name] = entry.line
+        self.lines[name] = entry.line
         self._problems += (replace(problem, line=entry.line) for problem in reading.problems)
         self._remark(entry, text)
 

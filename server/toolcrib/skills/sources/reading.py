@@ -71,15 +71,15 @@ class _Reader:
         pack = self._root.pack
         assert pack is not None
         limit = self._limits.skill_text_max_bytes
-        texts, problems = read_pack_file(raw, path=path, pack=pack.name, format=pack.format, max_bytes=limit)
+        texts, problems, lines = read_pack_file(raw, path=path, pack=pack.name, format=pack.format, max_bytes=limit)
         records: list[SkillRecord] = []
         for text in texts:
             if text.name in self._names:
                 message = f"{text.name} is left out: the pack has another skill of this name"
-                problems.append(SkillProblem(path, 0, "error", "name-twice", message))
+                problems.append(SkillProblem(path, lines[text.name], "error", "name-twice", message))
             elif len(self._names) == self._limits.skills_per_root:
                 message = f"{text.name} is left out: the pack has more skills than limits.skills_per_root"
-                problems.append(SkillProblem(path, 0, "error", "too-many-skills", message))
+                problems.append(SkillProblem(path, lines[text.name], "error", "too-many-skills", message))
                 break
             else:
                 self._names.add(text.name)
