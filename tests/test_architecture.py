@@ -147,7 +147,7 @@ LAYERS = {
         search
         requests sources
         answers catalog checking text
-        loading publishing
+        loading publishing reports
         use_cases
         overviews resources
     """,

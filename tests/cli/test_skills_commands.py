@@ -4,7 +4,9 @@ import io
 import json
 import re
 import shlex
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,19 @@ def test_list_shows_what_agents_get_and_tells_beside_it_what_they_do_not(run: Ru
     assert err.splitlines()[0] == "2 skills, 2 of them new or changed"
     assert err.splitlines()[1].startswith("not loaded: repo/broken/SKILL.md:1: has no frontmatter")
     assert run("list")[2].splitlines()[0] == "2 skills, 0 of them new or changed"
+
+
+def test_list_tells_which_skill_of_a_pack_a_learned_one_keeps_out(run: Run, tmp_path: Path):
+    run("list")
+    with closing(sqlite3.connect(tmp_path / "cache" / "skills.db")) as connection:
+        values = "'sk_learned', 'pack.home.tea', 'When it is four.', '[\"Steep.\"]', 'learned', 'global'"
+        connection.execute(f"INSERT INTO skills(id, name, trigger, steps, origin, scope_mode) VALUES ({values})")
+        connection.commit()
+    write(tmp_path / "pack" / "tea.skill.yaml", "name: pack.home.tea\ntrigger: At four.\nsteps: [Boil it.]\n")
+    pack = {"skill_packs": [{"name": "home", "path": str(tmp_path / "pack"), "scope_mode": "global"}]}
+    code, out, err = run("list", skills=pack)
+    assert (code, "pack.home.tea  [learned]  When it is four." in out) == (0, True)
+    assert "not loaded: pack/home/tea.skill.yaml: A learned skill has the name 'pack.home.tea'; it stays" in err
 
 
 def test_list_has_all_of_it_for_a_program(run: Run):

@@ -183,8 +183,8 @@ async def test_words_that_are_names_of_tools_are_words_in_running_text(tmp_path)
 
 # -- whether it exists ---------------------------------------------------------------------------
 
-SKILL_ID = re.compile(r"sk_[0-9a-f]+")
-"""It comes from the folder, which differs here."""
+OF_THE_FILE = re.compile(r'sk_[0-9a-f]+|"mtime_ms": \d+')
+"""What comes of the place and time of a skill's file, which differ here."""
 
 SIBLING = tool("read_table", "Read all rows. Unlike `drop_table`, drop_table or db.drop_table it drops no row.")
 
@@ -214,7 +214,7 @@ async def test_what_others_say_of_a_denied_tool_does_not_tell_whether_it_exists(
         async with world(tmp_path / folder, {"db": [SIBLING, *more]}, config, listing="auto") as w:
             async with w.client(era) as client:
                 said = [json.dumps(answer).replace(str(tmp_path / folder), "") for answer in await curious(client)]
-                return [SKILL_ID.sub("sk_", answer) for answer in said]
+                return [OF_THE_FILE.sub("", answer) for answer in said]
 
     assert await answers("with", tool("drop_table")) == await answers("none")
 

@@ -206,3 +206,43 @@ def test_a_name_that_is_no_text_is_told(tmp_path: Path):
 
 def test_a_folder_that_cannot_be_looked_into_is_told(tmp_path: Path):
     assert codes(root_at(tmp_path / "none")) == [("folder-unreadable", ".")]
+
+
+# -- files beside a SKILL.md ----------------------------------------------------------------------
+
+
+def test_a_skill_with_more_files_than_are_listed_is_told_with_the_limit(tmp_path: Path):
+    for path in (
+        "a/SKILL.md",
+        "a/1.txt",
+        "a/deep/2.txt",
+        "a/inner/SKILL.md",
+        "b/SKILL.md",
+        "b/3.txt",
+        "4.txt",
+        "5.txt",
+    ):
+        write(tmp_path, path)
+    [problem] = find_files(root_at(tmp_path), LimitsSection(skill_files=3)).problems
+    assert (problem.code, problem.path, problem.level) == ("too-many-own-files", "a", "warning")
+    assert problem.message == "has 4 files; limits.skill_files leaves 1 out"
+    assert codes(root_at(tmp_path), skill_files=4) == []
+    write(tmp_path, "SKILL.md")
+    assert codes(root_at(tmp_path), skill_files=8) == [("too-many-own-files", ".")]
+
+
+def test_what_is_no_file_of_a_skill_is_not_counted(tmp_path: Path):
+    for path in ("a/SKILL.md", "a/1.txt", "a/.git/2.txt", "a/node_modules/3.txt", "a/.env", "b/4.txt", "b/5.txt"):
+        write(tmp_path, path)
+    (tmp_path / "a/link.txt").symlink_to(tmp_path / "b/4.txt")
+    (tmp_path / "a/linked").symlink_to(tmp_path / "b")
+    assert codes(root_at(tmp_path), skill_files=2) == []
+    assert codes(root_at(tmp_path), skill_files=1) == [("too-many-own-files", "a")]
+
+
+def test_the_files_of_a_skill_behind_a_link_are_counted(tmp_path: Path):
+    for path in ("elsewhere/SKILL.md", "elsewhere/1.txt"):
+        write(tmp_path, path)
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills/a").symlink_to(tmp_path / "elsewhere")
+    assert codes(root_at(tmp_path / "skills"), skill_files=1) == [("too-many-own-files", "a")]

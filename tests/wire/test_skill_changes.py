@@ -101,6 +101,30 @@ async def test_a_limit_that_leaves_skills_out_is_told_by_name(tmp_path):
     assert ["limits.skills_per_root" in error["message"] for error in answer["errors"]] == [True]
 
 
+async def test_a_limit_that_leaves_files_of_a_skill_out_is_told_by_name(tmp_path):
+    for name in ("tea", "secret"):
+        put(repo(tmp_path), name)
+        for number in range(4):
+            (repo(tmp_path) / name / f"{number}.md").write_text("More.", encoding="utf-8")
+    limited = {"limits": {"skill_files": 3}}
+    async with world(tmp_path, {}, {**skills(disabled_skills=["secret"]), **limited}) as w, w.client() as client:
+        answer = await client.skill("list")
+        [text] = (await client.call("skill_list", {}))["content"]
+        status = (await client.ask("resources/read", {"uri": "toolcrib://status"}))["contents"][0]["text"]
+        told = (await client.skill("get", names=["tea"]))["formatted_context"]
+    said = "has 5 files; limits.skill_files leaves 2 out"
+    # What is said of a hidden skill's folder would tell that it is there.
+    assert [(each["path"], each["message"]) for each in answer["errors"]] == [("tea", said)]
+    assert f"- repo/tea: {said}" in text["text"]
+    assert said in status
+    assert "Files (skill_get with file=PATH): 0.md, 1.md (limits.skill_files leaves 2 out)" in told
+    limited = {"limits": {"skill_files_max_bytes": 1024}}
+    (repo(tmp_path) / "tea" / "3.md").write_text("More." * 200, encoding="utf-8")
+    async with world(tmp_path, {}, {**skills(), **limited}) as w, w.client() as client:
+        told = (await client.skill("get", names=["tea"], format="raw"))["formatted_context"]
+    assert "0.md, 1.md, 2.md (limits.skill_files_max_bytes leaves 1 out)" in told
+
+
 # -- files that come, change and go --------------------------------------------------------------
 
 

@@ -264,6 +264,38 @@ async def test_raw_gives_every_field_and_the_text_as_it_was_written(tmp_path):
     assert item["extra"]["license"] == "MIT"
 
 
+async def test_a_host_is_told_id_place_and_time_of_each_skill(shelf):
+    file = repo(shelf) / "forms" / "SKILL.md"
+    os.utime(file, ns=(0, 1_700_000_000_123_456_789))
+    async with world(shelf, {}, skills()) as w, w.client() as client:
+        first = await client.call("skill_get", {"names": ["forms", "repo/deploy"]})
+        told, other = first["_meta"]["toolcrib/skills"]
+        raw = await client.skill("get", names=["forms"], format="raw")
+        assert told == {
+            "skill_id": raw["skills"][0]["id"],
+            "name": "forms",
+            "path": str(file),
+            "dir": str(file.parent),
+            "mtime_ms": 1_700_000_000_123,
+        }
+        assert other["name"] == "deploy"
+        assert "toolcrib/skills" not in (await client.call("skill_get", {"names": ["nobody"]})).get("_meta", {})
+    os.utime(file, ns=(0, 1_800_000_000_000_000_000))
+    async with world(shelf, {}, skills(expose_paths="never")) as w, w.client() as client:
+        [told] = (await client.call("skill_get", {"names": ["forms"]}))["_meta"]["toolcrib/skills"]
+        assert (told["path"], told["dir"]) == ("skill://repo/forms/SKILL.md", "skill://repo/forms")
+        assert told["mtime_ms"] == 1_800_000_000_000
+
+
+async def test_a_host_is_told_no_name_of_a_denied_tool(tmp_path):
+    put(repo(tmp_path), "drop_table", "Is called as a denied tool is.")
+    config = {**skills(expose_paths="never"), "policy": {"deny": ["drop_table"]}}
+    async with world(tmp_path, {}, config) as w, w.client() as client:
+        answer = await client.call("skill_get", {"names": ["drop_table"], "format": "raw"})
+    assert answer["_meta"]["toolcrib/skills"]
+    assert "drop_table" not in json.dumps(answer)
+
+
 BASES = [
     ("stdio", None, True),
     ("stdio", "auto", True),

@@ -16,6 +16,9 @@ from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnsw
 
 _Item = TypeVar("_Item")
 
+SKILLS_META = "toolcrib/skills"
+"""The key in the ``_meta`` of a result that says which skills it gives."""
+
 _TRIGGER_MAX = 120
 _ITEM_TOKENS = 60
 """What the item of one skill may take besides the text that is to be read (an estimate, four characters a token)."""
@@ -60,6 +63,11 @@ def get_json(answer: GetAnswer, request: GetRequest) -> JsonObject:
         for skill in answer.skills
     ]
     return given
+
+
+def get_meta(answer: GetAnswer) -> JsonObject:
+    """Return what a host may want to know of the skills that ``skill_get`` gives, and no model has to read (R180)."""
+    return {SKILLS_META: list(map(_meta_item, answer.skills))} if answer.skills else {}
 
 
 def list_json(answer: ListAnswer) -> JsonObject:
@@ -189,6 +197,19 @@ def _raw_item(given: LoadedSkill) -> JsonObject:
         },
         keep=("steps",),
     )
+
+
+def _meta_item(given: LoadedSkill) -> JsonObject:
+    skill = given.skill
+    is_told = "://" not in given.base
+    item = {
+        "skill_id": skill.id,
+        "name": given.text.name,
+        "path": f"{given.base}/{skill.path.rpartition('/')[2]}" if is_told else given.uri,
+        "dir": given.base,
+        "mtime_ms": given.modified_ms,
+    }
+    return _without_nothing(item)
 
 
 def _written_fields(text: SkillText) -> JsonObject:

@@ -24,7 +24,7 @@ from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.sources.files import has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import ROOT_ITSELF, RootScan, read_again, scan
-from toolcrib.skills.sources.walking import find_files
+from toolcrib.skills.sources.walking import OWN_FILES_CUT, find_files, shown_path
 
 _VISIBLE_MAX = 64
 
@@ -276,10 +276,22 @@ class SkillCatalog:
             hidden = [place for place in self._hidden.get(skill.root, ()) if place.startswith(start) and place != own]
         return Home(folder, root.base, file_name, tuple(sorted(place.removeprefix(start) for place in hidden)))
 
-    def reports(self, caller: Caller) -> list[tuple[str, SkillProblem]]:
-        """Return what is wrong with files of roots in the caller's scope, each with its root's source."""
+    def modified_ms(self, skill: Skill) -> int | None:
+        """Return when the file of a skill was changed, in milliseconds since the epoch; None where it has no file."""
+        mark = self._marks.get(skill.root, {}).get(skill.path)
+        return mark.mtime_ns // 1_000_000 if mark else None
+
+    def reports(self, caller: Caller, *, hidden: bool = False) -> list[tuple[str, SkillProblem]]:
+        """Return what is wrong with files of roots in the caller's scope, each with its root's source.
+
+        What is said of the folder of a hidden skill is told only where ``hidden`` is set.
+        """
         keys = [root.rows_key for root in self.roots if _in_scope(root, caller)]
         found = [(key, problem) for key in keys for problem in self._problems.get(key, ())]
+        if not hidden:
+            with self._lock:
+                folders = {key: {shown_path(folder) for folder in self._hidden.get(key, ())} for key in keys}
+            found = [(key, each) for key, each in found if each.code != OWN_FILES_CUT or each.path not in folders[key]]
         return [(self._by_key[key].source, problem) for key, problem in (*found, *self._index.problems(keys))]
 
     def record_use(self, skills: Sequence[Skill]) -> None:

@@ -21,7 +21,7 @@ from toolcrib.skills.identity import SKILL_FILE, skill_uri
 from toolcrib.skills.index.visible import Wanted
 from toolcrib.skills.own_files import missing_file, path_in_skill
 from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
-from toolcrib.skills.sources.files import list_inside
+from toolcrib.skills.sources.files import NO_FILES, Listing, list_inside
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line
 from toolcrib.skills.text.sharing import rendered
@@ -47,7 +47,7 @@ class _Ready:
     mentioned: tuple[str, ...]
 
 
-_MadeOf = tuple[Skill, Home | None, tuple[str, ...], Format]
+_MadeOf = tuple[Skill, Home | None, Listing, Format]
 """What a :class:`_Ready` is made of: a skill, whose hash stands for its text, its place, its files, and the format."""
 
 
@@ -81,7 +81,7 @@ class SkillLoader:
             for each, outcome in zip(fresh, outcomes, strict=True)
         }
         return GetAnswer(
-            skills=tuple(replace(each.given, share=shares.get(each.given.skill.row, 0)) for each in loaded),
+            skills=tuple(self._dated(each.given, shares.get(each.given.skill.row, 0)) for each in loaded),
             formatted="\n\n".join(filter(None, [text, tail])),
             not_found=wanted.not_found,
             ambiguous=wanted.ambiguous,
@@ -93,7 +93,10 @@ class SkillLoader:
         [loaded] = self._loaded(wanted.skills, cleaner, "injection")
         uri = skill_uri(loaded.given.skill.source, loaded.given.skill.folder, path)
         head = f'<skill name="{_attribute(loaded.given.text.name)}" uri="{_attribute(uri)}" trust="untrusted-content">'
-        return GetAnswer((loaded.given,), f"{head}\n{inert(content)}\n</skill>", (), {})
+        return GetAnswer((self._dated(loaded.given),), f"{head}\n{inert(content)}\n</skill>", (), {})
+
+    def _dated(self, given: LoadedSkill, share: int = 0) -> LoadedSkill:
+        return replace(given, share=share, modified_ms=self._catalog.modified_ms(given.skill))
 
     def missing(self, wanted: Wanted, max_tokens: int) -> GetAnswer:
         """Return an answer that only says what was not found."""
@@ -143,25 +146,35 @@ class SkillLoader:
         return loaded
 
     def _made_ready(self, made_of: _MadeOf, text: SkillText, cleaner: Cleaner) -> _Ready:
-        skill, home, paths, kind = made_of
+        skill, home, listing, kind = made_of
         cleaned = cleaner.skill(text)
         uri = cleaner.text(skill_uri(skill.source, skill.folder))
-        files = tuple(map(cleaner.text, paths))
+        files = tuple(map(cleaner.text, listing.files))
         digest = skill.content_hash[:DIGEST_SHOWN]
         base = self.base_of(home, cleaner)
-        sheet = replace(Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files), base=base)
-        folder = base or skill_uri(skill.source, skill.folder, "")
+        sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
+        sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
+        folder = base or cleaner.text(skill_uri(skill.source, skill.folder, ""))
         given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder)
         page = RawPage(sheet, self.estimate) if kind == "raw" else Page(sheet, self.estimate)
         return _Ready(given, page, cleaned.mentioned)
 
-    def _files(self, home: Home | None) -> tuple[str, ...]:
+    def _files(self, home: Home | None) -> Listing:
         if home is None:
-            return ()
+            return NO_FILES
         try:
-            return tuple(filter(home.has, list_inside(home.folder, self._limits, base=home.base).files))
+            listing = list_inside(home.folder, self._limits, base=home.base)
         except UnknownSkill:
-            return ()
+            return NO_FILES
+        files = tuple(filter(home.has, listing.files))
+        return Listing(files, listing.total - len(listing.files) + len(files), listing.truncated)
+
+    def _files_cut(self, listing: Listing) -> str:
+        """Return which limit leaves how many files out of a listing; nothing where it holds them all."""
+        if not listing.truncated:
+            return ""
+        limit = "skill_files" if len(listing.files) >= self._limits.skill_files else "skill_files_max_bytes"
+        return f"limits.{limit} leaves {listing.total - len(listing.files) or 'some'} out"
 
     def base_of(self, home: Home | None, cleaner: Cleaner) -> str:
         """Return the folder that scripts of the skill run from, where its path may be told; else nothing (C15)."""
@@ -177,7 +190,7 @@ class SkillLoader:
 
     def without_file(self, skill: Skill, written: str, cleaner: Cleaner) -> UnknownSkill:
         """Return the error for a file that the skill does not have, with those that may be meant."""
-        files = self._files(self._catalog.home_of(skill)) or (SKILL_FILE,)
+        files = self._files(self._catalog.home_of(skill)).files or (SKILL_FILE,)
         return missing_file(cleaner.text(written), tuple(map(cleaner.text, files)))
 
     def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:

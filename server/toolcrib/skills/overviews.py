@@ -14,8 +14,9 @@ from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.model import Skill
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import skill_uri
+from toolcrib.skills.reports import ERRORS_MAX, told_to_agents, told_to_person
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus, did_you_mean
-from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
+from toolcrib.skills.use_cases import SkillUseCases
 
 CATALOG_PAGES = "toolcrib://skills/"
 """How the URIs of further pages of the catalog begin; the number of skills before them follows."""
@@ -96,7 +97,7 @@ class Overviews:
 
         def status() -> SkillsStatus:
             visible, cleaner = self._skill_use_cases.visible(session)
-            errors = self._skill_use_cases.errors(session, cleaner)
+            errors = told_to_agents(self._catalog, session.caller, cleaner)
             loaded = {skill_id: digest for skill_id, digest, _ in session.sent_skills}
             return SkillsStatus(
                 count=len(visible.skills),
@@ -124,7 +125,7 @@ class Overviews:
                 untrusted=self._catalog.untrusted_count(),
                 errors=(
                     *(LoadError("", problem.path, _without_path(problem)) for problem in self._catalog.problems),
-                    *self._skill_use_cases.errors(session, cleaner),
+                    *told_to_person(self._catalog, session.caller, cleaner),
                 ),
             )
 

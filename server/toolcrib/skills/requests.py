@@ -61,7 +61,8 @@ class GetRequest:
 class LoadedSkill:
     """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
 
-    ``share`` is how many tokens of the budget its text could take; 0: the answer only names it.
+    ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is when
+    its file was changed, in milliseconds since the epoch; None where it has no file.
     """
 
     skill: Skill
@@ -71,6 +72,7 @@ class LoadedSkill:
     files: tuple[str, ...]
     base: str
     share: int = 0
+    modified_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

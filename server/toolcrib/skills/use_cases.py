@@ -25,19 +25,18 @@ from toolcrib.model import Skill
 from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
 from toolcrib.skills.preflight import CANDIDATES, chosen, frame_tags
+from toolcrib.skills.reports import ERRORS_MAX, told_to_agents
 from toolcrib.skills.requests import (
     FoundSkill,
     GetAnswer,
     GetRequest,
     ListAnswer,
     ListRequest,
-    LoadError,
     RelevantAnswer,
     RelevantRequest,
     SearchAnswer,
 )
 from toolcrib.skills.search import SkillQuery, SkillSearcher
-from toolcrib.skills.sources.walking import LIMITS_MET
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 160
-ERRORS_MAX = 20
-"""Files that could not be loaded, named in one answer."""
 _WHOLE_TOKENS = 6000
 _UNASKED_S = 0.5
 """After how long the skills are scanned although nobody has asked for them."""
@@ -311,7 +308,7 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         wanted = sorted((skill for skill in visible.skills if _passes(skill, request)), key=_by_name)
         page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
-        errors = self.errors(session, cleaner)
+        errors = told_to_agents(self._catalog, session.caller, cleaner)
         return ListAnswer(
             skills=tuple(self.shown(cleaner, visible, skill) for skill in page),
             total=len(wanted),
@@ -365,14 +362,6 @@ class SkillUseCases:
         return answer.formatted
 
     # -- what overviews tell too -----------------------------------------------------------------
-
-    def errors(self, session: Session, cleaner: Cleaner) -> list[LoadError]:
-        """Return every file that could not be loaded, and every limit that leaves some out, of the caller's roots."""
-        return [
-            LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message), problem.line)
-            for source, problem in self._catalog.reports(session.caller)
-            if problem.level == "error" or problem.code in LIMITS_MET
-        ]
 
     def shown(self, cleaner: Cleaner, visible: VisibleSkills, skill: Skill) -> FoundSkill:
         """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""

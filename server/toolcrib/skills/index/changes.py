@@ -13,6 +13,9 @@ from toolcrib.skills.index.rows import problems_to_json, record_hash
 from toolcrib.store.upsert import upsert
 from toolcrib.store.values import storable, to_json
 
+LEARNED_KEPT = "learned-skill-kept"
+"""The code of a problem that says that a learned skill keeps its name from one of a pack."""
+
 _READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")
 """The mark of a file that is to be read again the next time: no file has this size."""
 
@@ -120,4 +123,4 @@ def _file_row(file: SkillFile, kept: Sequence[SkillRecord], unsettled: Collectio
 
 def _kept_problem(file: SkillFile, record: SkillRecord) -> SkillProblem:
     message = f"A learned skill has the name {record.text.name!r}; it stays, and the pack's is left out. Rename one."
-    return SkillProblem(file.path, 0, "warning", "learned-skill-kept", message)
+    return SkillProblem(file.path, 0, "warning", LEARNED_KEPT, message)

@@ -47,6 +47,10 @@ class Listing:
     truncated: bool
 
 
+NO_FILES = Listing((), 0, truncated=False)
+"""What a skill without a folder has."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileDigest:
     """One file as it was read: its path in the skill, its size in bytes, its SHA-256 in hex."""

@@ -5,7 +5,7 @@ Knows folders, links and file names; never knows what a file says.
 
 import os
 import stat
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -71,13 +71,22 @@ def is_skill_file(path: str) -> bool:
     return path.rpartition("/")[2].lower() == _SKILL_FILE
 
 
+def shown_path(path: str) -> str:
+    """Return how a problem names a path of the root; the root itself is a dot."""
+    return one_line(path.strip("/")) or "."
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to look into: its path from the root with a slash at its end, its real path, and how deep it lies."""
+    """A folder to look into: its path from the root with a slash at its end, its real path, and how deep it lies.
+
+    ``parent``: the folder whose own files its files are too; None where it is the root or behind a link.
+    """
 
     prefix: str
     real: str
     depth: int
+    parent: "_Folder | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +97,10 @@ class _Link:
     name: str
 
 
-LIMITS_MET = frozenset(("too-many-files", "too-many-folders", "too-many-skills", "too-deep"))
+OWN_FILES_CUT = "too-many-own-files"
+"""The code of a problem that says that a skill has more files beside its SKILL.md than are listed."""
+
+LIMITS_MET = frozenset(("too-many-files", "too-many-folders", "too-many-skills", "too-deep", OWN_FILES_CUT))
 """Codes of problems that say that a limit has left something out."""
 
 
@@ -114,6 +126,7 @@ class _Walker:
         self._links: deque[_Link] = deque()
         self._visited: set[str] = set()
         self._with_skill: set[str] = set()
+        self._own_files = Counter[str]()
         self._too_deep: list[str] = []
         self._entries = self._empty = self._text = 0
         self._goes_down = False
@@ -127,6 +140,10 @@ class _Walker:
                     self._follow(self._links.popleft())
         except _LimitReachedError as limit:
             self._report("", "warning", *limit.args)
+        for prefix, count in self._own_files.items():
+            if count > self._limits.skill_files:
+                message = f"has {count:,} files; limits.skill_files leaves {count - self._limits.skill_files:,} out"
+                self._report(prefix, "warning", OWN_FILES_CUT, message)
         if self._too_deep:
             depth, count = self._limits.skill_depth, len(self._too_deep)
             message = f"{count} folders deeper than {depth} were not looked into; limits.skill_depth says how deep"
@@ -148,13 +165,14 @@ class _Walker:
         if self._entries > _ENTRIES_MAX:
             message = f"there are more than {_ENTRIES_MAX} files and folders; the rest was not looked at"
             raise _LimitReachedError("too-many-files", message)
-        before = len(self.files)
+        before, files = len(self.files), 0
         # The usual spelling first: of several SKILL.md in one folder only the first counts.
         for entry in sorted(entries, key=lambda entry: (entry.name != SKILL_FILE, entry.name)):
             try:
-                self._take(folder, entry)
+                files += self._take(folder, entry)
             except OSError:  # gone meanwhile
                 continue
+        self._count(folder, files)
         # Folders with a skill do not count here; limits.skills_per_root bounds those.
         self._empty = self._empty + 1 if len(self.files) == before else 0 if self._goes_down else self._empty
         if self._empty > self._limits.skill_folders:
@@ -167,15 +185,27 @@ class _Walker:
             self._folders.reverse()
             self._goes_down, self._empty = True, 0
 
-    def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
+    def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> bool:
+        """Go on with an entry of a folder; return whether it is a file that counts as one of a skill around it."""
         if entry.name.startswith(".") or entry.name in UNSERVED:
-            return
+            return False
         if entry.is_symlink():
             self._links.append(_Link(folder, entry.name))
         elif entry.is_dir(follow_symlinks=False):
-            self._enter(folder, entry.name, entry.path)
-        elif self._is_wanted(entry.name) and entry.is_file(follow_symlinks=False):
-            self._add(folder, entry.name, entry.path, entry.stat(follow_symlinks=False))
+            self._enter(folder, entry.name, entry.path, parent=folder)
+        elif entry.is_file(follow_symlinks=False):
+            if self._is_wanted(entry.name):
+                self._add(folder, entry.name, entry.path, entry.stat(follow_symlinks=False))
+            return True
+        return False
+
+    def _count(self, folder: _Folder, files: int) -> None:
+        """Count a folder's files for each skill that it belongs to."""
+        holder: _Folder | None = folder
+        while holder and files:
+            if holder.prefix in self._with_skill:
+                self._own_files[holder.prefix] += files
+            holder = holder.parent
 
     def _follow(self, link: _Link) -> None:
         folder, name = link.folder, link.name
@@ -204,11 +234,11 @@ class _Walker:
         # With the slash SKILL.md has to be the whole name, not the end of one.
         return f"/{name}".lower().endswith(self._endings)
 
-    def _enter(self, folder: _Folder, name: str, real: str) -> None:
+    def _enter(self, folder: _Folder, name: str, real: str, parent: _Folder | None = None) -> None:
         if not self._is_usable(folder, name):
             return
         if folder.depth < self._limits.skill_depth:
-            self._folders.append(_Folder(f"{folder.prefix}{name}/", real, folder.depth + 1))
+            self._folders.append(_Folder(f"{folder.prefix}{name}/", real, folder.depth + 1, parent))
         elif real not in self._visited:
             self._too_deep.append(folder.prefix + name)
 
@@ -238,7 +268,7 @@ class _Walker:
 
     def _report(self, path: str, level: Literal["warning", "info"], code: str, message: str) -> None:
         if len(self.problems) < _PROBLEMS_MAX:
-            self.problems.append(SkillProblem(one_line(path.strip("/")) or ".", 0, level, code, message))
+            self.problems.append(SkillProblem(shown_path(path), 0, level, code, message))
 
 
 def _endings(root: Root) -> tuple[str, ...]:

@@ -74,7 +74,8 @@ def tokens_of(size: int) -> int:
 class Sheet:
     """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is.
 
-    ``base``: the folder that its scripts run from, where that may be told.
+    ``base``: the folder that its scripts run from, where that may be told. ``files_cut`` says which limit leaves how
+    many of its files out of ``files``.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Sheet:
     tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     base: str = ""
+    files_cut: str = ""
 
     @classmethod
     def of(cls, text: SkillText, *, source: str, uri: str, digest: str, files: tuple[str, ...] = ()) -> "Sheet":
@@ -200,8 +202,10 @@ class Page:
         files = self._files_named
         if not files or not count:
             return ""
-        more = f" (+{len(files) - count} more)" if count < len(files) else ""
-        return f"Files (skill_get with file=PATH): {', '.join(map(inert_line, files[:count]))}{more}"
+        more = f"+{len(files) - count} more" if count < len(files) else ""
+        left_out = "; ".join(filter(None, [more, self.sheet.files_cut]))
+        named = ", ".join(map(inert_line, files[:count]))
+        return f"Files (skill_get with file=PATH): {named}" + (f" ({left_out})" if left_out else "")
 
 
 class RawPage(Page):

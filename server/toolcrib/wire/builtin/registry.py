@@ -55,4 +55,6 @@ class Builtins:
         if not isinstance(answer, Answer):
             return answer
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}
+        if answer.meta:
+            result["_meta"] = answer.meta
         return {**result, "structuredContent": answer.structured} if session.served.structured else result

@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 
 from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
-from toolcrib.skills.answers import get_json
+from toolcrib.skills.answers import get_json, get_meta
 from toolcrib.skills.requests import GetRequest
 from toolcrib.wire.builtin.schemas import TASK_TYPE, TEXT, TEXTS, described, list_of, object_of
 from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, CallMaker, SkillTool
@@ -117,4 +117,4 @@ class GetSkills(SkillTool[GetArguments]):
         """
         request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
         answer = await self._skill_use_cases.get(session, request)
-        return Answer(answer.formatted, get_json(answer, request))
+        return Answer(answer.formatted, get_json(answer, request), get_meta(answer))

@@ -98,12 +98,12 @@ class ListSkills(SkillTool[ListArguments]):
 
 
 def _text(answer: ListAnswer) -> str:
-    """Return the page as lines, and which files are missing from it."""
+    """Return the page as lines, and what was left out of the list and why."""
     lines = [f"{len(answer.skills)} of {answer.total} skills"]
     lines += [f"- {shown.name} ({shown.skill.source}): {shown.trigger}" for shown in answer.skills]
     if answer.next_cursor:
         lines.append(f"More with cursor {answer.next_cursor}")
     if answer.errors:
-        lines.append(f"{answer.errors_count} files could not be loaded:")
+        lines.append(f"Left out ({answer.errors_count}):")
         lines += [f"- {error.place}: {error.message}" for error in answer.errors]
     return "\n".join(lines)

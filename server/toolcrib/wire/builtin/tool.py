@@ -76,10 +76,14 @@ class BuiltinParts:
 
 
 class Answer(NamedTuple):
-    """What a built-in answers: a text that needs nothing else to be understood, and the same for programs."""
+    """What a built-in answers: a text that needs nothing else to be understood, and the same for programs.
+
+    ``meta`` is for the host alone: the ``_meta`` of the result.
+    """
 
     text: str
     structured: JsonObject
+    meta: JsonObject | None = None
 
 
 class BuiltinTool(ABC, Generic[_ArgumentsT]):
