@@ -92,6 +92,41 @@ def test_a_second_time_adds_what_is_new_and_keeps_what_is_there(run: Run, home: 
     assert (code, "has all of them already" in out, written.read_text() == text) == (0, True, True)
 
 
+INLINED = """{"mcp": {
+  "cookie": {"type": "remote", "url": "https://h/mcp", "headers": {"Cookie": "session=canary-cookie"}},
+  "plain": {"type": "local", "command": ["plain"], "environment": {"SEED": "{file:~/seed}"}},
+  "word": {"type": "local", "command": ["word", "{file:~/seed}"]},
+  "place": {"type": "remote", "url": "https://h/{file:~/seed}"}
+}}"""
+
+
+@pytest.fixture
+def opencode(home: Path, tmp_path: Path) -> Path:
+    """Return the file of a client whose secrets nothing but their origin, or the name Cookie, tells."""
+    for file in (home / ".cursor" / "mcp.json", home / ".codex" / "config.toml"):
+        file.unlink()
+    (home / "seed").write_text("canary of $${one} file")
+    file = tmp_path / "etc" / "opencode" / "opencode.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(INLINED)
+    return file
+
+
+@pytest.mark.parametrize("how", [["--env"], []], ids=["in variables", "written out"])
+def test_a_server_is_known_again_however_its_secrets_were_written(
+    how: list[str], run: Run, opencode: Path, written: Path
+):
+    code, out, err = run("init", "--yes", *how)
+    assert code == 0, err
+    text = written.read_text()
+    assert ("canary" in text) == (not how)
+    assert "canary" not in out + err
+    assert "has all of them already" in run("init", "--yes", *how)[1]
+    assert written.read_text() == text
+    assert run("connect", "opencode", "--replace", "--yes")[0] == 0
+    assert list(json.loads(opencode.read_text())["mcp"]) == ["toolcrib"]
+
+
 def test_one_client_alone_is_asked_for_by_name_and_a_slip_is_told(run: Run, home: Path):
     code, out, _err = run("init", "--from", "codex", "--json")
     assert (code, [server["key"] for server in json.loads(out)["servers"]]) == (0, ["git"])

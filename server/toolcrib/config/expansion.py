@@ -10,7 +10,8 @@ from typing import Any, cast
 from toolcrib.config.findings import join
 from toolcrib.errors import Problem
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
+"""What looks like a variable, with what stands inside."""
 _KNOWN = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
 _FOREIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:")
 
@@ -30,7 +31,7 @@ class Variables:
     def fill(self, value: Any, path: str) -> Any:
         """Return a copy of ``value`` with the variables in all its strings filled in; ``path`` says where it stands."""
         if isinstance(value, str):
-            return _VARIABLE.sub(lambda match: self._value(match, path), value) if "${" in value else value
+            return VARIABLE.sub(lambda match: self._value(match, path), value) if "${" in value else value
         if isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
             return {key: self.fill(member, join(path, key)) for key, member in members.items()}

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.config.clients.descriptions import Client, EntryShape, Surroundings
-from toolcrib.config.clients.drafting import identity
+from toolcrib.config.clients.drafting import all_inlined, identity
 from toolcrib.config.clients.entries import IS_TOOLCRIB
 from toolcrib.config.clients.reading import FoundServer, find_files, read_file
 from toolcrib.config.documents import parse_any
@@ -162,13 +162,14 @@ def _place(client: Client, document: JsonObject) -> tuple[str, ...]:
 
 def _behind(client: Client, file: Path, here: Surroundings, behind: JsonObject) -> list[Removed]:
     """Return the servers in a client's file that toolcrib's config has too."""
-    own = [identity(as_object(entry)) for entry in as_object(behind.get("mcpServers")).values()]
     document = document_of(read_original(file))
     found = read_file(file, client, here, in_project=False).servers
+    inlined = all_inlined(found)
+    own = [identity(as_object(entry), inlined) for entry in as_object(behind.get("mcpServers")).values()]
     return [
         Removed(server.place, value_at(document, server.place))
         for server in found
-        if _is_usable(server) and any(each.fits(identity(server.read.entry)) for each in own)
+        if _is_usable(server) and any(each.fits(identity(server.read.entry, inlined)) for each in own)
     ]
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.config.clients.denials import Denials, exactly
 from toolcrib.config.clients.reading import FoundServer
-from toolcrib.config.clients.secrets import Secret, moved, secrets_in, unique
+from toolcrib.config.clients.secrets import Secret, in_value, inlined_in, moved, secrets_in, unique
 from toolcrib.config.editing.changes import Change, Put
-from toolcrib.config.private_values import is_private_name, private_arguments, private_in
+from toolcrib.config.expansion import VARIABLE
+from toolcrib.config.private_values import private_arguments, private_in
 from toolcrib.model import JsonObject
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 _ANY = "${}"
-_VARIABLE = re.compile(r"\$\{[^}]*\}")
 _SEPARATOR = re.compile(r"_{2,}")
 
 
@@ -70,18 +70,18 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
     ``with_variables``: secrets are moved out of the entries. What is ``unfit`` is switched off.
     """
     groups: list[tuple[Identity, list[FoundServer]]] = []
-    lost: list[FoundServer] = []
+    found = list(found)
+    inlined = all_inlined(found)
     for server in found:
         if server.read.lost:
-            lost.append(server)
             continue
-        own = identity(server.read.entry)
+        own = identity(server.read.entry, inlined)
         group = next((members for same, members in groups if same.fits(own)), None)
         if group is None:
             groups.append((own, [server]))
         else:
             group.append(server)
-    here = {key: identity(as_object(entry)) for key, entry in as_object(document.get("mcpServers")).items()}
+    here = {key: identity(as_object(entry), inlined) for key, entry in as_object(document.get("mcpServers")).items()}
     taken = set(here)
     variables: dict[str, str] = {}
     servers: list[DraftServer] = []
@@ -96,48 +96,65 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
             notices = (*server.notices, f"it is switched off, because {why}")
             server = replace(server, entry={**server.entry, "disabled": True}, notices=notices)
         servers.append(server)
-    return Draft(tuple(servers), tuple(lost), variables)
+    return Draft(tuple(servers), tuple(server for server in found if server.read.lost), variables)
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What tells one server from another: how it is reached, and the secrets that make it somebody's account.
 
-    A secret is None where a variable stands for it. Whether an entry is switched off does not count.
+    ``secrets`` are those that are written out, by where they stand; ``shape`` is the same where a variable stands for
+    one. Whether an entry is switched off does not count.
     """
 
     shape: str
-    secrets: tuple[str | None, ...]
+    secrets: Mapping[str, str] = field(repr=False)
 
     def fits(self, other: "Identity") -> bool:
         """Return whether two entries can be the same server with the same account."""
-        pairs = zip(self.secrets, other.secrets, strict=False)
-        return self.shape == other.shape and all(mine == theirs or None in (mine, theirs) for mine, theirs in pairs)
+        places = self.secrets.keys() & other.secrets.keys()
+        return self.shape == other.shape and all(self.secrets[place] == other.secrets[place] for place in places)
 
 
-def identity(entry: JsonObject) -> Identity:
-    """Return what tells the server of an entry of ``mcpServers`` from another."""
+def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
+    """Return what tells the server of an entry of ``mcpServers`` from another.
+
+    ``inlined`` texts are secrets wherever they stand. What ``secrets_in`` takes for a secret is one here too, so that
+    an entry from which they were moved is still the same server.
+    """
     shape: JsonObject = {key: value for key, value in entry.items() if key not in ("disabled", "type") and value}
-    secrets: dict[str, str | None] = {}
+    secrets: dict[str, str] = {}
+
+    def hidden(place: str, secret: str) -> str:
+        if not VARIABLE.search(secret):
+            secrets[place] = secret
+        return _ANY
+
     for part in ("env", "headers"):
         values = {name: value for name, value in as_object(shape.get(part)).items() if isinstance(value, str)}
-        for name, value in values.items():
-            if _VARIABLE.search(value):
-                secrets[f"{part}.{name}"] = None
-            elif is_private_name(name) or any(private_in(value)):
-                secrets[f"{part}.{name}"] = value
-        shape[part] = {name: None if f"{part}.{name}" in secrets else value for name, value in values.items()}
+        shape[part] = {
+            name: hidden(f"{part}.{name}", value)
+            if VARIABLE.search(value) or any(in_value(name, value, inlined))
+            else value
+            for name, value in values.items()
+        }
     args = [each if isinstance(each, str) else "" for each in as_list(shape.get("args"))]
     for place, secret in private_arguments(args):
-        secrets[f"args.{place}"] = None if _VARIABLE.search(secret) else secret
-        args[place] = args[place].replace(secret, _ANY)
+        args[place] = args[place].replace(secret, hidden(f"args.{place}", secret))
+    for place, argument in enumerate(args):
+        for secret in inlined_in(argument, inlined):
+            args[place] = args[place].replace(secret, hidden(f"args.{place}", secret))
     url = str(entry.get("url") or "")
-    for number, secret in enumerate(private_in(url)):
-        secrets[f"url.{number}"] = None if _VARIABLE.search(secret) else secret
-        url = url.replace(secret, _ANY)
-    shape["args"], shape["url"] = [_VARIABLE.sub(_ANY, each) for each in args], _VARIABLE.sub(_ANY, url)
+    for number, secret in enumerate((*private_in(url), *inlined_in(url, inlined))):
+        url = url.replace(secret, hidden(f"url.{number}", secret))
+    shape["args"], shape["url"] = [VARIABLE.sub(_ANY, each) for each in args], VARIABLE.sub(_ANY, url)
     shape["kind"] = "sse" if entry.get("type") == "sse" else ""
-    return Identity(compact(dict(sorted(shape.items()))), tuple(secrets[place] for place in sorted(secrets)))
+    return Identity(compact(dict(sorted(shape.items()))), secrets)
+
+
+def all_inlined(found: Iterable[FoundServer]) -> list[str]:
+    """Return the texts that clients read out of files for their servers: they are secrets wherever they stand."""
+    return [text for each in found for text in each.read.inlined]
 
 
 def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServer:
@@ -149,7 +166,6 @@ def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServ
     entry = dict(next((each.read.entry for each in group if not each.read.entry.get("disabled")), first.read.entry))
     if any(each.read.obstacle for each in group):
         entry["disabled"] = True
-    inlined = [text for each in group for text in each.read.inlined]
     notices = [notice for each in group for notice in each.read.notices]
     if key != first.name and not known:
         notices.append(f"it is called {first.name} there")
@@ -160,7 +176,7 @@ def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServ
         entry=entry,
         options={name: value for each in reversed(group) for name, value in each.read.options.items()},
         denials=denials,
-        secrets=tuple(unique(secrets_in(entry, key, inlined))),
+        secrets=tuple(unique(secrets_in(entry, key, all_inlined(group)))),
         notices=tuple(dict.fromkeys(notices)),
         known=known,
     )

@@ -123,10 +123,10 @@ class Translator:
         return f"${{{name}:-{prompt.default}}}" if is_plain else f"${{{name}}}"
 
     def _file(self, text: str, whole: str) -> str:
-        written = Path(text.strip())
+        path = Path(text.strip())
         if text.strip().startswith("~/"):
-            written = self._scene.home / text.strip()[2:]
-        path = written if written.is_absolute() else (self._scene.folder or self._scene.home) / written
+            path = self._scene.home / text.strip()[2:]
+        path = (self._scene.folder or self._scene.home) / path
         try:
             with path.open("rb") as file:
                 content = file.read(FILE_MAX_BYTES + 1).decode("utf-8").strip()
@@ -134,8 +134,9 @@ class Translator:
             return self._refused(whole, f"the file {text.strip()}, which cannot be read")
         if len(content) > FILE_MAX_BYTES:
             return self._refused(whole, f"the file {text.strip()}, which is too large")
-        self._found.inlined.append(content)
-        return literal(content)
+        written = literal(content)
+        self._found.inlined.append(written)
+        return written
 
     def _workspace(self) -> str | None:
         return None if self._scene.folder is None else literal(str(self._scene.folder))
