@@ -4,7 +4,7 @@ Knows only that a value came out of a JSON parser; never knows what it means.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from toolcrib.model import JsonObject
@@ -29,6 +29,13 @@ def as_object(value: Any) -> JsonObject:
 def as_list(value: Any) -> list[Any]:
     """Return ``value`` if it is a JSON array, else an empty one."""
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def value_at(value: Any, place: Iterable[str]) -> Any:
+    """Return what stands at a path of keys; None where nothing does."""
+    for key in place:
+        value = as_object(value).get(key)
+    return value
 
 
 def compact(value: Any) -> str:

@@ -268,11 +268,10 @@ def _with_servers(config: Path | None, server: str | None) -> "Settings":
 
 
 def _unknown_server(settings: "Settings", server: str) -> BadRequest:
-    from toolcrib.config.findings import did_you_mean, join
+    from toolcrib.config.findings import did_you_mean
 
-    left_out = [problem for problem in settings.skipped if problem.path == join("mcpServers", server)]
-    if left_out:
-        return BadRequest(f"The server {server!r} is left out: it {left_out[0].reason}.")
+    if why := settings.why_left_out(server):
+        return BadRequest(f"The server {server!r} is left out: it {why}.")
     return BadRequest(f"There is no server {server!r}: {did_you_mean(server, settings.servers)}")
 
 

@@ -110,14 +110,12 @@ def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption
 def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show one server: how it is reached, and what is known of it; starts nothing."""
     from toolcrib.cli.config import server_json
-    from toolcrib.config.findings import join
 
     target, _document = _existing(config, name)
     settings = load_settings(target)
     server = settings.servers.get(name)
     if server is None:
-        left_out = [problem for problem in settings.skipped if problem.path == join("mcpServers", name)]
-        shown: JsonObject = {"server": name, "left_out": left_out[0].reason if left_out else "is not used"}
+        shown: JsonObject = {"server": name, "left_out": settings.why_left_out(name) or "is not used"}
     else:
         known = next(each for each in status_now(settings).servers if each.key == name)
         shown = {**known.as_json, **server_json(server), "options": server.options.model_dump(exclude_unset=True)}

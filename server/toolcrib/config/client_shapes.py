@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_object, value_at
 from toolcrib.config.findings import join
 from toolcrib.errors import Problem
 from toolcrib.model import JsonObject
@@ -70,10 +70,10 @@ def foreign_shapes(document: JsonObject, path: Path) -> Iterator[Problem]:
     """Yield a problem for each place where a file without ``mcpServers`` keeps servers as another client does."""
     if document.get("mcpServers"):
         return
-    nested = _at(document, "mcp", "servers")
+    nested = value_at(document, ("mcp", "servers"))
     if _holds_servers(nested):
         yield _problem(_NESTED, path)
-    if any(_holds_servers(_at(each, "mcpServers")) for each in as_object(document.get("projects")).values()):
+    if any(_holds_servers(as_object(each).get("mcpServers")) for each in as_object(document.get("projects")).values()):
         yield _problem(_PROJECTS, path)
     for shape in _SHAPES:
         if _holds_servers(document.get(shape.key)):
@@ -123,9 +123,3 @@ def _problem(shape: _Shape, path: Path) -> Problem:
 def _holds_servers(value: Any) -> bool:
     entries = (as_object(entry) for entry in as_object(value).values())
     return any(key in entry for entry in entries for key in _OF_A_SERVER)
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = as_object(value).get(key)
-    return value

@@ -16,7 +16,15 @@ from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
 from toolcrib.config.findings import Findings, did_you_mean, ignored_keys, join, validation_problems
 from toolcrib.config.nesting import refuse_nested
-from toolcrib.config.paths import USER_FILES, absolute, user_cache_dir, user_config_dir, user_model_dir, user_state_dir
+from toolcrib.config.paths import (
+    USER_FILES,
+    absolute,
+    is_there,
+    user_cache_dir,
+    user_config_dir,
+    user_model_dir,
+    user_state_dir,
+)
 from toolcrib.config.schema import SemanticSection, ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
@@ -100,7 +108,7 @@ def user_file(environ: Mapping[str, str], cwd: Path) -> Path:
     if named:
         return absolute(named, cwd, environ)
     directory = user_config_dir(environ)
-    return next((file for name in USER_FILES if _is_there(file := directory / name)), directory / NEW_FILE)
+    return next((file for name in USER_FILES if is_there(file := directory / name)), directory / NEW_FILE)
 
 
 def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Findings) -> _Source:
@@ -109,22 +117,15 @@ def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Fi
         file = absolute(named, cwd, environ)
         return _Source(file, file.parent, environ, cwd)
     directory = user_config_dir(environ)
-    own = [file for name in USER_FILES if _is_there(file := directory / name)]
+    own = [file for name in USER_FILES if is_there(file := directory / name)]
     for other in own[1:]:
         findings.notices.append(Problem(str(other), "is not used", f"{own[0].name} beside it is"))
     # A config names programs to start, so starting in a cloned repository must not use its files.
     for name in WORKING_DIRECTORY_FILES:
-        if cwd != directory and _is_there(cwd / name):
+        if cwd != directory and is_there(cwd / name):
             reason = "is in the working directory, and such a file is never used by itself"
             findings.notices.append(Problem(name, reason, f"to use it, add --config {name}"))
     return _Source(own[0], directory, environ, cwd) if own else _Source(None, cwd, environ, cwd)
-
-
-def _is_there(file: Path) -> bool:
-    try:
-        return file.is_file()
-    except OSError:
-        return False
 
 
 def _section(raw: Any, environ: Mapping[str, str], findings: Findings) -> ToolcribSection:

@@ -1,6 +1,6 @@
 """Paths in a config file, and the user's own directories.
 
-Knows how a path is written; never knows what it names.
+Knows how a path is written, and whether there is a file; never knows what stands in one.
 """
 
 import os
@@ -22,6 +22,14 @@ def absolute(text: str, base: Path, environ: Mapping[str, str]) -> Path:
     if home and (text == "~" or text.startswith(("~/", "~\\"))):
         text = home + text[1:]
     return Path(os.path.normpath(base / text))
+
+
+def is_there(file: Path) -> bool:
+    """Return whether there is a file; false for one that may not be asked about."""
+    try:
+        return file.is_file()
+    except OSError:
+        return False
 
 
 def user_config_dir(environ: Mapping[str, str]) -> Path:

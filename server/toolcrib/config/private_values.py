@@ -27,8 +27,7 @@ def is_private_name(name: str) -> bool:
 
 def private_in(text: str) -> Iterator[str]:
     """Yield what is secret in a text, whatever it is called: keys, tokens behind ``Bearer``, passwords in URLs."""
-    yield from (found[0] for found in KEY.finditer(text))
-    yield from (found[2] for found in BEARER.finditer(text))
+    yield from _keys_and_tokens(text)
     if "://" in text:
         try:
             parts = urlsplit(text)
@@ -36,6 +35,11 @@ def private_in(text: str) -> Iterator[str]:
             return
         yield from filter(None, parts.netloc.rpartition("@")[0].split(":", 1))
         yield from (value for name, value in _query(parts) if value and (is_private_name(name) or KEY.search(value)))
+
+
+def _keys_and_tokens(text: str) -> Iterator[str]:
+    yield from (found[0] for found in KEY.finditer(text))
+    yield from (found[2] for found in BEARER.finditer(text))
 
 
 def _query(parts: SplitResult) -> Iterator[tuple[str, str]]:
@@ -92,8 +96,7 @@ def _unnamed(argument: str) -> Iterator[str]:
     header = _HEADER.match(argument)
     if header and _NAME.search(header[1]):
         yield from filter(None, private_headers({header[1]: header[2]}))
-    yield from (found[0] for found in KEY.finditer(argument))
-    yield from (found[2] for found in BEARER.finditer(argument))
+    yield from _keys_and_tokens(argument)
     if "://" in argument:
         try:
             yield from filter(None, private_parts(urlsplit(argument)))

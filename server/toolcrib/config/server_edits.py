@@ -3,7 +3,7 @@
 Knows the keys in which a server is spoken of; never knows a file.
 """
 
-from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.config.clients.denials import exactly
 from toolcrib.config.editing.changes import Change, Drop, Put
 from toolcrib.model import JsonObject
@@ -12,10 +12,10 @@ from toolcrib.model import JsonObject
 def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]:
     """Return the changes that add a server, whose tools may be used where servers are allowed by name."""
     changes: list[Change] = [Put(("mcpServers", name), entry)]
-    policy = as_object(as_object(document.get("toolcrib")).get("policy"))
-    allow, glob = as_list(policy.get("allow")), f"{exactly(name)}.*"
-    if "allow" in policy and "*" not in allow and glob not in allow:
-        changes.append(Put(("toolcrib", "policy", "allow"), [*allow, glob]))
+    place = ("toolcrib", "policy", "allow")
+    allow, glob = value_at(document, place), f"{exactly(name)}.*"
+    if isinstance(allow, list) and "*" not in allow and glob not in allow:
+        changes.append(Put(place, [*allow, glob]))
     return changes
 
 
@@ -37,16 +37,14 @@ def removal(document: JsonObject, name: str) -> list[Change]:
 def enabling(document: JsonObject, name: str) -> list[Change]:
     """Return the changes after which a server is in use; none where it is."""
     changes: list[Change] = []
-    if "disabled" in as_object(as_object(document.get("mcpServers")).get(name)):
+    if value_at(document, ("mcpServers", name, "disabled")) is not None:
         changes.append(Drop(("mcpServers", name, "disabled")))
-    options = as_object(as_object(as_object(document.get("toolcrib")).get("servers")).get(name))
+    options = as_object(value_at(document, place := ("toolcrib", "servers", name)))
     if "enabled" in options:
-        place = ("toolcrib", "servers", name)
         changes.append(Drop((*place, "enabled")) if len(options) > 1 else Drop(place))
     return changes
 
 
 def denies_all(document: JsonObject, name: str) -> bool:
     """Return whether a glob denies every tool of a server."""
-    policy = as_object(as_object(document.get("toolcrib")).get("policy"))
-    return f"{exactly(name)}.*" in as_list(policy.get("deny"))
+    return f"{exactly(name)}.*" in as_list(value_at(document, ("toolcrib", "policy", "deny")))

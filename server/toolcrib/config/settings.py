@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from toolcrib.config.findings import join
 from toolcrib.config.schema import ServerSection, ToolcribSection
 from toolcrib.errors import Problem
 from toolcrib.redaction.rules import Redactor
@@ -113,6 +114,11 @@ class Settings:
         """Return what takes every secret of this config out of a text, and whatever else looks like one."""
         of_servers = (secret for server in self.servers.values() for secret in server.secrets)
         return Redactor([*of_servers, *(entry.token for entry in self.toolcrib.http.tokens)], TEXT_RULES)
+
+    def why_left_out(self, server: str) -> str:
+        """Return why the entry of a server is left out; empty where it is not, or there is none."""
+        path = join("mcpServers", server)
+        return next((problem.reason for problem in self.skipped if problem.path == path), "")
 
     @property
     def why_no_servers(self) -> Problem | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.config.clients.descriptions import Client, EntryShape, Surroundings
 from toolcrib.config.clients.drafting import all_inlined, identity
 from toolcrib.config.clients.entries import IS_TOOLCRIB
@@ -143,14 +143,6 @@ def edited(original: Original, changes: Sequence[Change]) -> bytes:
 def digest(content: bytes) -> str:
     """Return what tells whether a file is still as it was written."""
     return hashlib.sha256(content).hexdigest()
-
-
-def value_at(document: JsonObject, place: Sequence[str]) -> Any:
-    """Return what stands at a path of keys; None where nothing does."""
-    value: Any = document
-    for key in place:
-        value = as_object(value).get(key)
-    return value
 
 
 def _place(client: Client, document: JsonObject) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.config.clients.denials import Denials, exactly
 from toolcrib.config.clients.reading import FoundServer
 from toolcrib.config.clients.secrets import Secret, in_value, inlined_in, moved, secrets_in, unique
@@ -205,7 +205,7 @@ def changes_of(drafted: Draft, document: JsonObject) -> list[Change]:
 
 def policy_changes(document: JsonObject, servers: Sequence[DraftServer]) -> Iterator[Change]:
     """Yield the changes of ``toolcrib.policy`` that deny what was denied, and let the others be used."""
-    policy = as_object(as_object(document.get("toolcrib")).get("policy"))
+    policy = as_object(value_at(document, ("toolcrib", "policy")))
     deny = [*as_list(policy.get("deny"))]
     more = [f"{exactly(server.key)}.{glob}" for server in servers for glob in server.denials.denied]
     if set(more) - set(deny):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.config.clients.denials import (
     Denials,
     StandingRule,
@@ -22,6 +22,7 @@ from toolcrib.config.clients.descriptions import ANY, CLIENTS, Client, Surroundi
 from toolcrib.config.clients.entries import ReadEntry, read_entry
 from toolcrib.config.clients.variables import Prompt, Scene
 from toolcrib.config.documents import read_any
+from toolcrib.config.paths import is_there
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
 
@@ -63,7 +64,7 @@ def find_files(
         seen: set[Path] = set()
         for file in client.files:
             path = surroundings.place(file)
-            if file.is_project <= project and path not in seen and _is_file(path):
+            if file.is_project <= project and path not in seen and is_there(path):
                 seen.add(path)
                 yield read_file(path, client, surroundings, in_project=file.is_project)
 
@@ -71,7 +72,7 @@ def find_files(
 def project_files(surroundings: Surroundings, clients: tuple[Client, ...] = CLIENTS) -> list[Path]:
     """Return the files of clients in the working directory, which nobody has looked into."""
     places = (surroundings.place(file) for client in clients for file in client.files if file.is_project)
-    return [path for path in dict.fromkeys(places) if _is_file(path)]
+    return [path for path in dict.fromkeys(places) if is_there(path)]
 
 
 def read_file(path: Path, client: Client | None, surroundings: Surroundings, *, in_project: bool = True) -> FoundFile:
@@ -90,13 +91,6 @@ def read_file(path: Path, client: Client | None, surroundings: Surroundings, *, 
     scene = Scene(known.syntax, surroundings.home, folder, _prompts(document, known))
     servers = tuple(_servers(document, FoundFile(known, path), scene, rules))
     return FoundFile(known, path, servers, tuple(_told(problems)))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def _project_of(path: Path) -> Path:
@@ -118,7 +112,7 @@ def _by_words(document: JsonObject) -> Client:
         entries = as_object(document.get("mcpServers")).values()
         keys = {key for entry in entries for key in as_object(entry)}
         found = "gemini-cli" if "httpUrl" in keys else "windsurf" if "serverUrl" in keys else None
-    if found == "opencode" and "servers" in as_object(document.get("mcp")):
+    if found == "opencode" and value_at(document, ("mcp", "servers")) is not None:
         found = "vscode"
     return next((client for client in CLIENTS if client.key == found), ANY)
 
@@ -130,7 +124,7 @@ def _holds_objects(value: Any) -> bool:
 def _prompts(document: JsonObject, client: Client) -> dict[str, Prompt]:
     if Syntax.INPUT not in client.syntax:
         return {}
-    inputs = as_list(document.get("inputs")) or as_list(as_object(document.get("mcp")).get("inputs"))
+    inputs = as_list(document.get("inputs")) or as_list(value_at(document, ("mcp", "inputs")))
     return {
         str(each.get("id")): Prompt(
             str(each.get("description") or ""), str(each.get("default") or ""), is_password=each.get("password") is True
@@ -143,7 +137,7 @@ def _rules_beside(client: Client, surroundings: Surroundings) -> Iterator[Standi
     """Yield the rules that a client keeps in other files than its servers."""
     for file in client.rule_files:
         path = surroundings.place(file)
-        if _is_file(path):
+        if is_there(path):
             try:
                 document, _ = read_any(path)
             except ConfigError:
@@ -197,9 +191,7 @@ def _has_servers_below(value: JsonObject) -> bool:
 
 
 def _at(document: JsonObject, place: tuple[str, ...]) -> JsonObject:
-    value: Any = document
-    for key in place:
-        value = as_object(value).get(key)
+    value = value_at(document, place)
     if isinstance(value, list):  # Continue's list, whose entries have names of their own
         items = [as_object(item) for item in cast("list[Any]", value)]
         return {str(item.get("name") or f"server-{number}"): item for number, item in enumerate(items, 1)}

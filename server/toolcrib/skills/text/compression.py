@@ -5,12 +5,11 @@ Pieces stay in the order of the text; a step, a gate or a route may be shown sho
 where something is missing.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline
-from toolcrib.skills.text.pieces import LEVEL_MAX, Layout, Piece, Topic
+from toolcrib.skills.text.pieces import BOLD, LEVEL_MAX, Layout, Piece, Topic
 from toolcrib.skills.text.procedure import procedure
 from toolcrib.skills.text.selection import GAP, MARKER, Selection, Size, around, closed, cut
 from toolcrib.skills.text.signals import read_signals
@@ -27,8 +26,6 @@ _SHORT_MAX = 700
 _SHELLS = ("bash", "sh", "shell", "zsh", "console", "powershell", "ps1", "cmd", "bat")
 _BARE_MAX = 200
 """Characters of a fence without a language that may still be a command, and not a picture or a text."""
-
-_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 
 
 class About(NamedTuple):
@@ -255,7 +252,7 @@ def _title(block: Block, whole: str, width: int) -> str:
     marker = MARKER.match(block.text)
     if block.kind is Kind.HEADING or marker is None or len(whole) <= width:
         return whole
-    bold = _BOLD.match(block.text, marker.end()) if width < _FIRST_WIDTH else None
+    bold = BOLD.match(block.text, marker.end()) if width < _FIRST_WIDTH else None
     title = bold[0] if bold and len(bold[0]) <= width else cut(whole[marker.end() :].replace("\n", " "), width)
     short = f"{marker[0].strip()} {title}{'' if title.endswith('…') else f' {GAP}'}"
     return short if len(short) < len(whole) else whole

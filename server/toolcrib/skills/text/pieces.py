@@ -31,7 +31,8 @@ _BOLD_DEPTH, _COLON_DEPTH, _ITEM_DEPTH, _TEXT_DEPTH = 10, 11, 12, 13
 _LOOSE = ((Kind.PARAGRAPH,), (Kind.PARAGRAPH, Kind.TABLE))
 """Kinds of blocks whose parts can do without the first; densely, rows of a table can too."""
 
-_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+"""Words in bold type, within a line."""
 # A sentence ends before a capital, a digit or a mark, not after "e.g." and "i.e."; what is tried first is the mark,
 # because most of a text is none.
 _SENTENCE = re.compile(r"[.!?](?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)(?<!\d\.)[*_`\"')\]]{0,4}(\s+)(?=[^\sa-z])")
@@ -267,7 +268,7 @@ def _depth(block: Block, last: Piece) -> tuple[int, bool]:
     text = block.text.strip()
     # A line in bold that ends like a sentence is a statement of its own and introduces nothing.
     is_line = len(text) <= _LEAD_MAX and "\n" not in text
-    if is_line and _BOLD.fullmatch(text.rstrip(":")) and not text.endswith((".**", "!**")):
+    if is_line and BOLD.fullmatch(text.rstrip(":")) and not text.endswith((".**", "!**")):
         return _BOLD_DEPTH, True
     return _COLON_DEPTH, _introduces(last.text)
 
