@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.cli.importing import YesOption, client_named, surroundings, target_file
-from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.importing import client_named, surroundings, target_file
+from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.errors import ToolcribError
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolcrib.config.clients.connecting import Connection
     from toolcrib.config.clients.descriptions import Client, Surroundings
     from toolcrib.config.clients.records import Record
+    from toolcrib.config.editing.files import Original
 
 ClientArgument = Annotated[
     str,
@@ -104,13 +105,13 @@ def _config_words(config: Path | None, target: Path) -> list[str]:
 def _own_words(planned: "Connection", here: "Surroundings", command: Sequence[str]) -> list[list[str]]:
     """Return the client's own commands that make the change; none where it has none, is not there, or more goes."""
     from toolcrib.cli.client_command import filled, is_there, shown
-    from toolcrib.config.clients.connecting import ENTRY, document_of, value_at
+    from toolcrib.config.clients.connecting import ENTRY
 
     own = planned.client.own
     if own is None or planned.removed or not is_there(own.add[0], here.environ):
         return []
     words = [filled(own.add, ENTRY, shown(planned.entry), command)]
-    if value_at(document_of(planned.original), planned.place) is not None:
+    if planned.previous is not None:
         words.insert(0, filled(own.remove, ENTRY, "", []))
     return words
 
@@ -128,22 +129,21 @@ def _show(planned: "Connection", own: Sequence[Sequence[str]]) -> None:
 
 
 def _agreed(answer: _Answer, file: Path) -> bool:
-    if answer.yes:
-        return True
-    if not answer.as_json and sys.stdin.isatty() and typer.confirm(f"Change {file}?", default=True):
+    if agreed(f"Change {file}?", yes=answer.yes, as_json=answer.as_json):
         return True
     print_text("Nothing was changed. Add --yes to change it without being asked.", error=True)
     return False
 
 
 def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundings") -> "Record":
+    from toolcrib.base.json_values import value_at
     from toolcrib.cli.client_command import run_client
-    from toolcrib.config.clients.connecting import digest, document_of, value_at
+    from toolcrib.config.clients.connecting import digest, document_of
     from toolcrib.config.clients.records import Record, Records
     from toolcrib.config.editing.files import read_original, replace_file
 
     file, name = planned.original.path, planned.client.key
-    content = b"" if own else planned.content
+    changed = None if own else planned.content
     try:
         records = Records(here.environ)
         before = records.of(name)
@@ -152,10 +152,9 @@ def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundi
         backup = before.backup if before is not None and is_ours else records.back_up(name, file, time.time())
         for words in own:
             run_client(words, here.environ)
-        if not own:
-            replace_file(file, content)
+        if changed is not None:
+            replace_file(file, changed)
         after = read_original(file)
-        previous = value_at(document_of(planned.original), planned.place)
         kept = before.removed if before is not None and is_ours else ()
         record = Record(
             client=name,
@@ -163,13 +162,13 @@ def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundi
             place=planned.place,
             after=digest(after.content or b""),
             backup=backup,
-            previous=before.previous if before is not None and is_ours else previous,
+            previous=before.previous if before is not None and is_ours else planned.previous,
             removed=(*kept, *planned.removed),
         )
         records.save(record)
     except OSError as error:
         raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
-    if value_at(document_of(after), planned.place) is None:
+    if own and value_at(document_of(after), planned.place) is None:
         raise ToolcribError(f"{planned.client.title} said that it added toolcrib, but {file} does not have it.")
     return record
 
@@ -187,7 +186,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
         is_ours = record is not None and digest(original.content or b"") == record.after
         before = read_original(Path(record.backup)).content if record is not None and record.backup else None
         can_restore = is_ours and record is not None and (record.backup is None or before is not None)
-        content = before if can_restore else _without(client, file, record)
+        content = before if can_restore else _without(client, original, record)
         how = "as it was, byte for byte" if can_restore else "without toolcrib; it was changed since it was connected"
         if content == original.content:
             _tell(answer, file, f"{client.title} is not connected.", written=False)
@@ -224,13 +223,12 @@ def _removed_by_itself(client: "Client", record: "Record | None", here: "Surroun
     return True
 
 
-def _without(client: "Client", file: Path, record: "Record | None") -> bytes | None:
+def _without(client: "Client", original: "Original", record: "Record | None") -> bytes | None:
     """Return a file that was changed since: without our entry, and with what that took the place of."""
-    from toolcrib.config.clients.connecting import ENTRY, document_of, edited, value_at
+    from toolcrib.base.json_values import value_at
+    from toolcrib.config.clients.connecting import ENTRY, document_of, edited
     from toolcrib.config.editing.changes import Drop, Put
-    from toolcrib.config.editing.files import read_original
 
-    original = read_original(file)
     if original.content is None:
         return None
     document = document_of(original)

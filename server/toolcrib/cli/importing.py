@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, table
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from toolcrib.config.clients.reading import FoundFile
     from toolcrib.config.editing.changes import Change
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
 EnvOption = Annotated[
     bool, typer.Option("--env", help="Move secrets to variables, and write those into toolcrib.env beside the config.")
 ]
@@ -57,12 +56,12 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Find the servers that your other MCP clients have, and take them over. Their files stay as they are."""
+    from toolcrib.config.clients.descriptions import CLIENTS
     from toolcrib.config.clients.reading import find_files, project_files
 
     here = surroundings()
-    wanted = [client_named(name) for name in clients or ()] or None
-    chosen = () if wanted is None else tuple(wanted)
-    files = list(find_files(here, chosen, project=project) if chosen else find_files(here, project=project))
+    chosen = tuple(client_named(name) for name in clients or ()) or CLIENTS
+    files = list(find_files(here, chosen, project=project))
     unread = [] if project else project_files(here)
     _take_over(files, _Wanted(target_file(config, here), env, yes, as_json), unread)
 
@@ -131,8 +130,10 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
     changes = changes_of(drafted, document)
     if not wanted.as_json:
         _show(files, drafted, unread)
-    agreed = bool(changes) and _agreed(wanted, len(drafted.added))
-    written = _write(wanted, drafted, changes) if agreed else []
+    count = len(drafted.added)
+    question = f"Write {count} server{'' if count == 1 else 's'} to {wanted.target}?"
+    is_wanted = bool(changes) and agreed(question, yes=wanted.yes, as_json=wanted.as_json)
+    written = _write(wanted, drafted, changes) if is_wanted else []
     if wanted.as_json:
         print_json(_draft_json(files, drafted, written, unread))
         return
@@ -142,12 +143,6 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
         print_text("Nothing was written. Add --yes to write without being asked.", error=True)
         raise typer.Exit(ExitCode.FAILED)
     _say_written(drafted, written)
-
-
-def _agreed(wanted: _Wanted, count: int) -> bool:
-    if wanted.yes or wanted.as_json or not sys.stdin.isatty():
-        return wanted.yes
-    return typer.confirm(f"Write {count} server{'' if count == 1 else 's'} to {wanted.target}?", default=True)
 
 
 def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> list[Path]:

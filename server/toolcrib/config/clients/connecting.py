@@ -13,7 +13,7 @@ from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.config.clients.descriptions import Client, EntryShape, Surroundings
 from toolcrib.config.clients.drafting import all_inlined, identity
 from toolcrib.config.clients.entries import IS_TOOLCRIB
-from toolcrib.config.clients.reading import FoundServer, find_files, read_file
+from toolcrib.config.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, Drop, Put, changed
 from toolcrib.config.editing.files import Original, read_original
@@ -37,15 +37,20 @@ class Removed:
 class Connection:
     """What connecting a client changes: its file as it is, our entry at ``place``, and the servers that go.
 
-    ``is_there``: the file has exactly this entry already.
+    ``previous`` is what stands at ``place`` now, None where nothing does.
     """
 
     client: Client
     original: Original
     place: tuple[str, ...]
     entry: JsonObject
+    previous: Any = None
     removed: tuple[Removed, ...] = ()
-    is_there: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file has exactly this entry already."""
+        return self.previous == self.entry
 
     @property
     def changes(self) -> list[Change]:
@@ -74,13 +79,16 @@ def connection(
         ToolcribError: the file of the client cannot be read.
 
     """
-    file = file_of(client, here)
-    original = read_original(file)
+    original = read_original(file_of(client, here))
     document = document_of(original)
     place = _place(client, document)
-    entry = entry_of(client, command)
-    removed = tuple(_behind(client, file, here, behind)) if replace else ()
-    return Connection(client, original, place, entry, removed, is_there=value_at(document, place) == entry)
+    removed: list[Removed] = []
+    if replace:
+        found = servers_in(document, FoundFile(client, original.path), here, in_project=False)
+        removed = [Removed(each.place, value_at(document, each.place)) for each in _behind(found, behind)]
+    return Connection(
+        client, original, place, entry_of(client, command), value_at(document, place), removed=tuple(removed)
+    )
 
 
 def connected(here: Surroundings) -> Iterator[tuple[Client, Path, list[str]]]:
@@ -152,18 +160,11 @@ def _place(client: Client, document: JsonObject) -> tuple[str, ...]:
     return (*place, ENTRY)
 
 
-def _behind(client: Client, file: Path, here: Surroundings, behind: JsonObject) -> list[Removed]:
-    """Return the servers in a client's file that toolcrib's config has too."""
-    document = document_of(read_original(file))
-    found = read_file(file, client, here, in_project=False).servers
+def _behind(found: Sequence[FoundServer], behind: JsonObject) -> Iterator[FoundServer]:
+    """Yield those of a client's servers that toolcrib's config has too."""
     inlined = all_inlined(found)
     own = [identity(as_object(entry), inlined) for entry in as_object(behind.get("mcpServers")).values()]
-    return [
-        Removed(server.place, value_at(document, server.place))
-        for server in found
-        if _is_usable(server) and any(each.fits(identity(server.read.entry, inlined)) for each in own)
-    ]
-
-
-def _is_usable(server: FoundServer) -> bool:
-    return not server.read.lost and server.name != ENTRY
+    for server in found:
+        same = identity(server.read.entry, inlined)
+        if not server.read.lost and server.name != ENTRY and any(each.fits(same) for each in own):
+            yield server

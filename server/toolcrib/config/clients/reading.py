@@ -86,11 +86,18 @@ def read_file(path: Path, client: Client | None, surroundings: Surroundings, *, 
     except ConfigError as error:
         return FoundFile(known or ANY, path, problems=error.problems)
     known = known or _by_words(document)
-    folder = _project_of(path) if in_project else None
-    rules = [*standing_rules(document), *_rules_beside(known, surroundings)]
-    scene = Scene(known.syntax, surroundings.home, folder, _prompts(document, known))
-    servers = tuple(_servers(document, FoundFile(known, path), scene, rules))
+    servers = servers_in(document, FoundFile(known, path), surroundings, in_project=in_project)
     return FoundFile(known, path, servers, tuple(_told(problems)))
+
+
+def servers_in(
+    document: JsonObject, of: FoundFile, surroundings: Surroundings, *, in_project: bool
+) -> tuple[FoundServer, ...]:
+    """Return the servers in what a client's file holds, as ``read_file`` does."""
+    folder = _project_of(of.file) if in_project else None
+    rules = [*standing_rules(document), *_rules_beside(of.client, surroundings)]
+    scene = Scene(of.client.syntax, surroundings.home, folder, _prompts(document, of.client))
+    return tuple(_servers(document, of, scene, rules))
 
 
 def _project_of(path: Path) -> Path:
