@@ -177,7 +177,7 @@ LAYERS = {
     "wire": """
         builtin envelopes http_connections pending presence replay sessions stdio
         asking http_limits
-        instructions methods updates
+        instructions listing methods updates
         changes
         greeting
         server

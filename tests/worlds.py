@@ -255,7 +255,7 @@ class World:
 
     async def scanned(self) -> None:
         """Wait until the skills, if there are any, have been scanned for the first time."""
-        overviews = self.wire._instructions._overviews
+        overviews = self.wire.instructions._overviews
         if overviews:
             with anyio.fail_after(PATIENCE_S):
                 await overviews._skill_use_cases._is_loaded.wait()

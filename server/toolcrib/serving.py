@@ -3,6 +3,7 @@
 Knows what belongs to a config and what outlives it; never knows a config file, a signal or a transport.
 """
 
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -324,6 +325,7 @@ class Serving:
             logs=bool(settings.servers),
             updates=self._lasting.updates,
             tasks=self._lasting.tasks,
+            events=known.events,
         )
 
     async def _list_what_is_old(self) -> Never:
@@ -365,7 +367,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         stack.callback(tasks.cancel_scope.cancel)
         around = reports.surroundings(settings, hosts, frozenset())
         fleet = await stack.enter_async_context(open_fleet({}, {}, around))
-        sessions = Sessions(settings, KeptActivations(state.sessions, outside.wall_clock), hosts, fleet)
+        sessions = Sessions(settings, KeptActivations(state.sessions, outside.wall_clock), hosts, fleet, os.getpid())
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)
         serving = Serving(lasting, reports, outside)

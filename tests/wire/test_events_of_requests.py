@@ -170,6 +170,18 @@ async def test_an_index_that_was_made_anew_is_recorded(tmp_path):
         assert await client.found("read row") == ["db__read_row"]
 
 
+async def test_each_list_is_recorded_with_what_tells_whether_it_is_another_one(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}, listing="dynamic") as w, w.client() as client:
+        for _ in range(2):
+            await client.names()
+        await client.tool_call("db.read_row")
+        await client.names()
+        first, second, third = w.happened("tools_listed")
+    assert (first["tool_names"], third["tool_names"]) == ([], ["db__read_row"])
+    assert third["count"] == first["count"] + 1
+    assert first["digest"] == second["digest"] != third["digest"]
+
+
 async def test_sessions_are_told_apart_and_named_after_who_asks(tmp_path):
     async with world(tmp_path, {"db": TOOLS}) as w:
         async with w.client() as one, w.client() as two, w.client(caller=Caller("ana")) as ana:
@@ -191,7 +203,7 @@ async def test_all_events_of_a_session_have_one_label_with_the_name_of_the_clien
             labels = {record["session"] for record in w.events if record["event"] != "downstream_state"}
     labels.discard(None)  # what no session asked for
     [label] = labels
-    assert re.fullmatch(r"local-\d+ \(mcp\)", label)
+    assert re.fullmatch(r"local-\d+\.\d+ \(mcp\)", label)
 
 
 # -- no denied name, no secret -------------------------------------------------------------------

@@ -38,6 +38,20 @@ class ToolSearchQuery(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsListed(Event):
+    """A session was given its list of tools. A host's cache of prompts lasts as long as the list stays what it was."""
+
+    name: ClassVar[str] = "tools_listed"
+
+    count: int
+    """How many tools are in it, ours included."""
+    tool_names: Sequence[str]
+    """Public names of those that are not ours, the first 50."""
+    digest: str
+    """The same as long as the list is."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolActivated(Event):
     """A session has used a tool for the first time (R152)."""
 

@@ -34,6 +34,7 @@ from toolcrib.errors import (
     UnknownSkill,
     UnknownTool,
 )
+from toolcrib.events.log import EventLog
 from toolcrib.model import JsonObject
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
@@ -45,6 +46,7 @@ from toolcrib.wire.changes import ListChanges
 from toolcrib.wire.envelopes import LIST_TTL_MS, MODERN_ONLY, enveloped, meta_for_next_hop
 from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
 from toolcrib.wire.instructions import Instructions
+from toolcrib.wire.listing import Listing
 from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.pending import PendingCalls
 from toolcrib.wire.presence import client_of, ended_without
@@ -80,18 +82,20 @@ class WireParts:
     logs: bool
     updates: ResourceUpdates
     tasks: TaskGroup
+    events: EventLog
 
 
 class Wire:
     """Answers requests with a :class:`ToolUseCases` and its skills.
 
-    ``greeter`` answers ``initialize`` where there is one: on stdio. ``under_way`` counts requests, without those that
-    only wait for news.
+    ``listing`` and ``instructions`` are what a client sees first. ``greeter`` answers ``initialize`` where there is
+    one: on stdio. ``under_way`` counts requests, without those that only wait for news.
     """
 
     def __init__(self, parts: WireParts) -> None:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
-        self._instructions = parts.instructions
+        self.instructions = parts.instructions
+        self.listing = Listing(parts.tool_use_cases, parts.builtins, parts.events)
         self._hosts, self._tasks = parts.hosts, parts.tasks
         self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
@@ -195,7 +199,7 @@ class Wire:
             return result
         if self.greeter and context.method == "initialize":
             return await self.greeter.greeting(session, context.params, result)
-        return with_instructions(result, await self._instructions.told_to(session))
+        return with_instructions(result, await self.instructions.told_to(session))
 
     def _declared(self, capabilities: JsonObject) -> JsonObject:
         """Return the capabilities with what is true of resources and prompts: which changes are told."""
@@ -204,8 +208,7 @@ class Wire:
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)
-        downstream_tools = await self._tool_use_cases.list_tools(session)
-        return _list_result([*self._builtins.shown_to(session), *downstream_tools], self._server_info(context))
+        return _list_result(await self.listing.given_to(session), self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}

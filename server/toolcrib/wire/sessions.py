@@ -67,7 +67,7 @@ def is_modern(context: Context) -> bool:
 class Sessions:
     """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for.
 
-    ``follower`` is told when one that has a connection begins, and when it ends.
+    ``follower`` is told when one that has a connection begins, and when it ends. ``process`` is the number of ours.
     """
 
     def __init__(
@@ -76,13 +76,14 @@ class Sessions:
         kept: KeptActivations,
         hosts: Hosts,
         follower: SessionFollower,
+        process: int,
     ) -> None:
         self._settings, self._kept, self._hosts, self._follower = settings, kept, hosts, follower
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
         self._sent = Recent[tuple[Caller, str | None], Recent[SentKey, tuple[int, int]]](_PER_CONNECTION)
-        self._count = 0
+        self._process, self._count = process, 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
         """Serve by another config from now on. Sessions stay what they are, with what they have activated.
@@ -168,9 +169,14 @@ class Sessions:
             self._follower.end_session(connected.session)
 
     def _label(self, caller: Caller, client: str) -> str:
-        """Return a name for a new session in events: whose it is, its number, and the client's name if it has one."""
+        """Return a name for a new session in events: whose it is, its process and number, its client's name if any.
+
+        Several processes write into one file of events.
+        """
         self._count += 1
-        return f"{caller.principal}-{self._count}" + (f" ({truncate(client, _CLIENT_SHOWN)})" if client else "")
+        return f"{caller.principal}-{self._process}.{self._count}" + (
+            f" ({truncate(client, _CLIENT_SHOWN)})" if client else ""
+        )
 
     def _session_id(self, context: Context) -> str | None:
         """Return the id under which activations outlive the connection, if that is configured and there is one."""

@@ -1,0 +1,37 @@
+"""The list of tools that a session is shown: ours first, then those of servers.
+
+Knows the order, and what is told of a list to whoever operates toolcrib; never knows the protocol.
+"""
+
+from toolcrib.access.sessions import Session
+from toolcrib.base.json_values import compact
+from toolcrib.base.names import name_digest
+from toolcrib.events.kinds import ToolsListed
+from toolcrib.events.log import EventLog
+from toolcrib.model import JsonObject
+from toolcrib.tools.use_cases import ToolUseCases
+from toolcrib.wire.builtin.registry import Builtins
+
+_NAMES_TOLD = 50
+
+
+class Listing:
+    """Makes lists of tools by one configuration."""
+
+    def __init__(self, tool_use_cases: ToolUseCases, builtins: Builtins, events: EventLog) -> None:
+        self._tool_use_cases, self._builtins, self._events = tool_use_cases, builtins, events
+
+    async def of(self, session: Session) -> list[JsonObject]:
+        """Return the definitions that a session's ``tools/list`` shows."""
+        downstream_tools = await self._tool_use_cases.list_tools(session)
+        return [*self._builtins.shown_to(session), *downstream_tools]
+
+    async def given_to(self, session: Session) -> list[JsonObject]:
+        """Return the same for a session that has asked; events tell of it."""
+        tools = await self.of(session)
+        own = self._builtins.shown_to(session)
+        marks = self._tool_use_cases.gate.marks(session, self._tool_use_cases.indexer.current())
+        names = [tool["name"] for tool in tools[len(own) : len(own) + _NAMES_TOLD]]
+        digest = name_digest(compact([own, marks]))
+        self._events.emit(ToolsListed(len(tools), names, digest), session=session.label)
+        return tools
