@@ -78,7 +78,7 @@ LAYERS = {
         fleet
     """,
     "events": """
-        batches kinds
+        batches kinds recorded
         log
         server_logs
     """,
@@ -200,7 +200,7 @@ LAYERS = {
         config in_process serve
         completion
         importing
-        connecting doctor index lint servers skills tools
+        connecting doctor index lint servers skills tokens tools
         app
     """,
 }

@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import config, connecting, doctor, importing, index, lint, servers, skills, tools
+from toolcrib.cli import config, connecting, doctor, importing, index, lint, servers, skills, tokens, tools
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
@@ -49,6 +49,7 @@ def build() -> typer.Typer:
     app.command()(tools.search)
     app.command()(tools.call)
     app.command()(lint.lint)
+    app.command()(tokens.tokens)
     app.add_typer(tools.commands, name="tools")
     app.add_typer(skills.commands, name="skills")
     app.add_typer(index.commands, name="index")

@@ -16,9 +16,13 @@ from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import BadRequest, ToolcribError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from toolcrib.access.sessions import Session
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
+    from toolcrib.model import JsonObject
+    from toolcrib.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
     from toolcrib.tools.finding import ToolFinder
@@ -181,6 +185,31 @@ def with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Aw
     if isinstance(answer, ToolcribError):
         raise answer
     return answer
+
+
+def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
+    """Return what a client of which nothing is known is told and shown first, as far as tools are known; none starts.
+
+    Raises:
+        StoreError: an index cannot be read.
+
+    """
+    import anyio
+
+    from toolcrib.access.hosts import Hosts
+    from toolcrib.app import Outside
+    from toolcrib.serving import open_server
+
+    opened = open_server(_quiet(settings), Hosts(settings, "stdio"), Outside(only=()))
+    return anyio.run(_first_seen, opened, _session(settings))
+
+
+async def _first_seen(
+    opened: "AbstractAsyncContextManager[Serving]", session: "Session"
+) -> "tuple[str, list[JsonObject]]":
+    async with opened as serving:
+        told = await serving.wire.instructions.told_to(session, is_rehearsal=True)
+        return told, await serving.wire.listing.of(session)
 
 
 def status_now(settings: "Settings") -> "Status":

@@ -1,0 +1,256 @@
+"""``toolcrib tokens``: what a model has to read of tools, with and without toolcrib, and what sessions have saved.
+
+Knows how it is added up and shown; never knows how a list is made or an event written.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from toolcrib.base.json_values import as_list, compact
+from toolcrib.base.text import estimate_tokens
+from toolcrib.cli.in_process import first_seen, with_index
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import print_json, print_text
+from toolcrib.model import BUILTIN_NAMES, JsonObject
+
+if TYPE_CHECKING:
+    from toolcrib.access.sessions import Session
+    from toolcrib.cli.in_process import Indexed
+
+UNIT = "tokens, estimated at four characters each"
+HIT = 55
+"""Tokens of one hit of a search, as a model reads it: ``benchmarks/surface.py`` measures them."""
+
+_READ = ("name", "description", "inputSchema")
+"""What hosts show a model of a definition."""
+_BAR = 28
+_SHOWN_MAX = 10
+_OF_NOBODY = (None, "command-line")
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What reading definitions takes: of each tool of each server, and of what toolcrib shows at first.
+
+    ``own`` are toolcrib's own tools, ``instructions`` what it tells on connecting, ``always`` other tools that are
+    listed from the start. ``unlisted`` are servers whose tools are not known.
+    """
+
+    servers: Mapping[str, Mapping[str, int]]
+    own: Mapping[str, int]
+    instructions: int
+    always: Mapping[str, int]
+    unlisted: Sequence[str] = ()
+
+    @property
+    def everything(self) -> int:
+        """What all tools would take, listed at once."""
+        return sum(sum(tools.values()) for tools in self.servers.values())
+
+    @property
+    def counter(self) -> int:
+        """What toolcrib takes before anything is used."""
+        return sum(self.own.values()) + self.instructions + sum(self.always.values())
+
+    def of_list(self, names: Iterable[str], others: int) -> int:
+        """Return what toolcrib takes with a list of these tools besides its own; of ``others`` no name is known."""
+        known = {name: price for tools in self.servers.values() for name, price in tools.items()}
+        mean = round(self.everything / len(known)) if known else 0
+        listed = sum(known.get(name, mean) for name in names) + others * mean
+        return sum(self.own.values()) + self.instructions + listed
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What events tell of one session: when it began, what it did, and the lists that it was given."""
+
+    label: str
+    began: str
+    searches: int = 0
+    hits: int = 0
+    calls: int = 0
+    used: list[str] = field(default_factory=list[str])
+    digests: list[str] = field(default_factory=list[str])
+    listed: Sequence[str] | None = None
+    count: int = 0
+
+    def note(self, event: JsonObject) -> None:
+        """Take in one event of the session."""
+        match event["event"]:
+            case "tool_search_query":
+                self.searches += 1
+                self.hits += int(event.get("results_count") or 0)
+            case "tool_call":
+                self.calls += 1
+            case "tool_activated":
+                self.used.append(str(event.get("tool_name")))
+            case "tools_listed":
+                self.digests.append(str(event.get("digest")))
+                self.listed, self.count = as_list(event.get("tool_names")), int(event.get("count") or 0)
+            case _:
+                pass
+
+    @property
+    def changes(self) -> int:
+        """How often the list was another one than the one before it."""
+        return sum(before != after for before, after in zip(self.digests, self.digests[1:], strict=False))
+
+    def price(self, prices: Prices) -> int:
+        """Return what stands in the session's context at its end: the list and the hits of its searches."""
+        names = self.used if self.listed is None else self.listed
+        others = max(0, self.count - len(prices.own) - len(names))
+        return prices.of_list(names, others) + self.hits * HIT
+
+
+def tokens(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say what your tools cost a model's context, with toolcrib and without; starts no server."""
+    from toolcrib.events.recorded import recorded
+
+    prices = with_index(config, _prices)
+    settings = load_settings(config)
+    instructions, listed = first_seen(settings)
+    prices = Prices(
+        servers=prices.servers,
+        own={each["name"]: price(each) for each in listed if each["name"] in BUILTIN_NAMES},
+        instructions=estimate_tokens(instructions),
+        always={each["name"]: price(each) for each in listed if each["name"] not in BUILTIN_NAMES},
+        unlisted=prices.unlisted,
+    )
+    sessions = sessions_in(recorded(settings.events_file))
+    if as_json:
+        print_json({**_prices_json(prices), **_sessions_json(prices, sessions), "events": str(settings.events_file)})
+        return
+    for line in (*_price_lines(prices), "", *_session_lines(prices, sessions)):
+        print_text(line)
+    for key in prices.unlisted:
+        print_text(f"{key}: never listed, so not counted; `toolcrib index refresh` lists it", error=True)
+
+
+def price(definition: JsonObject) -> int:
+    """Return what a model reads of one definition, in tokens."""
+    return estimate_tokens(compact({key: definition[key] for key in _READ if key in definition}))
+
+
+def sessions_in(events: Iterable[JsonObject]) -> list[Recorded]:
+    """Return the sessions of clients that events tell of, the oldest first."""
+    sessions: dict[str, Recorded] = {}
+    for event in events:
+        label = event.get("session")
+        if label in _OF_NOBODY or not isinstance(label, str):
+            continue
+        sessions.setdefault(label, Recorded(label, event["ts"])).note(event)
+    return [session for session in sessions.values() if session.digests or session.searches or session.calls]
+
+
+async def _prices(indexed: "Indexed", session: "Session") -> Prices:
+    import anyio.to_thread
+
+    tools = indexed.gate.permitted(session, indexed.catalog).tools
+    wording = indexed.finder.wording(session, indexed.catalog)
+    listed = partial(wording.listed, tools, indexed.settings.toolcrib.tool_examples)
+    definitions = {each["name"]: price(each) for each in await anyio.to_thread.run_sync(listed)}
+    servers: dict[str, dict[str, int]] = {}
+    for tool in tools:
+        if tool.public_name in definitions:
+            servers.setdefault(tool.server, {})[tool.public_name] = definitions[tool.public_name]
+    return Prices(servers, {}, 0, {}, indexed.unlisted)
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def _price_lines(prices: Prices) -> Iterator[str]:
+    rows = sorted(
+        ((key, sum(tools.values()), len(tools)) for key, tools in prices.servers.items()),
+        key=lambda row: (-row[1], row[0]),
+    )
+    most = max([prices.counter, *(row[1] for row in rows)])
+    width = max(len("toolcrib"), len("all listed"), *(len(row[0]) for row in rows), 0)
+    yield f"What a model reads of tools, in {UNIT}:"
+    for key, total, count in rows:
+        yield f"  {key:<{width}}  {_bar(total, most)}  {total:>9,}  {_count(count, 'tool')}"
+    every = sum(row[2] for row in rows)
+    yield f"  {'all listed':<{width}}  {' ' * _BAR}  {prices.everything:>9,}  {_count(every, 'tool')}"
+    parts = f"{len(prices.own)} of its own {sum(prices.own.values()):,}, instructions {prices.instructions:,}"
+    always = f", {len(prices.always)} always listed {sum(prices.always.values()):,}" if prices.always else ""
+    yield f"  {'toolcrib':<{width}}  {_bar(prices.counter, most)}  {prices.counter:>9,}  {parts}{always}"
+    yield f"  {'saved':<{width}}  {' ' * _BAR}  {_saved(prices.everything, prices.counter)}, before anything is used"
+
+
+def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str]:
+    if not sessions:
+        yield "No session is recorded yet."
+        return
+    yield f"{_count(len(sessions), 'recorded session')}, each at its end; a hit of a search is taken for {HIT} tokens:"
+    for each in sessions[-_SHOWN_MAX:]:
+        did = f"{_count(each.searches, 'search', 'searches')}, {_count(each.calls, 'call')}"
+        saved = _saved(prices.everything, each.price(prices)).strip()
+        yield f"  {each.began[:16].replace('T', ' ')}  {each.label}: {did}; {saved} saved; {_changed(each.changes)}"
+    if len(sessions) > _SHOWN_MAX:
+        yield f"  and {len(sessions) - _SHOWN_MAX} before them; --json shows all"
+    changes = sum(each.changes for each in sessions)
+    mean = _saved(prices.everything, round(sum(each.price(prices) for each in sessions) / len(sessions))).strip()
+    yield f"On average {mean} of each request; lists changed {changes / len(sessions):.1f} times a session."
+    if changes:
+        yield "After a change a host reads its prompt anew, past its cache; `gate: {listing: stable}` keeps the list."
+
+
+def _bar(part: int, most: int) -> str:
+    filled = 0 if most == 0 else max(1, round(_BAR * part / most)) if part else 0
+    return "█" * filled + " " * (_BAR - filled)
+
+
+def _saved(whole: int, part: int) -> str:
+    share = f" ({1 - part / whole:.0%})" if whole else ""
+    return f"{whole - part:>9,}{share}"
+
+
+def _changed(times: int) -> str:
+    return "its list stayed the same" if times == 0 else f"its list changed {_count(times, 'time')}"
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+# -- for programs --------------------------------------------------------------------------------
+
+
+def _prices_json(prices: Prices) -> JsonObject:
+    return {
+        "unit": UNIT,
+        "servers": [
+            {"server": key, "tokens": sum(tools.values()), "tools": dict(tools)}
+            for key, tools in prices.servers.items()
+        ],
+        "unlisted": list(prices.unlisted),
+        "all_listed": prices.everything,
+        "toolcrib": {
+            "tokens": prices.counter,
+            "own": dict(prices.own),
+            "instructions": prices.instructions,
+            "always": dict(prices.always),
+        },
+        "saved": prices.everything - prices.counter,
+    }
+
+
+def _sessions_json(prices: Prices, sessions: Sequence[Recorded]) -> JsonObject:
+    return {
+        "sessions": [
+            {
+                "session": each.label,
+                "began": each.began,
+                "searches": each.searches,
+                "calls": each.calls,
+                "tools_used": each.used,
+                "tokens": each.price(prices),
+                "saved": prices.everything - each.price(prices),
+                "lists": len(each.digests),
+                "list_changes": each.changes,
+            }
+            for each in sessions
+        ]
+    }
