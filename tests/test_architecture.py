@@ -196,7 +196,7 @@ LAYERS = {
         registry
     """,
     "cli": """
-        client_command demo log_rate options output reloads waiting
+        client_command demo footprint log_rate options output reloads waiting
         config in_process serve
         completion
         importing

@@ -18,10 +18,12 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside, refuse_without_session
+from toolcrib.cli.footprint import keep_house
 from toolcrib.cli.log_rate import LogRate
 from toolcrib.cli.reloads import Reloads
 from toolcrib.config.loading import load
@@ -123,6 +125,7 @@ class _Run:
         hosts = Hosts(self.settings, self.transport)
         async with open_server(self.settings, hosts, self.outside) as serving, anyio.create_task_group() as tasks:
             tasks.start_soon(self.reloads.carry_out, serving, self.read, self.transport)
+            tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, self.outside.wall_clock())
             if self.settings.toolcrib.reload.watch:
                 tasks.start_soon(self.reloads.watch, serving)
             yield serving, tasks

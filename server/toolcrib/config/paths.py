@@ -43,25 +43,26 @@ def user_config_dir(environ: Mapping[str, str]) -> Path:
 
 def user_cache_dir(environ: Mapping[str, str], config: Path | None) -> Path:
     """Return the directory for the index that belongs to one config file, or to having none."""
-    return _user_cache_dir(environ) / _folder(config)
+    return user_cache_root(environ) / folder_of(config)
 
 
 def user_state_dir(environ: Mapping[str, str], config: Path | None) -> Path:
     """Return the directory for what was decided under one config file, or under none: it is no cache."""
-    return _user_data_dir(environ) / _folder(config)
+    return user_data_root(environ) / folder_of(config)
 
 
 def user_connections_dir(environ: Mapping[str, str]) -> Path:
     """Return the directory that remembers which clients were connected, and how their files were before."""
-    return _user_data_dir(environ) / "connections"
+    return user_data_root(environ) / "connections"
 
 
 def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
     """Return the directory of a fetched model, ``owner/name``; all configs of a person share it."""
-    return _user_cache_dir(environ) / "models" / model
+    return user_cache_root(environ) / "models" / model
 
 
-def _user_cache_dir(environ: Mapping[str, str]) -> Path:
+def user_cache_root(environ: Mapping[str, str]) -> Path:
+    """Return the directory of everything that can be made again."""
     if environ.get("XDG_CACHE_HOME"):
         return Path(environ["XDG_CACHE_HOME"], _APP)
     from platformdirs import user_cache_path  # noqa: PLC0415 - a start that names its cache does not pay for it
@@ -69,7 +70,8 @@ def _user_cache_dir(environ: Mapping[str, str]) -> Path:
     return user_cache_path(_APP, appauthor=False)
 
 
-def _user_data_dir(environ: Mapping[str, str]) -> Path:
+def user_data_root(environ: Mapping[str, str]) -> Path:
+    """Return the directory of everything that cannot be made again."""
     if environ.get("XDG_DATA_HOME"):
         return Path(environ["XDG_DATA_HOME"], _APP)
     from platformdirs import user_data_path  # noqa: PLC0415 - a start that names its directory does not pay for it
@@ -77,7 +79,8 @@ def _user_data_dir(environ: Mapping[str, str]) -> Path:
     return user_data_path(_APP, appauthor=False)
 
 
-def _folder(config: Path | None) -> str:
+def folder_of(config: Path | None) -> str:
+    """Return the name of the folders that belong to one config file."""
     if config is None:
         return "default"
     resolved = config.resolve()

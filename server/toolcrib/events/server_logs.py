@@ -18,7 +18,8 @@ from toolcrib.events.log import EventFile, timestamp
 LINES_PER_SECOND = 200
 """Lines of one server that are kept in one second; of the others it is told how many there were."""
 
-_FOLDER = "logs"
+FOLDER = "logs"
+"""Where they are, in the cache directory."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_MAX = 60
 _MARK = "\0"
@@ -105,4 +106,4 @@ def _written(server: str, now: float, line: str) -> str:
 def _path(cache_dir: Path, server: str) -> Path:
     """Return the file of a server; a name that is not plain gets a part of its digest."""
     plain = _NOT_PLAIN.sub("-", server)[:_NAME_MAX]
-    return cache_dir / _FOLDER / (f"{plain}.log" if plain == server else f"{plain}-{name_digest(server)}.log")
+    return cache_dir / FOLDER / (f"{plain}.log" if plain == server else f"{plain}-{name_digest(server)}.log")

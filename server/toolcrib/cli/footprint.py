@@ -1,0 +1,119 @@
+"""What toolcrib keeps on disk for a person: a folder for each config, and what in it is ours.
+
+Knows names of files and folders, and removes nothing that does not have one of ours; never knows what a file holds.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from toolcrib.config.paths import folder_of, user_cache_dir, user_cache_root
+from toolcrib.config.settings import Settings
+from toolcrib.early.greeting import FOLDER as GREETINGS
+from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
+from toolcrib.store.files import private_directory
+
+IDLE_S = 30 * 24 * 3600.0
+"""The cache of a config that is gone is kept so long after it was last written."""
+
+NOTE = "config"
+"""The file in a cache folder that says whose it is: the path of the config."""
+
+_OWN = ("tool_cache*.db*", "skills*.db*", "state*.db*", "events.jsonl*", ".gitignore", NOTE)
+_OWN_FOLDERS = (GREETINGS, SERVER_LOGS)
+_SWEPT = ".swept"
+_EVERY_S = 24 * 3600.0
+_LOOKED_AT_MAX = 500
+_PATH_MAX = 4096
+
+
+def keep_house(settings: Settings, environ: Mapping[str, str], now: float) -> None:
+    """Note whose the cache of a config is and, once a day, remove those of configs that are gone.
+
+    Does nothing where the cache is not in the person's own cache directory. Never raises for what it meets there.
+    """
+    root = user_cache_root(environ)
+    if settings.config_path is None or settings.cache_dir != user_cache_dir(environ, settings.config_path):
+        return
+    with suppress(OSError):
+        _note(settings.cache_dir, settings.config_path)
+        swept = root / _SWEPT
+        if not swept.exists() or not 0 <= now - swept.stat().st_mtime < _EVERY_S:
+            swept.touch()
+            os.utime(swept, (now, now))
+            sweep(root, now)
+
+
+def _note(folder: Path, config: Path) -> None:
+    """Write down whose a cache is, unless that stands there."""
+    private_directory(folder)
+    note, text = folder / NOTE, os.fsencode(config.resolve())
+    if not note.exists() or note.read_bytes() != text:
+        note.write_bytes(text)
+
+
+def sweep(root: Path, now: float) -> list[Path]:
+    """Remove the caches in ``root`` whose configs are gone and that nobody has written to lately; return them.
+
+    A folder is taken for such a cache only where it has the name that the config noted in it gives it. Files in it that
+    are not ours stay, and the folder with them.
+    """
+    gone: list[Path] = []
+    with os.scandir(root) as entries:
+        folders = [
+            Path(entry.path) for entry, _ in zip(entries, range(_LOOKED_AT_MAX), strict=False) if _is_folder(entry)
+        ]
+    for folder in folders:
+        with suppress(OSError):
+            own = list(own_files(folder))
+            if _is_left(folder) and max(file.lstat().st_mtime for file in own) < now - IDLE_S:
+                remove(own)
+                gone.append(folder)
+    return gone
+
+
+def own_files(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder of a config that are ours, those in its own folders too; links are not followed.
+
+    Raises:
+        OSError: it cannot be read.
+
+    """
+    for entry in os.scandir(folder):
+        if _is_folder(entry):
+            if entry.name in _OWN_FOLDERS:
+                yield from (Path(each.path) for each in os.scandir(entry.path) if each.is_file(follow_symlinks=False))
+        elif any(fnmatchcase(entry.name, pattern) for pattern in _OWN):
+            yield Path(entry.path)
+
+
+def remove(files: Iterable[Path]) -> None:
+    """Remove files, and the folders that are empty then.
+
+    Raises:
+        OSError: one cannot be removed.
+
+    """
+    folders: set[Path] = set()
+    for file in files:
+        file.unlink(missing_ok=True)
+        folders.add(file.parent)
+    for folder in sorted({*folders, *(each.parent for each in folders if each.name in _OWN_FOLDERS)}, reverse=True):
+        with suppress(OSError):  # something that is not ours is in it
+            folder.rmdir()
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_dir(follow_symlinks=False)
+
+
+def _is_left(folder: Path) -> bool:
+    """Return whether a folder is the cache of a config that is gone."""
+    try:
+        with (folder / NOTE).open("rb") as file:
+            config = Path(os.fsdecode(file.read(_PATH_MAX)))
+    except OSError:
+        return False
+    return config.is_absolute() and folder.name == folder_of(config) and not os.path.lexists(config)
