@@ -87,6 +87,7 @@ def check_versions(version: str, wheel: Path, binary: Path) -> None:
     constant = re.search(r'__version__ = "(.+)"', (ROOT / "server/toolcrib/__init__.py").read_text(encoding="utf-8"))
     said = {
         "the source": constant[1] if constant else "nothing",
+        "server.json": json.loads((ROOT / "server.json").read_text(encoding="utf-8"))["version"],
         "the wheel": wheel.name.split("-")[1],
         "toolcrib --version": run(binary, "--version").strip().removeprefix("toolcrib "),
     }
@@ -142,7 +143,8 @@ def main() -> int:
  2. git tag --sign v{version} --message 'toolcrib {version}' && git push origin v{version}
  3. python -m hatchling build, then upload {" and ".join(file.name for file in files)} to the package index
  4. make a release of the tag, with the section of CHANGELOG.md as its text
- 5. raise __version__ in server/toolcrib/__init__.py and begin its section in CHANGELOG.md""")
+ 5. tell the registry of MCP servers: mcp-publisher login and publish, from an account that owns the name in server.json
+ 6. raise __version__ in server/toolcrib/__init__.py and begin its section in CHANGELOG.md""")
     return 0
 
 

@@ -1,10 +1,13 @@
 """A release can be rehearsed with one command, which says what is wrong before anything is published."""
 
+import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 from release_rehearsal import WrongError, changes_of, check_links
 
@@ -28,6 +31,20 @@ def test_what_is_released_installs_runs_and_has_one_version_number(tmp_path: Pat
     assert f"git tag --sign v{__version__}" in ended.stdout
     assert "this rehearsal does not" in ended.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_registry_of_mcp_servers_is_told_is_valid_and_about_this_package():
+    """``registry.schema.json`` has what the registry's schema requires of a server in a package, and its bounds."""
+    told = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+    jsonschema.validate(told, json.loads((ROOT / "tests" / "registry.schema.json").read_text(encoding="utf-8")))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [package] = told["packages"]
+    assert (told["version"], package["version"]) == (__version__, __version__)
+    assert (package["registryType"], package["identifier"]) == ("pypi", project["name"])
+    assert project["name"] in project["scripts"], "uvx runs the command that is called like the package"
+    assert [each["value"] for each in package["packageArguments"]] == ["serve"]
+    readme = (ROOT / project["readme"]).read_text(encoding="utf-8")
+    assert f"<!-- mcp-name: {told['name']} -->" in readme, "by which the registry knows that the package is its own"
 
 
 def test_the_change_log_begins_with_the_version_to_release():
