@@ -201,6 +201,7 @@ LAYERS = {
         completion
         importing
         connecting doctor index lint servers skills tokens tools
+        uninstall
         app
     """,
 }

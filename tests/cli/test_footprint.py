@@ -114,7 +114,7 @@ def test_files_are_removed_with_the_folders_that_are_empty_then(tmp_path: Path, 
     cache = cache_of(tmp_path / "any.json", environ)
     own = list(own_files(cache))
     assert len(own) == len([file for file in cache.rglob("*") if file.is_file()])
-    remove(own)
+    remove(own, cache)
     assert not cache.exists()
 
 

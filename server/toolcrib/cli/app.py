@@ -10,7 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import config, connecting, doctor, importing, index, lint, servers, skills, tokens, tools
+from toolcrib.cli import config, connecting, doctor, importing, index, lint, servers, skills, tokens, tools, uninstall
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
@@ -38,6 +38,7 @@ def build() -> typer.Typer:
     app.command("import")(importing.import_file)
     app.command()(connecting.connect)
     app.command()(connecting.disconnect)
+    app.command()(uninstall.uninstall)
     app.command()(servers.add)
     app.command()(servers.remove)
     app.command()(servers.get)

@@ -38,6 +38,7 @@ class _Answer:
 
     yes: bool
     as_json: bool
+    quiet: bool = False
 
 
 def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -79,6 +80,16 @@ def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
     """Take toolcrib out of a client, and give back the servers that it took the place of."""
     _disconnect(client_named(client), surroundings(), _Answer(yes, as_json))
+
+
+def take_out(client: "Client", here: "Surroundings", *, quiet: bool) -> None:
+    """Take toolcrib out of a client as ``disconnect`` does, without asking.
+
+    Raises:
+        ToolcribError: the client's file cannot be changed.
+
+    """
+    _disconnect(client, here, _Answer(yes=True, as_json=False, quiet=quiet))
 
 
 def own_program() -> str:
@@ -191,7 +202,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
         if content == original.content:
             _tell(answer, file, f"{client.title} is not connected.", written=False)
             return
-        if not answer.as_json:
+        if not answer.as_json and not answer.quiet:
             print_text(f"{file} will be {how}.")
             for line in _returned(record, restored=can_restore):
                 print_text(line)
@@ -254,5 +265,5 @@ def _returned(record: "Record | None", *, restored: bool) -> "Iterator[str]":
 def _tell(answer: _Answer, file: Path, text: str, *, written: bool) -> None:
     if answer.as_json:
         print_json({"file": str(file), "written": written, "message": text})
-    else:
+    elif not answer.quiet:
         print_text(text)

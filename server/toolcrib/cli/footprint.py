@@ -6,10 +6,11 @@ Knows names of files and folders, and removes nothing that does not have one of 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from toolcrib.config.paths import folder_of, user_cache_dir, user_cache_root
+from toolcrib.config.paths import CONNECTIONS, MODELS, folder_of, user_cache_dir, user_cache_root, user_data_root
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import FOLDER as GREETINGS
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
@@ -69,7 +70,7 @@ def sweep(root: Path, now: float) -> list[Path]:
         with suppress(OSError):
             own = list(own_files(folder))
             if _is_left(folder) and max(file.lstat().st_mtime for file in own) < now - IDLE_S:
-                remove(own)
+                remove(own, folder)
                 gone.append(folder)
     return gone
 
@@ -89,8 +90,8 @@ def own_files(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-def remove(files: Iterable[Path]) -> None:
-    """Remove files, and the folders that are empty then.
+def remove(files: Iterable[Path], root: Path) -> None:
+    """Remove files below ``root``, and the folders that are empty then, ``root`` too.
 
     Raises:
         OSError: one cannot be removed.
@@ -99,10 +100,53 @@ def remove(files: Iterable[Path]) -> None:
     folders: set[Path] = set()
     for file in files:
         file.unlink(missing_ok=True)
-        folders.add(file.parent)
-    for folder in sorted({*folders, *(each.parent for each in folders if each.name in _OWN_FOLDERS)}, reverse=True):
+        folders.update(each for each in file.parents if each.is_relative_to(root))
+    for folder in sorted(folders, reverse=True):
         with suppress(OSError):  # something that is not ours is in it
             folder.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What lies in a directory of toolcrib's: files of ours, and others, which are somebody's."""
+
+    root: Path
+    own: tuple[Path, ...]
+    others: tuple[Path, ...] = ()
+
+
+def all_kept(settings: Settings | None, environ: Mapping[str, str]) -> list[Kept]:
+    """Return what is kept for a person, directory by directory, and where one config has it elsewhere.
+
+    Raises:
+        OSError: a directory is there and cannot be read.
+
+    """
+    roots = [user_cache_root(environ), user_data_root(environ)]
+    found = [_kept_below(root) for root in roots if root.is_dir()]
+    named = () if settings is None else (settings.cache_dir, settings.state_dir, settings.tool_cache_dir)
+    elsewhere = (folder for folder in named if not any(folder.is_relative_to(root) for root in roots))
+    found += [Kept(folder, tuple(own_files(folder))) for folder in dict.fromkeys(elsewhere) if folder.is_dir()]
+    return [each for each in found if each.own or each.others]
+
+
+def _kept_below(root: Path) -> Kept:
+    own: set[Path] = set()
+    for entry in os.scandir(root):
+        if entry.name in (MODELS, CONNECTIONS):
+            own.update(_files_below(Path(entry.path)))
+        elif _is_folder(entry):
+            own.update(own_files(Path(entry.path)))
+        elif entry.name == _SWEPT:
+            own.add(Path(entry.path))
+    return Kept(root, tuple(sorted(own)), tuple(sorted({*_files_below(root)} - own)))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        # A link to a folder is not gone into, so it counts as a file.
+        links = [name for name in folders if Path(parent, name).is_symlink()]
+        yield from (Path(parent, name) for name in (*files, *links))
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

@@ -13,6 +13,9 @@ _APP = "toolcrib"
 USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
 """Names looked for in the user's config directory, the first one there is used."""
 
+MODELS, CONNECTIONS = "models", "connections"
+"""Folders of ours beside those of configs: in the cache directory, and in that of what cannot be made again."""
+
 _UNREADABLE = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -53,12 +56,12 @@ def user_state_dir(environ: Mapping[str, str], config: Path | None) -> Path:
 
 def user_connections_dir(environ: Mapping[str, str]) -> Path:
     """Return the directory that remembers which clients were connected, and how their files were before."""
-    return user_data_root(environ) / "connections"
+    return user_data_root(environ) / CONNECTIONS
 
 
 def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
     """Return the directory of a fetched model, ``owner/name``; all configs of a person share it."""
-    return user_cache_root(environ) / "models" / model
+    return user_cache_root(environ) / MODELS / model
 
 
 def user_cache_root(environ: Mapping[str, str]) -> Path:

@@ -1,0 +1,152 @@
+"""``toolcrib uninstall``: every file and every entry in a client that toolcrib has left, listed and taken away.
+
+Knows what is shown and asked; never knows how a client's file is changed or which files are ours.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.connecting import take_out
+from toolcrib.cli.footprint import Kept, all_kept, remove
+from toolcrib.cli.importing import VARIABLES_FILE, surroundings
+from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
+from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.config.paths import USER_FILES, is_there, user_config_dir
+from toolcrib.errors import ConfigError, ToolcribError
+from toolcrib.model import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from toolcrib.config.clients.descriptions import Client
+
+_SHOWN_MAX = 20
+_COMPLETIONS = (
+    ".bash_completions/toolcrib.sh",
+    ".zfunc/_toolcrib",
+    ".config/fish/completions/toolcrib.fish",
+)
+"""What ``--install-completion`` writes, in the home directory; it also adds a line to the file of the shell."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """All that toolcrib has left behind. ``configs`` are what the person wrote, or had written, to configure it."""
+
+    clients: "Mapping[Path, Client]"
+    kept: tuple[Kept, ...]
+    completions: tuple[Path, ...]
+    configs: tuple[Path, ...]
+
+    def has_some(self, everything: bool) -> bool:
+        """Return whether there is anything to take away."""
+        own = any(each.own for each in self.kept)
+        return bool(self.clients or own or self.completions or (everything and self.configs))
+
+
+def uninstall(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List it only.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Your config too, and toolcrib.env beside it.")] = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take toolcrib out of your clients, and remove every file that it keeps. Your config stays, unless --all."""
+    left = _look(config)
+    if not as_json:
+        for line in _lines(left, everything=everything):
+            print_text(line)
+    is_wanted = not dry_run and left.has_some(everything) and agreed("Remove all of it?", yes=yes, as_json=as_json)
+    failed = _remove(left, everything=everything) if is_wanted else []
+    if as_json:
+        print_json({**_left_json(left, everything=everything), "removed": is_wanted, "failed": failed})
+    elif is_wanted and not failed:
+        print_text("Done. The program itself goes with what installed it: `pipx uninstall toolcrib`, or its like.")
+    elif not is_wanted and not dry_run and left.has_some(everything):
+        failed = ["Nothing was removed. Add --yes to remove it without being asked."]
+    if failed:
+        if not as_json:
+            print_text("\n".join(failed), error=True)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _look(config: Path | None) -> _Left:
+    from toolcrib.config.clients.connecting import connected
+
+    here = surroundings()
+    try:
+        settings = load_settings(config)
+    except ConfigError:  # what it says of folders cannot be known
+        settings = None
+    try:
+        kept = tuple(all_kept(settings, here.environ))
+    except OSError as error:
+        raise ToolcribError(f"{error.filename} cannot be read: {error.strerror}") from error
+    folder = user_config_dir(here.environ)
+    return _Left(
+        clients={file: client for client, file, _command in connected(here)},
+        kept=kept,
+        completions=tuple(file for name in _COMPLETIONS if is_there(file := here.home / name)),
+        configs=tuple(file for name in (*USER_FILES, VARIABLES_FILE) if is_there(file := folder / name)),
+    )
+
+
+def _remove(left: _Left, *, everything: bool) -> list[str]:
+    """Remove it all; return what did not work."""
+    failed: list[str] = []
+    here = surroundings()
+    # First, because what clients had before is among the files.
+    for client in left.clients.values():
+        try:
+            take_out(client, here, quiet=True)
+        except ToolcribError as error:
+            failed.append(str(error))
+    if failed:
+        return [*failed, "The files were left as they are, because they hold what these clients had before."]
+    configs = [(file, file.parent) for file in (left.configs if everything else ())]
+    single = [*((file, file) for file in left.completions), *configs]
+    for files, root in [*((each.own, each.root) for each in left.kept), *(((file,), root) for file, root in single)]:
+        try:
+            remove(files, root)
+        except OSError as error:
+            failed.append(f"{error.filename} cannot be removed: {error.strerror}")
+    return failed
+
+
+def _lines(left: _Left, *, everything: bool) -> "Iterator[str]":
+    for file, client in left.clients.items():
+        yield f"{client.title}: the entry that starts toolcrib, in {file}"
+    for each in left.kept:
+        if each.own:
+            yield f"{each.root}: {_counted(each.own)}"
+            yield from (f"  {file.relative_to(each.root)}" for file in each.own[:_SHOWN_MAX])
+            if len(each.own) > _SHOWN_MAX:
+                yield f"  and {len(each.own) - _SHOWN_MAX} more; --json names all"
+    yield from map(str, left.completions)
+    if left.completions:
+        yield "  and the line about it in the file that your shell reads at its start: remove that by hand"
+    for file in left.configs:
+        yield str(file) if everything else f"{file} stays; --all removes it too"
+    for each in left.kept:
+        yield from (f"{file} stays, because it is not toolcrib's" for file in each.others)
+    if not left.has_some(everything):
+        yield "Nothing of toolcrib's is left."
+
+
+def _counted(files: tuple[Path, ...]) -> str:
+    size = sum(file.lstat().st_size for file in files if os.path.lexists(file))
+    return f"{len(files)} file{'' if len(files) == 1 else 's'}, {size / 1e6:.1f} MB"
+
+
+def _left_json(left: _Left, *, everything: bool) -> JsonObject:
+    own = [*(file for each in left.kept for file in each.own), *left.completions]
+    others = [file for each in left.kept for file in each.others]
+    return {
+        "clients": [{"client": client.key, "file": str(file)} for file, client in left.clients.items()],
+        "files": [str(file) for file in (*own, *(left.configs if everything else ()))],
+        "stays": [str(file) for file in (*others, *(() if everything else left.configs))],
+    }
