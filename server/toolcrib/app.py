@@ -4,18 +4,16 @@ Knows which part needs which; never knows what any of them does in detail.
 """
 
 import logging
-import math
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.policy import policy_of
-from toolcrib.config.settings import SKILL_CACHE, Settings
+from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.live_offers import OfferSink
@@ -26,32 +24,18 @@ from toolcrib.downstream.states import Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
-from toolcrib.events.kinds import DownstreamState, IndexRebuilt
-from toolcrib.events.log import EventLog
+from toolcrib.events.kinds import DownstreamState
 from toolcrib.events.server_logs import open_server_logs
 from toolcrib.known import (
     Clocks,
     Known,
     finder_of,
-    gate_of,
-    model_of,
     open_catalog,
-    open_known,
-    search_settings,
-    teller,
+    open_known_skills,
 )
-from toolcrib.model import Refused
 from toolcrib.offers.indexing import OfferIndexer
-from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
-from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
-from toolcrib.status import Loaded, StatusParts
-from toolcrib.store.store import Store
-from toolcrib.store.vectors import VectorCache
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.arguments.checks import ArgumentChecks
-from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.long_results import LongResults
@@ -190,35 +174,6 @@ async def scanning(skill_use_cases: SkillUseCases) -> AsyncGenerator[None]:
             skill_use_cases.stop()
 
 
-@contextmanager
-def open_known_skills(
-    settings: Settings, known: Known, outside: Outside, deadline: float, *, is_local: bool = True
-) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned; questions wait for a first scan until ``deadline``, on anyio's clock.
-
-    Blocks.
-    """
-    section = settings.toolcrib
-    told = teller(known.events, IndexRebuilt, SKILL_CACHE)
-    with Store(
-        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=outside.wall_clock, told=told
-    ) as store:
-        known.stores[SKILL_CACHE] = store
-        index = SkillIndex(store)
-        search = search_settings(settings, outside, known.model, VectorCache(store, SKILL_TEXTS))
-        parts = SkillUseCaseParts(
-            settings=settings,
-            catalog=SkillCatalog(settings, index, known.state.skills, outside.wall_clock),
-            searcher=SkillSearcher(index, search),
-            gate=known.gate,
-            indexer=known.indexer,
-            events=known.events,
-            deadline=deadline,
-            is_local=is_local,
-        )
-        yield SkillUseCases(parts)
-
-
 @asynccontextmanager
 async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[ToolUseCases]:
     """Open the index, the fleet and all between, and begin to list what has to be listed."""
@@ -235,59 +190,10 @@ async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[Sk
             yield skill_use_cases
 
 
-@contextmanager
-def open_status(settings: Settings, outside: Outside) -> Generator[StatusParts]:
-    """Open what is known, without a server or a scan, for whoever the config belongs to. What is not there is not made.
-
-    Raises:
-        StoreError: an index cannot be read.
-
-    """
-    with ExitStack() as stack:
-        known = skill_use_cases = None
-        if settings.tool_cache.exists():
-            known = stack.enter_context(open_known(settings, outside, EventLog(_to_nobody)))
-            known.indexer.load()
-            known.offers.load()
-            if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                skill_use_cases = stack.enter_context(open_known_skills(settings, known, outside, deadline=-math.inf))
-        yield StatusParts(
-            settings=settings,
-            gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
-            catalog=known.indexer.current if known else partial(Catalog, ()),
-            rows=known.index.server_rows if known else dict,
-            failures=known.failures.read if known else dict,
-            stores=known.stores if known else {},
-            fleet=None,
-            skill_use_cases=skill_use_cases,
-            offers=known.offer_gate if known else None,
-            refused_offers=known.offers.refused if known else _nothing_refused,
-            model=model_of(settings),
-            now=outside.wall_clock,
-            is_owners=True,
-            loaded=partial(_last_reload, known),
-        )
-
-
 def _look_at_offers(offers: OfferIndexer, change: CatalogChange) -> None:
     """Have what is offered besides tools read again where another process has written the index."""
     if change.server is None:
         offers.look()
-
-
-def _last_reload(known: Known | None) -> Loaded | None:
-    """Return how the last reload went, in whichever process."""
-    noted = known.index.last_reload() if known else None
-    return Loaded(*noted) if noted else None
-
-
-def _nothing_refused(_server: str) -> tuple[Refused, ...]:
-    """Know of nothing that was refused."""
-    return ()
-
-
-def _to_nobody(_line: Callable[[], str]) -> None:
-    """Take an event that nobody is told of."""
 
 
 def report_state(known: Known, server: str, status: Status) -> None:

@@ -22,7 +22,6 @@ from toolcrib.app import (
     due,
     eras_of,
     open_connector,
-    open_known_skills,
     open_tool_use_cases,
     report_state,
     scanning,
@@ -42,7 +41,7 @@ from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector
 from toolcrib.errors import StartFailed, ToolcribError, innermost
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
-from toolcrib.known import Known, open_catalog, open_decisions, teller
+from toolcrib.known import Known, open_catalog, open_decisions, open_known_skills, teller
 from toolcrib.model import OfferKind
 from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases

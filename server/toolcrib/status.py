@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -17,7 +18,6 @@ from toolcrib.access.policy import Permissions
 from toolcrib.access.sessions import Session
 from toolcrib.base.names import public_name
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.downstream.fleet import Fleet
 from toolcrib.model import JsonObject, OfferKind, Refused
 from toolcrib.offers.catalog import KINDS
 from toolcrib.offers.gate import OfferGate
@@ -31,6 +31,9 @@ from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.failures import KeptFailure
 from toolcrib.tools.index.rows import rows_fingerprint
 from toolcrib.tools.index.tool_index import ServerRow
+
+if TYPE_CHECKING:  # a process that runs no servers does not wait for the SDK
+    from toolcrib.downstream.fleet import Fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ class StatusParts:
     rows: Callable[[], Mapping[str, ServerRow]]
     failures: Callable[[], Mapping[str, KeptFailure]]
     stores: Mapping[str, Store]
-    fleet: Fleet | None
+    fleet: "Fleet | None"
     skill_use_cases: SkillUseCases | None
     offers: OfferGate | None
     refused_offers: Callable[[str], tuple[Refused, ...]]

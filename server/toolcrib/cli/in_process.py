@@ -225,10 +225,10 @@ def status_now(settings: "Settings") -> "Status":
 
 
 async def _status(settings: "Settings") -> "Status":
-    from toolcrib.app import Outside, open_status
+    from toolcrib.known import Clocks, open_status
     from toolcrib.status import status_of
 
-    with open_status(settings, Outside()) as parts:
+    with open_status(settings, Clocks()) as parts:
         return await status_of(parts, _session(settings))
 
 
