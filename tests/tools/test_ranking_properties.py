@@ -30,7 +30,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield world
 
 
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
+@settings(deadline=None)
 @given(query=queries, kind=kinds, whole=st.booleans())
 @example(query='"', kind=SearchType.FTS, whole=True)
 @example(query="NEAR(a b)", kind=SearchType.FTS, whole=True)
@@ -94,7 +94,7 @@ requests = st.builds(
 )
 
 
-@settings(max_examples=2 * settings.default.max_examples, deadline=None)
+@settings(deadline=None)
 @given(
     visible=listings("git", "svn"),
     hidden=listings("hidden", "hidden-too", "hidden_3"),

@@ -361,7 +361,7 @@ def test_threads_have_their_own_deadlines():
 # Agreement with the library
 
 
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
+@settings(deadline=None)
 @given(SCHEMA, ARGUMENTS)
 def test_it_agrees_with_the_library(schema: Any, arguments: dict[str, Any]):
     whole = {"allOf": [schema]}
