@@ -18,7 +18,8 @@ from fakes.menu import FakeServer
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.askers import Progress
-from toolcrib.downstream.connection import Call, Era
+from toolcrib.downstream.calls import Exchange
+from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
 from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
@@ -78,8 +79,23 @@ class Watched:
     ) -> JsonObject:
         """Call a tool, as the server lists it now, and return the raw result."""
         await self.fleet[key].connection()
-        fingerprint = self.fleet[key].live.get(name, "")
-        return await self.fleet[key].call(Call(name, fingerprint, arguments or {}, {}, {}), on_progress)
+        return await self.send(key, name, {"arguments": arguments or {}}, on_progress=on_progress)
+
+    async def send(
+        self,
+        key: str,
+        name: str,
+        params: JsonObject,
+        *,
+        fingerprint: str | None = None,
+        on_progress: Progress | None = None,
+    ) -> JsonObject:
+        """Send a call with further params, decided by the list as it is now unless a fingerprint is given."""
+        server = self.fleet[key]
+        decided_by = server.live.get(name, "") if fingerprint is None else fingerprint
+        exchange = Exchange("tools/call", name, {"name": name, **params}, on_progress, decided_by)
+        with server.line() as line:
+            return await server.call(exchange, line)
 
     async def text(self, key: str, name: str, arguments: JsonObject | None = None) -> str:
         """Call a tool and return the text of its result."""

@@ -12,7 +12,6 @@ import pytest
 
 from downstream.fleets import DEADLINE_S, LATE_S, JsonObject, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer
-from toolcrib.downstream.connection import Call
 from toolcrib.downstream.states import State
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
 from toolcrib.redaction.rules import Redactor
@@ -46,12 +45,11 @@ async def test_arguments_meta_and_further_params_pass_as_they_are(tmp_path: Path
     fake = FakeServer(tmp_path)
     async with fleet_of(settings_of(fake, protocol=era)) as it:
         await it.fleet["fake"].connection()
-        fingerprint = it.fleet["fake"].live["echo"]
         more = {"requestState": "s"} if era == "modern" else {"further": "s"}
-        call = Call("echo", fingerprint, {"a": "\udcff", "b": [None]}, {"vendor/key": 1}, more)
-        await it.fleet["fake"].call(call, None)
+        arguments = {"a": "\udcff", "b": [None]}
+        await it.send("fake", "echo", {**more, "arguments": arguments, "_meta": {"vendor/key": 1}})
     [params] = fake.calls("echo")
-    assert (params["arguments"], {key: params[key] for key in more}) == (call.arguments, more)
+    assert (params["arguments"], {key: params[key] for key in more}) == (arguments, more)
     assert params["_meta"]["vendor/key"] == 1
     assert "progressToken" not in params["_meta"]
     assert ("io.modelcontextprotocol/protocolVersion" in params["_meta"]) == (era == "modern")
@@ -63,7 +61,7 @@ async def test_a_retry_is_refused_by_a_server_of_the_handshake_era_which_would_r
         await it.fleet["fake"].connection()
         for retry in ({"requestState": "s"}, {"inputResponses": {}}):
             with pytest.raises(DownstreamError, match="no call of yours") as caught:
-                await it.fleet["fake"].call(Call("echo", it.fleet["fake"].live["echo"], {}, {}, retry), None)
+                await it.send("fake", "echo", {**retry, "arguments": {}})
             assert caught.value.code == types.INVALID_PARAMS
     assert fake.calls("echo") == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer, tool
-from toolcrib.downstream.connection import Call, Outdated
+from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.states import State
 from toolcrib.errors import StartFailed, StoreError
 
@@ -120,7 +120,7 @@ async def test_a_call_waits_for_the_list_that_its_server_has_announced(tmp_path:
         await it.call("fake", "grow")
         await until(lambda: connection.news.changes > 0)
         with pytest.raises(Outdated):
-            await it.fleet["fake"].call(Call("old", fingerprint, {}, {}, {}), None)
+            await it.send("fake", "old", {"arguments": {}}, fingerprint=fingerprint)
         assert set(it.fleet["fake"].live) == {"grow", "new"}
     assert fake.calls("old") == []
 

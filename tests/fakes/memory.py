@@ -101,8 +101,8 @@ class MemoryServer:
     key of the list (``resources``, ``resourceTemplates``, ``prompts``): a list that is missing it does not know of.
     ``pages`` takes the place of the answer to a list, by method. What it gives of a resource, prompt or completion is
     in ``given``, by URI or name, like ``answers``. ``logs``: it tells log messages.
-    ``on_initialized``, where it is given, gets the roots of each client with a session: asked for at the handshake, and
-    at each change.
+    ``on_initialized``, where it is given, gets what each client with a session answers to ``asks_first``: asked at the
+    handshake, and at each change of roots.
     """
 
     tools: list[Any] = field(default_factory=list)
@@ -117,6 +117,7 @@ class MemoryServer:
     subscribed: list[str] = field(default_factory=list)
     logs: bool = False
     on_initialized: list[JsonObject] | None = None
+    asks_first: tuple[str, JsonObject | None] = ("roots/list", None)
     starts: int = 0
     received: list[JsonObject] = field(default_factory=list)
     _talks: set["_Talk"] = field(default_factory=set)
@@ -214,7 +215,7 @@ class _Talk:
             if "method" not in message:
                 self._take_answer(message)
             elif message["method"] in _ROOTS_MAY_CHANGE and self._server.on_initialized is not None:
-                self._tasks.start_soon(self._learn_roots, self._server.on_initialized)
+                self._tasks.start_soon(self._learn, self._server.on_initialized)
             elif message["method"] == "notifications/cancelled":
                 if scope := self._running.get(message["params"]["requestId"]):
                     scope.cancel()
@@ -241,9 +242,9 @@ class _Talk:
             raise MCPError(**answers[0]["error"])
         return answers[0]["result"]
 
-    async def _learn_roots(self, known: list[JsonObject]) -> None:
+    async def _learn(self, known: list[JsonObject]) -> None:
         with suppress(MCPError):
-            known.append(await self.ask("roots/list"))
+            known.append(await self.ask(*self._server.asks_first))
 
     def _take_answer(self, message: JsonObject) -> None:
         come, answers = self._asked[message["id"]]

@@ -18,7 +18,6 @@ from online import Online, online
 from toolcrib.config.http_schema import HttpSection
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.patience import Patience
 from toolcrib.downstream.relays import Relays
 from toolcrib.model import JsonObject
 from toolcrib.wire.http import bind, serve_http, url_of
@@ -111,6 +110,18 @@ async def test_two_sessions_of_one_person_that_share_a_process_are_asked_only_on
             tasks.start_soon(work, "bob", bob)
         assert "isolation: session" in results[0]
         assert all(each.split()[0] == each.split()[1] for each in heard)
+
+
+async def test_a_server_that_asks_while_it_is_started_for_a_request_asks_whose_request_it_is(tmp_path):
+    known, heard = list[JsonObject](), list[str]()
+    resource = {"name": "plan", "uri": "zoo://plan"}
+    zoo = MemoryServer([], eras=("legacy",), offers={"resources": [resource]}, on_initialized=known)
+    zoo.asks_first = ("elicitation/create", FORM)
+    async with online(tmp_path, {"zoo": zoo}) as it, it.client("legacy", **answering("ann", heard)) as client:
+        await until(lambda: not it.world.wire._tool_use_cases.fleet.offering_first)
+        await client.read_resource("toolcrib://servers/zoo/zoo://plan")
+        await until(lambda: bool(known))
+    assert heard == [f"ann {FORM['message']}"]
 
 
 async def test_roots_are_told_to_a_server_only_where_one_client_alone_uses_it(tmp_path):
@@ -257,7 +268,7 @@ async def test_whatever_happens_in_whatever_order_no_question_and_no_log_reaches
 
     for step, number in steps:
         if step == "call":
-            line = relays.line(Someone(str(number), heard), Patience(1))
+            line = relays.line(Someone(str(number), heard))
             line.__enter__().is_sent = True
             open_calls.append((str(number), line))
             worked_at.append(str(number))

@@ -498,6 +498,17 @@ async def test_roots_that_a_server_asks_for_at_its_start_are_those_of_the_caller
         assert "file:///the-red-one" in answered_text(result)
 
 
+async def test_a_question_at_the_start_may_be_answered_when_the_server_is_up_already(tmp_path):
+    server = starts_with_roots()
+
+    async def roots(_context: Any) -> types.ListRootsResult:
+        await until(lambda: bool(server.calls()))
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": "file:///late"})])
+
+    async with world(tmp_path, {"zoo": server}) as w, w.client("legacy", list_roots_callback=roots) as client:
+        assert "file:///late" in answered(await client.call("zoo__feed"))
+
+
 async def test_a_change_of_roots_is_told_to_the_server_that_the_client_alone_uses_which_may_ask_for_them(tmp_path):
     server = starts_with_roots()
     async with world(tmp_path, {"zoo": server}) as w, w.client("legacy", **person()) as client:

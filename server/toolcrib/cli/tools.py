@@ -93,7 +93,7 @@ def call(
 
     async def run(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
         on_progress = partial(_show_progress, line)
-        wanted = ToolCall(name, given, meta={}, extra={}, on_progress=on_progress, announce=_tell_nobody)
+        wanted = ToolCall(name, given, more={}, on_progress=on_progress, announce=_tell_nobody)
         return await tool_use_cases.call_any(session, wanted)
 
     result = with_tools(config, run, line)

@@ -22,7 +22,6 @@ from toolcrib.downstream.circuit import Circuit
 from toolcrib.downstream.connection import Connection, Outdated, Undelivered
 from toolcrib.downstream.live_list import LiveList
 from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
-from toolcrib.downstream.patience import Patience
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.relays import Line, Relays
 from toolcrib.downstream.rounds import driven
@@ -35,23 +34,23 @@ Send = Callable[[Connection], Awaitable[JsonObject]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request of a caller. ``target`` is what it is about; ``fingerprint`` is that of a tool's definition.
+    """One request of a caller. ``target`` is what it is about, by the server's own name.
 
-    ``send`` sends what is more than a request with these params.
+    ``fingerprint`` is that of the definition by which a tool's call was decided: only a tool that is listed so is
+    called. ``send`` sends what is more than a request with these params.
     """
 
     method: str
     target: str
     params: JsonObject
-    asker: Asker
-    on_progress: Progress | None
+    on_progress: Progress | None = None
     fingerprint: str | None = None
     send: Send | None = None
 
     @property
     def is_retry(self) -> bool:
         """Whether it answers what an earlier result has asked."""
-        return any(key in self.params for key in ANSWERS)
+        return not self.params.keys().isdisjoint(ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +91,12 @@ class Calls:
         """
         self._circuit.check()
 
-    async def run(self, exchange: Exchange) -> JsonObject:
+    async def run(self, exchange: Exchange, line: Line) -> JsonObject:
         """Send a request on the live connection, once, within the server's deadline, and return the raw result.
 
-        Progress restarts the deadline, and so does each answer to a question of the server. A request that surely did
-        not reach the server is sent again, once, on a new connection with the same tool.
+        ``line`` leads to the caller, and is open. Progress restarts the deadline, and so does each answer to a question
+        of the server. A request that surely did not reach it is sent again, once, on a new connection with the same
+        tool.
 
         Raises:
             StartFailed: the server cannot be started; nothing ran.
@@ -108,9 +108,9 @@ class Calls:
             Outdated: the server lists the tool otherwise by now; nothing ran.
 
         """
-        asker = exchange.asker
+        asker = line.asker
         if asker.lasting:
-            return await self._deliver(exchange)
+            return await self._deliver(exchange, line)
         if self._parts.parking.knows(exchange.params.get("requestState")):
             request = same_request(self._settings.key, exchange.method, exchange.params)
             parked = self._parts.parking.take(exchange.params["requestState"], asker, request)
@@ -118,7 +118,7 @@ class Calls:
             parked.answer(exchange.params.get("inputResponses"))
             return await self._attend(parked)
         if self._parts.live_list.era == "modern" or not asker.capabilities:
-            return await self._deliver(exchange)
+            return await self._deliver(exchange, line)
         return await self._begin(exchange, asker)
 
     async def deliver(self, what: str, send: Send) -> JsonObject:
@@ -128,7 +128,8 @@ class Calls:
             StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`; ``what`` is in them.
 
         """
-        return await self._deliver(Exchange(what, what, {}, NOBODY, None, send=send))
+        with self._parts.relays.line(NOBODY) as line:
+            return await self._deliver(Exchange(what, what, {}, send=send), line)
 
     # -- callers without a session, who are asked by a result -------------------------------------
 
@@ -136,14 +137,15 @@ class Calls:
         """Send a request in a task of its own, which outlives the caller's if the server asks something."""
         parked = Parked(asker, partial(same_request, self._settings.key, exchange.method, exchange.params))
         parked.on_progress = exchange.on_progress
-        carried = replace(exchange, asker=parked, on_progress=parked.report)
+        carried = replace(exchange, on_progress=parked.report)
         self._parts.tasks.start_soon(self._carry_out, carried, parked)
         return await self._attend(parked)
 
     async def _carry_out(self, exchange: Exchange, parked: Parked) -> None:
         with parked.scope:
             try:
-                parked.settle(await self._deliver(exchange))
+                with self._parts.relays.line(parked) as line:
+                    parked.settle(await self._deliver(exchange, line))
             except Exception as error:  # barrier: a call that may be parked; raised for whoever waits for its end
                 parked.settle(error)
         parked.settle(ConnectionLost(self._settings.key, "The call was given up, because nobody waited for it."))
@@ -162,9 +164,8 @@ class Calls:
 
     # -- sending ---------------------------------------------------------------------------------
 
-    async def _deliver(self, exchange: Exchange) -> JsonObject:
-        patience = Patience(self._settings.options.call_timeout_s)
-        with self._circuit.guarding(), self._parts.relays.line(exchange.asker, patience) as line:
+    async def _deliver(self, exchange: Exchange, line: Line) -> JsonObject:
+        with self._circuit.guarding():
             try:
                 return await self._answer(await self._parts.connection(), exchange, line)
             except Undelivered:
@@ -178,12 +179,9 @@ class Calls:
 
     async def _answer(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
         """Send the request and wait for its result, no longer than the deadline allows."""
-        timeout_s, call_max_s = self._settings.options.call_timeout_s, self._limits.call_max_s
-        ends_at = anyio.current_time() + call_max_s
         self.in_flight += 1
         try:
-            with anyio.CancelScope() as patience:
-                line.patience.bind(patience, ends_at)
+            with line.patience.begin():
                 async with self._capacity:
                     await self._check(connection, exchange)
                     result = await self._rounds(connection, exchange, line)
@@ -197,7 +195,7 @@ class Calls:
         finally:
             self.in_flight -= 1
             self.last_use = anyio.current_time()
-        waited_s = timeout_s if anyio.current_time() < ends_at else call_max_s
+        waited_s = line.patience.waited_s
         raise CallTimeout(
             self._settings.key,
             f"The server {self._settings.key!r} did not answer {exchange.target!r} within {waited_s:g} s. "
@@ -215,7 +213,7 @@ class Calls:
 
     async def _rounds(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
         """Send the request; where its caller can be asked at once, also as often as the server asks by its results."""
-        asker = exchange.asker
+        asker = line.asker
         if exchange.send:
             return await exchange.send(connection)
         relay = Relay(line.patience, exchange.on_progress) if exchange.on_progress is not None else None

@@ -6,7 +6,6 @@ Results stay raw: the SDK's typed path raises after a tool has run when a list o
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -45,33 +44,6 @@ _UNSET_LEVEL = "info"
 """The level at which a session gets log messages that has asked for none, of a server that has to be told one."""
 
 CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One ``tools/call``: the downstream's own tool name, its arguments, and what travels beside them.
-
-    ``fingerprint`` is that of the definition by which the call was decided: only a tool that is listed so is called.
-    ``extra`` are further members of ``params``: the answers of a caller to an ``input_required`` result. ``asker`` is
-    how the server may reach the caller.
-    """
-
-    name: str
-    fingerprint: str
-    arguments: JsonObject
-    meta: JsonObject
-    extra: JsonObject
-    asker: Asker = NOBODY
-
-    @property
-    def params(self) -> JsonObject:
-        """The params of the request."""
-        return {
-            **self.extra,
-            "name": self.name,
-            "arguments": self.arguments,
-            **({"_meta": self.meta} if self.meta else {}),
-        }
 
 
 class DiedOnProbe(Exception):

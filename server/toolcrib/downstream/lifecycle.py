@@ -15,19 +15,12 @@ from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.announcements import rest_s
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.calls import CallParts, Calls, Exchange
-from toolcrib.downstream.connection import (
-    Call,
-    Connection,
-    DiedOnProbe,
-    Era,
-    connect,
-)
+from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, connect
 from toolcrib.downstream.failures import failure_of, silence_of
 from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools
 from toolcrib.downstream.live_offers import LiveOffers
-from toolcrib.downstream.patience import Patience
-from toolcrib.downstream.relays import Relays
+from toolcrib.downstream.relays import Line, Relays
 from toolcrib.downstream.scopes import SHARED, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.subscriptions import Subscriptions
@@ -133,29 +126,32 @@ class Downstream:
         """The tools of the last list of a live connection."""
         return self._list.tools
 
-    async def connection(self, *, wanted: bool = True, asker: Asker = NOBODY) -> Connection:
+    def line(self, asker: Asker = NOBODY) -> Line:
+        """Return what a caller's request goes by, from before the server is started for it: open it by ``with``."""
+        return self._relays.line(asker)
+
+    async def connection(self, *, wanted: bool = True) -> Connection:
         """Return the live connection; start the server first if it is not up.
 
-        ``wanted`` false is for indexing: a lazy server goes to sleep again once it has been listed. ``asker`` is who it
-        may ask meanwhile.
+        ``wanted`` false is for indexing: a lazy server goes to sleep again once it has been listed.
 
         Raises:
             StartFailed: it cannot be started; the text says why, and when the next try is due.
 
         """
-        if self._current() is None:
+        start = self._current()
+        if start is None:
             await self._wait_for_turn()
+            start = self._current()
         if self._has_left:
             key = self.settings.key
             raise StartFailed(key, f"The server {key!r} is another one, or none, in the config by now. Nothing ran.")
-        start = self._current()
         if start is None:
             start = self._start = _Start(wanted)
             self._tasks.start_soon(self._own, start)
         start.wanted = start.wanted or wanted
         if not start.done.is_set():
-            with self._relays.line(asker, Patience(0)):
-                await start.done.wait()
+            await start.done.wait()
         if start.connection is None:
             assert start.error is not None
             raise start.error
@@ -180,17 +176,16 @@ class Downstream:
         """See :meth:`Calls.check`."""
         self._calls.check()
 
-    async def call(self, call: Call, on_progress: Progress | None) -> JsonObject:
-        """Call a tool on the live connection: see :meth:`Calls.run`."""
-        return await self._calls.run(
-            Exchange("tools/call", call.name, call.params, call.asker, on_progress, call.fingerprint)
-        )
+    async def call(self, exchange: Exchange, line: Line) -> JsonObject:
+        """Send a request on the live connection: see :meth:`Calls.run`."""
+        return await self._calls.run(exchange, line)
 
     async def request(
         self, method: str, params: JsonObject, on_progress: Progress | None = None, asker: Asker = NOBODY
     ) -> JsonObject:
-        """Send any other request on the live connection: see :meth:`Calls.run`."""
-        return await self._calls.run(Exchange(method, method, params, asker, on_progress))
+        """Send one that is not about a tool, by a line of its own."""
+        with self.line(asker) as line:
+            return await self._calls.run(Exchange(method, method, params, on_progress), line)
 
     async def tell(self, method: str) -> None:
         """Tell the server something that its client has told, if it is up."""

@@ -5,11 +5,11 @@ client is reached. Nothing is ever sent to a session that it may not be for: whe
 an error (ADR 28).
 """
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import cast
+from types import TracebackType
+from typing import Self, cast
 
 import anyio
 import mcp_types as types
@@ -27,9 +27,6 @@ from toolcrib.model import JsonObject
 _LINGER_S = 60.0
 """How long a request that was given up may still be worked on: a question that comes meanwhile may be its."""
 
-_CALL_COMES_S = 2.0
-"""Between the start of a server for a call and the call itself."""
-
 _TOLD_AT_ONCE = 100
 """Messages on their way to callers at a time; what comes while they take no more is left out."""
 
@@ -40,14 +37,27 @@ _COMPLETE = "notifications/elicitation/complete"
 _LOG = "notifications/message"
 
 
-@dataclass(eq=False, slots=True)
 class Line:
-    """One request of a caller, from before its server is started until it is answered. ``patience``: its deadline."""
+    """One request of a caller, from before its server is started until it is answered: open as long as the block is.
 
-    asker: Asker
-    patience: Patience
-    is_sent: bool = False
-    questions: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
+    ``patience`` is its deadline. Made by :meth:`Relays.line`.
+    """
+
+    __slots__ = ("_relays", "asker", "is_sent", "patience", "questions")
+
+    def __init__(self, relays: "Relays", asker: Asker, patience: Patience) -> None:
+        self._relays, self.asker, self.patience = relays, asker, patience
+        self.is_sent = False
+        self.questions = set[anyio.CancelScope]()
+
+    def __enter__(self) -> Self:
+        self._relays.open(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._relays.close(self, error)
 
 
 carried_by: ContextVar[Line | None] = ContextVar("carried_by", default=None)
@@ -68,6 +78,7 @@ class Relays:
         self._declared = declared
         self._key, self._clean = server.key, server.redactor.cleaned
         self._answer_s, self._hold_s = limits.answer_timeout_s, server.options.connect_timeout_s
+        self._call_s, self._call_max_s = server.options.call_timeout_s, limits.call_max_s
         self._is_exclusive = is_exclusive
         self._lines: list[Line] = []
         self._given_up: dict[str, float] = {}
@@ -78,29 +89,27 @@ class Relays:
 
     # -- requests under way ----------------------------------------------------------------------
 
-    @contextmanager
-    def line(self, asker: Asker, patience: Patience) -> Generator[Line]:
-        """Have the server reach a caller during the block."""
-        line = Line(asker, patience)
+    def line(self, asker: Asker) -> Line:
+        """Return a line to a caller, by which the server can reach it while the line is open."""
+        return Line(self, asker, Patience(self._call_s, self._call_max_s))
+
+    def open(self, line: Line) -> None:
+        """Take a request up."""
         self._lines.append(line)
-        if self._is_exclusive and asker.lasting:
-            self._owner = asker
+        if self._is_exclusive and line.asker.lasting:
+            self._owner = line.asker
         self._change()
-        is_answered = False
-        try:
-            yield line
-            is_answered = True
-        except DownstreamError as error:
-            is_answered = True
-            self._remember(asker, error)
-            raise
-        finally:
-            self._lines.remove(line)
-            if line.is_sent and not is_answered:
-                self._given_up[asker.session] = anyio.current_time() + _LINGER_S
-            for question in line.questions:
-                question.cancel()
-            self._change()
+
+    def close(self, line: Line, error: BaseException | None) -> None:
+        """Let go of a request, which has ended with ``error`` unless that is None."""
+        self._lines.remove(line)
+        if isinstance(error, DownstreamError):
+            self._remember(line.asker, error)
+        elif error is not None and line.is_sent:
+            self._given_up[line.asker.session] = anyio.current_time() + _LINGER_S
+        for question in line.questions:
+            question.cancel()
+        self._change()
 
     def _change(self) -> None:
         if self._changed is not None:
@@ -199,21 +208,10 @@ class Relays:
                         "says which of them is meant. With 'isolation: session' each has a connection of its own.",
                     )
                 live = [line for line in self._lines if line.asker.is_live]
-                if live or not await self._is_somebody_coming():
+                if live or not any(line.asker.capabilities for line in self._lines):
                     return live
+                await self._change_noted()  # the one that it is for may be about to be parked
         return []
-
-    async def _is_somebody_coming(self) -> bool:
-        """Wait for a change where the one that a question is for may be about to call, or to be parked."""
-        if any(line.asker.capabilities for line in self._lines):
-            await self._change_noted()
-            return True
-        if not self._is_exclusive or self._lines or self._owner:
-            return False
-        with anyio.move_on_after(_CALL_COMES_S):
-            await self._change_noted()
-            return True
-        return False
 
     def _is_one_session(self) -> bool:
         """Whether all that the server may be working at is for one session."""

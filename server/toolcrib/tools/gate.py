@@ -9,7 +9,7 @@ from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
-from toolcrib.model import Tool
+from toolcrib.model import LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.mentions import Mentions, ToolMentions
 
@@ -71,6 +71,11 @@ class Gate:
         if found is None:
             found = self._servers_of[permissions.key] = tuple(filter(permissions.permits_some_of, self._servers))
         return found
+
+    def grows_by(self, session: Session, tool: Tool) -> bool:
+        """Return whether the session's list grows by a tool that it uses for the first time."""
+        is_listed = self._lists_all or tool.loading_mode is not LoadingMode.DEFERRED
+        return session.growing and not is_listed and not session.pass_through
 
     @property
     def lists_everything(self) -> bool:

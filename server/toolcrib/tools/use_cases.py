@@ -19,14 +19,15 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.names import may_belong_to
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
-from toolcrib.downstream.connection import Call, Outdated
+from toolcrib.downstream.calls import Exchange
+from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.model import JsonObject, LoadingMode, Tool
+from toolcrib.model import JsonObject, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
@@ -48,12 +49,14 @@ _DECISIONS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as it came in. ``announce`` tells the session that its list has grown, before the result is sent."""
+    """One call as it came in; ``more`` is what goes on beside its name and arguments.
+
+    ``announce`` tells the session that its list has grown, before the result is sent.
+    """
 
     name: str
     arguments: object
-    meta: JsonObject
-    extra: JsonObject
+    more: JsonObject
     on_progress: Progress | None
     announce: Callable[[], Awaitable[None]]
     asker: Asker = NOBODY
@@ -255,7 +258,7 @@ class ToolUseCases:
                 return failure(
                     f"{tool.public_name} is not declared read-only by its server: call it with toolcrib's tool_call."
                 )
-            arguments = await self._fitting(session, tool, call.arguments)
+            arguments = await self._fitting(session, tool, call)
             return await self._execute(session, tool, call, arguments, source="tool_call")
 
         try:
@@ -329,37 +332,31 @@ class ToolUseCases:
         began = time.perf_counter()
         downstream = self._parts.fleet.of(tool.server, session)
         downstream.check()
-        if (await self._live(session, tool, downstream, call.asker)).fingerprint != tool.fingerprint:
-            raise Outdated
-        if await session.activations.add(tool.public_name):
-            self._parts.events.emit(
-                ToolActivated(
-                    tool_name=tool.public_name, activation_scope=self.gate.scope, source=source, reason="first_use"
-                ),
-                session=session.label,
-            )
-            was_listed = tool.loading_mode is not LoadingMode.DEFERRED or self.gate.lists_everything
-            if session.growing and not was_listed and not session.pass_through:
-                await call.announce()
-        size, ok = 0, False
-        try:
-            sent = Call(tool.name, tool.fingerprint, arguments, call.meta, call.extra, call.asker)
-            raw = await downstream.call(sent, call.on_progress)
-            ok = not raw.get("isError")
-            if self._reads_resources:
-                raw = published_tool_result(raw, tool.server)
-            result, size = await self.long_results.bounded(session, raw, call.announce)
-            return result
-        finally:
-            self._parts.events.emit(
-                ToolCalled(tool_name=tool.public_name, ok=ok, bytes=size),
-                session=session.label,
-                duration_ms=elapsed_ms(began),
-            )
+        with downstream.line(call.asker) as line:
+            if (await self._live(session, tool, downstream)).fingerprint != tool.fingerprint:
+                raise Outdated
+            if await session.activations.add(tool.public_name):
+                activated = ToolActivated(tool.public_name, self.gate.scope, source, reason="first_use")
+                self._parts.events.emit(activated, session=session.label)
+                if self.gate.grows_by(session, tool):
+                    await call.announce()
+            size, ok = 0, False
+            try:
+                params = {**call.more, "name": tool.name, "arguments": arguments}
+                sent = Exchange("tools/call", tool.name, params, call.on_progress, tool.fingerprint)
+                raw = await downstream.call(sent, line)
+                ok = not raw.get("isError")
+                if self._reads_resources:
+                    raw = published_tool_result(raw, tool.server)
+                result, size = await self.long_results.bounded(session, raw, call.announce)
+                return result
+            finally:
+                called = ToolCalled(tool.public_name, ok, size)
+                self._parts.events.emit(called, session=session.label, duration_ms=elapsed_ms(began))
 
-    async def _live(self, session: Session, tool: Tool, downstream: Downstream, asker: Asker) -> Tool:
+    async def _live(self, session: Session, tool: Tool, downstream: Downstream) -> Tool:
         """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""
-        await downstream.connection(asker=asker)
+        await downstream.connection()
         if downstream.live.get(tool.name) != tool.fingerprint:
             tool = await self._resolve(session, tool.public_name, forgiving=False)
         if downstream.live.get(tool.name) != tool.fingerprint:
@@ -369,8 +366,8 @@ class ToolUseCases:
             raise UnknownTool(tool.public_name)
         return tool
 
-    async def _fitting(self, session: Session, tool: Tool, given: object) -> JsonObject:
-        """Return the arguments that ``given`` means, if they fit.
+    async def _fitting(self, session: Session, tool: Tool, call: ToolCall) -> JsonObject:
+        """Return the arguments that those of a call mean, if they fit.
 
         The schema of a sleeping server may be out of date: on a misfit it is started and asked again.
 
@@ -379,13 +376,14 @@ class ToolUseCases:
 
         """
         checks, downstream = self._checks, self._parts.fleet.of(tool.server, session)
-        arguments = unwrap_arguments(given, checks.schema(tool))
+        arguments = unwrap_arguments(call.arguments, checks.schema(tool))
         if arguments is None:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         misfits = await checks.check(tool, arguments)
         if misfits and downstream.status.state is not State.READY:
-            await downstream.connection()
+            with downstream.line(call.asker):
+                await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
             misfits = await checks.check(tool, arguments)
         if misfits:

@@ -291,16 +291,22 @@ class Wire:
 
 
 def _tool_call(context: Context, session: Session, name: str, arguments: object) -> ToolCall:
-    params = context.params or {}
     return ToolCall(
         name=name,
         arguments=arguments,
-        meta=meta_for_next_hop(params.get("_meta")),
-        extra={key: params[key] for key in _PASSED_ON if key in params},
+        more=_for_next_hop(context.params or {}),
         on_progress=context.session.report_progress,
         announce=_announcer(context),
         asker=asker_of(context, session),
     )
+
+
+def _for_next_hop(params: Mapping[str, Any]) -> JsonObject:
+    """Return what a call goes on with beside its name and arguments."""
+    more: JsonObject = {key: params[key] for key in _PASSED_ON if key in params}
+    if meta := meta_for_next_hop(params.get("_meta")):
+        more["_meta"] = meta
+    return more
 
 
 def _announcer(context: Context) -> Callable[[], Awaitable[None]]:
