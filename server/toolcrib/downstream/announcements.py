@@ -10,7 +10,6 @@ import anyio
 import anyio.abc
 import mcp_types as types
 from mcp import ClientSession, MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.errors import DownstreamError
 from toolcrib.model import OfferKind
@@ -121,10 +120,9 @@ class Listening:
         self._prompts = bool(told.prompts and told.prompts.list_changed)
 
     @property
-    def is_needed(self) -> bool:
-        """Whether changes arrive by a subscription that has to be held."""
-        is_modern = self._session.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return is_modern and (self._tools or self._resources or self._prompts)
+    def is_promised(self) -> bool:
+        """Whether there is anything to be told of."""
+        return self._tools or self._resources or self._prompts
 
     async def hold(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Hold it for as long as the connection lives.

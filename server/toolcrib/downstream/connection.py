@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
 from toolcrib.base.json_values import as_object
-from toolcrib.downstream.announcements import Listening, News, hold_updates
+from toolcrib.downstream.announcements import Listening, News, capabilities_of, hold_updates
 from toolcrib.downstream.askers import NOBODY, Asker, Progress, is_at_least, relayed
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered
 from toolcrib.downstream.relays import Line, Relays, carried_by
@@ -196,9 +196,8 @@ class Connection:
             MCPError: it refused.
 
         """
-        capabilities = self.session.server_capabilities
         has_it = self._log_level is not None and is_at_least(level, self._log_level)
-        if self.era == "modern" or has_it or capabilities is None or capabilities.logging is None:
+        if self.era == "modern" or has_it or capabilities_of(self.session).logging is None:
             return
         self._log_level = level
         await self._request("logging/setLevel", {"level": level}, {})
@@ -281,7 +280,7 @@ async def connect(
         async with connection.session:
             await _negotiate(connection, eras)
             listening = Listening(connection.session, connection.news, connection.closed)
-            if listening.is_needed:
+            if connection.era == "modern" and listening.is_promised:
                 await tasks.start(listening.hold)
             yield connection
             tasks.cancel_scope.cancel()
