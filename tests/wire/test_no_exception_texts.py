@@ -86,7 +86,7 @@ def raising(error: Exception, asked: list[Any] | None = None) -> Callable[..., N
     def fail(*arguments: object, **_options: object) -> None:
         if asked is not None:
             asked.append(arguments)
-        raise error
+        raise error.with_traceback(None)  # else each time it is raised it has more to be printed
 
     return fail
 
