@@ -1,22 +1,19 @@
 """The pack that ships with toolcrib: every skill loads, is short, keeps the rules, and is found by what it is for."""
 
-import os
 import re
-import shlex
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from core_pack import FILES, SKILLS, folder_of, read_all
 
 from toolcrib.base.text import estimate_tokens
 from toolcrib.config.loading import load
-from toolcrib.model import SkillProblem, SkillText, TaskType
+from toolcrib.model import SkillText, TaskType
 from toolcrib.search.engine import SearchSettings
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
-from toolcrib.skills.formats.pack import pack_format, read_pack_file
+from toolcrib.skills.formats.pack import pack_format
 from toolcrib.skills.formats.pack_markdown import skill_markdown
-from toolcrib.skills.identity import slug
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
 from toolcrib.skills.index.visible import VisibleSkills
@@ -26,20 +23,7 @@ from toolcrib.skills.sources.scanning import scan
 from toolcrib.store.store import Store
 from worlds import OWN_TOOLS
 
-CORE = Path(__file__).resolve().parents[2] / "packs" / "core"
-FILES = sorted(path for path in CORE.rglob("*.skill.*"))
 IDENTIFIER = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
-
-
-def read_all() -> list[tuple[Path, list[SkillText], list[SkillProblem]]]:
-    return [(path, *read_pack_file(path.read_bytes(), path=path.name, pack="core")[:2]) for path in FILES]
-
-
-def folder_of(skill: SkillText) -> str:
-    return slug(skill.name.removeprefix("pack.core."))
-
-
-SKILLS = [skill for _, skills, _ in read_all() for skill in skills]
 each_skill = pytest.mark.parametrize("skill", SKILLS, ids=[skill.name for skill in SKILLS])
 
 
@@ -134,62 +118,3 @@ def test_the_core_pack_is_found_by_what_people_say(tmp_path: Path):
             for request in REQUESTS
         }
     assert {request: folders for request, folders in found.items() if REQUESTS[request] not in folders} == {}
-
-
-# -- followed as written -------------------------------------------------------------------------
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """Run git in a folder, without the settings of whoever runs the test."""
-    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"]
-    done = subprocess.run(
-        ["git", *who, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
-    )
-    return done.stdout + done.stderr
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """Make a repository of five commits, the third of which breaks it."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    git(folder, "init")
-    for number in range(1, 6):
-        (folder / "value").write_text(f"{'bad' if number >= 3 else 'good'} {number}\n", encoding="utf-8")
-        git(folder, "add", "value")
-        git(folder, "commit", "-m", f"commit {number}")
-    return folder
-
-
-def commands_in(skill: str) -> list[str]:
-    """Return the commands between backticks in the steps of a skill."""
-    [file] = CORE.rglob(f"{skill}.skill.md")
-    return re.findall(r"`(git [^`]+)`", file.read_text(encoding="utf-8"))
-
-
-def test_a_bisection_as_written_finds_the_commit(repository: Path, tmp_path: Path):
-    outside = tmp_path / "check.sh"
-    outside.write_text("grep -q good value\n", encoding="utf-8")
-    commands = commands_in("bisect-a-regression")
-    start, run = (next(each for each in commands if verb in each) for verb in ("bisect start", "bisect run"))
-    git(repository, *shlex.split(start.replace("BAD", "HEAD").replace("GOOD", "HEAD~4"))[1:])
-    said = git(repository, *shlex.split(run.replace("/path/outside/check.sh", str(outside)))[1:])
-    assert "is the first bad commit" in said
-    assert "commit 3" in said
-    assert "git bisect reset" in commands
-    git(repository, "bisect", "reset")
-    assert git(repository, "status", "--porcelain") == ""
-
-
-def test_looking_at_a_conflict_as_written_keeps_what_was_edited(repository: Path):
-    git(repository, "checkout", "-b", "other", "HEAD~1")
-    (repository / "value").write_text("theirs\n", encoding="utf-8")
-    git(repository, "commit", "-am", "theirs")
-    assert "CONFLICT" in git(repository, "merge", "main")
-    (repository / "value").write_text("half resolved\n", encoding="utf-8")
-    looks = [each for each in commands_in("resolve-merge-conflicts") if each.startswith(("git show", "git log"))]
-    said = [git(repository, *shlex.split(each.replace("FILE", "value"))[1:]) for each in looks]
-    assert any(text == "bad 4\n" for text in said), said
-    assert (repository / "value").read_text(encoding="utf-8") == "half resolved\n"
-    assert "git merge --abort" in commands_in("resolve-merge-conflicts")
