@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.redaction import documents
 from toolcrib.redaction.documents import redact_document
 from toolcrib.redaction.rules import EMAIL, PHONE, TOKEN
 
@@ -267,3 +268,57 @@ def test_real_skills_are_left_as_they_are():
     print(f"{lines} lines: {addresses} lost a mail address, {len(changed)} something else", *changed, sep="\n")
     assert len(changed) * 10_000 <= lines
     assert addresses * 2_500 <= lines, "so many mail addresses cannot all be somebody's"
+
+
+# -- what is not tried -----------------------------------------------------------------------------
+
+PARTS = [
+    *(
+        "ghp_",
+        "xoxb-",
+        "sk-",
+        "SG.",
+        "AKIA",
+        "eyJ",
+        "bearer ",
+        "Bearer\n",
+        "Secret: ",
+        "paſſword=",
+        "toKen => `",
+        "api_key ",
+    ),
+    *("0a1b2c3d4e5f", "Abc123Def456", "aaaaaaaaaaaa", "ABCDEFGHIJKLMNOP", "12345678", "٣٤٥", "bob", "@", ".", "-", "_"),
+    *(
+        "corp.net",
+        "://",
+        "?token=",
+        "+49",
+        " (555) ",
+        "555-0199",
+        "555 123 4567",
+        "-----BEGIN PRIVATE KEY-----",
+        "AAAA" * 9,
+    ),
+    *("token=aBcDeFgH1iJkLmNoPqRs", "bob@x.de", "ann@ex-am.co.uk", "xoxb-1234567890", "+4930123456789", "555-123-4567"),
+    *(" ", "\n", "\u00a0", "\x1c", "\x85", "[REDACTED_TOKEN]", "=", '"', "词"),
+]
+"""What keys, addresses and numbers are made of, and what stands around them."""
+
+
+@given(
+    st.lists(st.sampled_from(PARTS), max_size=12).flatmap(
+        lambda parts: st.sampled_from(["", " "]).map(lambda between: between.join(parts))
+    )
+)
+@example("xoxb-1234567890")
+@example("555-123-4567")
+@example("+4930123456789")
+@settings(max_examples=5 * settings.default.max_examples)
+def test_no_text_is_passed_over_that_a_pattern_would_change(text: str):
+    expected = text
+    for rule in (*documents._BLOCK_RULES, *documents._WORD_RULES, *documents._BEARER_RULES):
+        expected = rule.pattern.sub(rule.replace, expected)
+    expected = documents._without_assigned(expected)
+    for rule in documents._OTHER_RULES:
+        expected = rule.pattern.sub(rule.replace, expected)
+    assert redact_document(text) == expected

@@ -64,6 +64,7 @@ _EMAIL = re.compile(
         (?!\.*+[A-Za-z0-9_@%+\u00c0-\u04ff-])""",
     re.VERBOSE,
 )
+_AT_DOMAIN = re.compile(r"@[A-Za-z0-9_\u00c0-\u1fff\u3040-\ud7ff-]{1,63}\.")
 # Domains that nobody reads mail at, and what only looks like an address: icon@2x.png, name@odata.type.
 _NOT_MAIL = re.compile(
     r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost|local|internal|gserviceaccount\.com)\Z"
@@ -80,6 +81,10 @@ _PLACEHOLDER = re.compile(
 )
 """What stands for a value: a variable, a word in its place, one made of x, three characters or fewer."""
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
+_VALUE = re.compile(r"[A-Za-z0-9_+/~-]{20,}")
+_DIGIT = re.compile(r"[0-9]")
+_KEY_MIN = 15
+"""Characters of the shortest key: ``xoxb-`` and ten more."""
 _DIGIT_TURN = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 
 
@@ -89,7 +94,15 @@ def redact_document(text: str) -> str:
     Only shapes that leave no doubt are replaced; variables, placeholders and the names kept for examples stay, and so
     does every line break. Doing it twice changes nothing more. Takes time in proportion to the length.
     """
-    return rewritten(_without_assigned(rewritten(text, _KEY_RULES)), _OTHER_RULES)
+    # Keys are long words with digits; most texts have few, and trying every pattern on all of a text takes long.
+    suspects = [word for word in text.split() if len(word) >= _KEY_MIN and _DIGIT.search(word)]
+    text = rewritten(text, _BLOCK_RULES)
+    if any(rewritten(word, _WORD_RULES) != word for word in suspects):
+        text = rewritten(text, _WORD_RULES)
+    text = rewritten(text, _BEARER_RULES)
+    if any(map(_holds_random, suspects)):
+        text = _without_assigned(text)
+    return rewritten(text, _OTHER_RULES)
 
 
 def _private_key(match: re.Match[str]) -> str:
@@ -116,6 +129,11 @@ def _without_assigned(text: str) -> str:
             kept += text[at:start], _masked(match["value"])
             at = end
     return "".join([*kept, text[at:]])
+
+
+def _holds_random(word: str) -> bool:
+    """Return whether a part of ``word`` that may be given to a key may be one that :func:`_is_random`."""
+    return any(len(_DIGIT_TURN.findall(part)) > 1 for part in _VALUE.findall(word))
 
 
 def _masked(value: str) -> str:
@@ -167,15 +185,13 @@ def _email(match: re.Match[str]) -> str:
     return match[0] if _IN_USER_INFO.search(before) else EMAIL
 
 
-_KEY_RULES = (
-    Rule(_PRIVATE_KEY, _private_key, ("-----begin",)),
-    Rule(KEY, _key, KEY_SIGNS),
-    Rule(_MORE_KEYS, _key),
-    Rule(BEARER, _bearer, ("bearer",)),
-)
+_BLOCK_RULES = (Rule(_PRIVATE_KEY, _private_key, ("-----begin",)),)
+_WORD_RULES = (Rule(KEY, _key, KEY_SIGNS), Rule(_MORE_KEYS, _key))
+"""What they match has no white space in it, and a digit."""
+_BEARER_RULES = (Rule(BEARER, _bearer, ("bearer",)),)
 _OTHER_RULES = (
     Rule(_USER_INFO, _user_info, ("://",)),
     Rule(_QUERY, _query, ("://",)),
-    Rule(_EMAIL, _email, ("@",)),
+    Rule(_EMAIL, _email, ("@",), (_AT_DOMAIN,)),
     PHONES,
 )
