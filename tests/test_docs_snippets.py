@@ -130,7 +130,7 @@ def usable(document: dict[str, Any], file: Path) -> None:
     servers = {**{name: {"command": "any"} for name in spoken_of}, **as_object(document.get("mcpServers"))}
     text = json.dumps({**document, "mcpServers": servers})
     file.write_text(text, encoding="utf-8")
-    variables = dict.fromkeys(re.findall(r"\$\{(\w+)", text), "a-value-that-is-long-enough-for-a-token")
+    variables = {name: f"long-enough-for-a-token-{name}" for name in re.findall(r"\$\{(\w+)", text)}
     load(file, {"HOME": str(file.parent), **variables}, file.parent)
 
 
