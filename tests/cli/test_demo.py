@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from toolcrib.cli import main
+from toolcrib.cli import demo, main
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def command_between(marker: str) -> str:
@@ -32,6 +34,15 @@ def test_the_demo_shows_every_step_and_leaves_nothing_behind(tmp_path: Path):
     assert "The first commit of the demo" in ended.stdout
     assert '<skill name="pack.core.undo-git-mistakes"' in ended.stdout
     assert "All steps held." in ended.stdout
+    drawn = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "demo_picture.py", "--check", "-"],
+        input=ended.stdout,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (drawn.returncode, drawn.stderr) == (0, "")
     assert ended.stderr == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -48,6 +59,22 @@ def test_without_its_servers_the_demo_says_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert main(["demo"]) == 1
     assert "pip install 'toolcrib[demo]'" in capsys.readouterr().err
+
+
+def test_what_the_demo_says_of_real_tools_was_measured():
+    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} captured servers" in page
+    [row] = [line for line in page.splitlines() if line.startswith("| `tools/list`: our own six, 41 servers |")]
+    assert f"| {demo.REAL_SHOWN:,} tokens | {demo.REAL_LISTED:,} all listed |" in row
+
+
+def test_the_picture_of_the_demo_is_on_top_of_readme_and_shows_each_step():
+    assert README.index("](docs/demo.svg)") < README.index("## Try it")
+    picture = ET.fromstring((ROOT / "docs" / "demo.svg").read_text(encoding="utf-8"))
+    texts = [text for text in picture.itertext() if text.strip()]
+    for number in range(1, 7):
+        assert any(text.startswith(f"{number}. ") for text in texts)
+    assert any(f"{demo.REAL_LISTED:,} with all of them listed" in text for text in texts)
 
 
 def test_readme_shows_how_to_try_and_how_to_test_in_one_line_each():
