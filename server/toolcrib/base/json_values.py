@@ -65,7 +65,7 @@ def weight(value: Any, limit: int) -> int:
     while left and total <= limit:
         item = left.pop()
         if isinstance(item, str):
-            total += _bytes_of(item, limit) + 2
+            total += 2 + (len(item) if item.isascii() else _bytes_of(item, limit))
         elif isinstance(item, dict):
             members = as_object(item)
             total += 4 * len(members)
@@ -80,6 +80,6 @@ def weight(value: Any, limit: int) -> int:
 
 
 def _bytes_of(text: str, limit: int) -> int:
-    if text.isascii() or len(text) > limit:
+    if len(text) > limit:
         return len(text)
     return len(text.encode("utf-8", "surrogatepass"))

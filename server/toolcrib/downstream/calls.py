@@ -24,7 +24,7 @@ from toolcrib.downstream.live_list import LiveList
 from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.relays import Line, Relays
-from toolcrib.downstream.rounds import driven
+from toolcrib.downstream.rounds import asks_for_input, driven
 from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, Unavailable
 from toolcrib.model import JsonObject
 
@@ -220,23 +220,27 @@ class Calls:
         if asker.log_level is not None:
             with suppress(MCPError):  # without its messages, then
                 await connection.want_log(asker.log_level)
-        result = await connection.request(exchange.method, {**exchange.params}, relay, line)
-
-        async def again(answers: JsonObject) -> JsonObject:
-            try:
-                return await connection.request(exchange.method, {**exchange.params, **answers}, relay, line)
-            except Undelivered as error:  # of what was sent before, it is not known what it did
-                raise ConnectionLost(self._settings.key, str(error)) from None
-
-        if asker.lasting:
-            ask = partial(self._parts.relays.ask, line)
-            try:
-                result = await driven(result, ask, again, most=self._limits.input_rounds)
-            except MCPError as error:
-                raise self._not_answered(error.message) from None
+        send = partial(connection.request, exchange.method, on_progress=relay, line=line)
+        result = await send(exchange.params)
+        if asker.lasting and asks_for_input(result):
+            result = await self._further_rounds(result, exchange, line, send)
         if relay:
             await relay.settle()
         return result
+
+    async def _further_rounds(
+        self, result: JsonObject, exchange: Exchange, line: Line, send: Callable[[JsonObject], Awaitable[JsonObject]]
+    ) -> JsonObject:
+        async def again(answers: JsonObject) -> JsonObject:
+            try:
+                return await send({**exchange.params, **answers})
+            except Undelivered as error:  # of what was sent before, it is not known what it did
+                raise ConnectionLost(self._settings.key, str(error)) from None
+
+        try:
+            return await driven(result, partial(self._parts.relays.ask, line), again, most=self._limits.input_rounds)
+        except MCPError as error:
+            raise self._not_answered(error.message) from None
 
     def _not_answered(self, reason: str) -> Unavailable:
         return Unavailable(

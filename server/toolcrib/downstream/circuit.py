@@ -4,8 +4,8 @@ Knows how calls have ended lately; never knows what was called or how a server i
 """
 
 import math
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError
@@ -32,8 +32,10 @@ class Circuit:
             CircuitOpen: the server is not to be called now.
 
         """
+        if not self._is_open:
+            return
         pause_s = self._opens_at - self._now()
-        if not self._is_open or (pause_s <= 0 and not self._is_tried):
+        if pause_s <= 0 and not self._is_tried:
             return
         again = f"it is tried again in {math.ceil(pause_s)} s" if pause_s > 0 else "it is being tried right now"
         raise CircuitOpen(
@@ -46,9 +48,8 @@ class Circuit:
     def _is_open(self) -> bool:
         return self._failures >= self._limits.circuit_failures
 
-    @contextmanager
-    def guarding(self) -> Generator[None]:
-        """Let one call through, and note how it ends.
+    def guarding(self) -> "Guard":
+        """Let one call through, which is made in the block, and note how it ends.
 
         Raises:
             CircuitOpen: the server is not to be called now; nothing ran.
@@ -57,18 +58,15 @@ class Circuit:
         self.check()
         is_try = self._is_open
         self._is_tried = self._is_tried or is_try
-        try:
-            yield
-        except (CallTimeout, ConnectionLost) as error:
+        return Guard(self, is_try=is_try)
+
+    def note_end(self, error: BaseException | None, *, is_try: bool) -> None:
+        """Note how a call has ended that was let through: with ``error``, unless that is None."""
+        if error is None or isinstance(error, DownstreamError):
+            self._failures = self._openings = 0
+        elif isinstance(error, CallTimeout | ConnectionLost):
             self._note_failure(str(error), is_try=is_try)
-            raise
-        except DownstreamError:
-            self._failures = self._openings = 0
-            raise
-        else:
-            self._failures = self._openings = 0
-        finally:
-            self._is_tried = self._is_tried and not is_try
+        self._is_tried = self._is_tried and not is_try
 
     def _note_failure(self, reason: str, *, is_try: bool) -> None:
         self._failures += 1
@@ -78,3 +76,20 @@ class Circuit:
             pause_s = min(self._limits.circuit_pause_s * 2.0 ** min(self._openings, 16), self._limits.backoff_max_s)
             self._openings += 1
             self._opens_at = self._now() + pause_s
+
+
+class Guard:
+    """One call that was let through. A class and not a generator, because every call passes here."""
+
+    __slots__ = ("_circuit", "_is_try")
+
+    def __init__(self, circuit: Circuit, *, is_try: bool) -> None:
+        self._circuit, self._is_try = circuit, is_try
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._circuit.note_end(error, is_try=self._is_try)

@@ -44,6 +44,7 @@ _UNSET_LEVEL = "info"
 """The level at which a session gets log messages that has asked for none, of a server that has to be told one."""
 
 CLIENT_INFO = types.Implementation(name="toolcrib", version=__version__)
+_CLIENT_INFO: JsonObject = CLIENT_INFO.model_dump(by_alias=True, exclude_none=True)
 
 
 class DiedOnProbe(Exception):
@@ -211,7 +212,7 @@ class Connection:
         self, method: str, params: JsonObject, options: CallOptions, line: Line | None = None
     ) -> JsonObject:
         if self.era == "modern":
-            self._stamp(method, params, options, line.asker if line else NOBODY)
+            params = self._stamped(method, params, options, line.asker if line else NOBODY)
         on_account_of = carried_by.set(line if self._streams.correlates else None)
         if line is not None:
             line.is_sent = True
@@ -227,20 +228,20 @@ class Connection:
         finally:
             carried_by.reset(on_account_of)
 
-    def _stamp(self, method: str, params: JsonObject, options: CallOptions, asker: Asker) -> None:
-        """Add what every request of 2026-07-28 carries: the envelope, and on HTTP the routing headers."""
+    def _stamped(self, method: str, params: JsonObject, options: CallOptions, asker: Asker) -> JsonObject:
+        """Return params with what every request of 2026-07-28 carries; ``options`` get the routing headers of HTTP."""
         version = self.session.protocol_version or ""
         meta = {
             **params.get("_meta", {}),
             types.PROTOCOL_VERSION_META_KEY: version,
-            types.CLIENT_INFO_META_KEY: CLIENT_INFO.model_dump(by_alias=True, exclude_none=True),
+            types.CLIENT_INFO_META_KEY: _CLIENT_INFO,
             types.CLIENT_CAPABILITIES_META_KEY: relayed(asker.capabilities, questions=True, roots=True),
         }
         if level := asker.log_level or (asker.lasting and _UNSET_LEVEL):
             meta[types.LOG_LEVEL_META_KEY] = level
-        params["_meta"] = meta
+        params = {**params, "_meta": meta}
         if not self._streams.http:
-            return
+            return params
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
         name = params.get(NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
@@ -248,6 +249,7 @@ class Connection:
         if method == "tools/call" and isinstance(name, str):
             headers |= mcp_param_headers(self._param_headers.get(name, {}), params["arguments"])
         options["headers"] = headers
+        return params
 
     def _remember_param_headers(self, tools: list[Any]) -> None:
         """Keep which arguments the server wants mirrored into headers (2026-07-28 streamable HTTP)."""

@@ -22,6 +22,11 @@ Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Send = Callable[[JsonObject], Awaitable[JsonObject]]
 
 
+def asks_for_input(result: JsonObject) -> bool:
+    """Return whether a result is none yet: the server wants to know something, or wants to be asked again."""
+    return result.get("resultType") == "input_required"
+
+
 async def driven(result: JsonObject, ask: Ask, send: Send, *, most: int) -> JsonObject:
     """Return the result that a request comes to in the end.
 
@@ -33,7 +38,7 @@ async def driven(result: JsonObject, ask: Ask, send: Send, *, most: int) -> Json
     """
     pause_s = _FIRST_PAUSE_S
     for _ in range(most):
-        if result.get("resultType") != "input_required":
+        if not asks_for_input(result):
             return result
         retry = {"requestState": result["requestState"]} if "requestState" in result else {}
         if questions := as_object(result.get("inputRequests")):
@@ -43,7 +48,7 @@ async def driven(result: JsonObject, ask: Ask, send: Send, *, most: int) -> Json
             await anyio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         result = await send(retry)
-    if result.get("resultType") != "input_required":
+    if not asks_for_input(result):
         return result
     raise MCPError(types.INTERNAL_ERROR, f"it asked {most} times and was not done (limits.input_rounds).")
 

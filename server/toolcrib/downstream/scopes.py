@@ -75,7 +75,7 @@ class Front:
         """Return whose connection to a server a party uses. In 2026-07-28 each request tells what its client can do."""
         whose = self._whose(server, party)
         told = {} if era == "modern" else self.told(server, whose, party)
-        return Scope(*whose, compact(told) if told else "")
+        return Scope(*whose, compact(told) if told else "") if told or any(whose) else SHARED
 
     def told(self, server: ServerSettings, whose: tuple[str, str, str], party: Party) -> JsonObject:
         """Return what a server of the handshake era may be told of what a client can do."""

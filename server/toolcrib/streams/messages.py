@@ -53,7 +53,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
         return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-def request(key: RequestId, method: str, params: JsonObject) -> JsonObject:
+def request(key: RequestId, method: str, params: Mapping[str, Any]) -> JsonObject:
     """Return a request; one without params has no such member, because JSON-RPC forbids null there."""
     head: JsonObject = {"jsonrpc": "2.0", "id": key, "method": method}
     return {**head, "params": params} if params else head

@@ -4,7 +4,7 @@ Knows ids, answers, progress and taking back; never knows how messages are read,
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -57,10 +57,11 @@ class OutgoingRequests:
             raise _raised(CLOSED)
         request_id, key = self._id_for(opts)
         on_progress = opts.get("on_progress")
-        sent = dict(params or {})
+        sent: Mapping[str, Any] = params or {}
         if on_progress is not None:
             # The id is the token too, so that who waits for the answer is found by it.
-            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": request_id}
+            meta: JsonObject = sent.get("_meta") or {}
+            sent = {**sent, "_meta": {**meta, "progressToken": request_id}}
         line = encode(request(request_id, method, sent))
         # Until here nothing is sent: who was cancelled before has asked for nothing.
         await anyio.lowlevel.checkpoint_if_cancelled()

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 
 import anyio
 
-_CHUNK = 256 * 1024
+_CHUNK = 64 * 1024
+"""What a pipe holds (pipe(7)). A larger buffer would be memory from the system and back with each read."""
 _BURST = 32
 """Lines handed on between two turns of other tasks."""
 

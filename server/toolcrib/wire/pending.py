@@ -3,9 +3,9 @@
 Knows numbers and sizes; never knows what is called.
 """
 
-from collections.abc import Generator, Hashable
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import weight
@@ -22,19 +22,72 @@ class _Load:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The most of one kind of owner; ``keys`` are the limits that say so."""
+    """The most of one kind of owner, and what each of them has; ``keys`` are the limits that say so."""
 
     whose: str
     calls: int
     size: int
     keys: tuple[str, str]
+    loads: dict[str, _Load] = field(default_factory=dict[str, _Load])
+
+    def refuse_more(self, owner: str, size: int) -> None:
+        """Do nothing where the owner may have one more call under way, of this size.
+
+        Raises:
+            Busy: it has too much under way.
+
+        """
+        load = self.loads.get(owner)
+        if load is None:  # one alone is bounded by limits.request_max_bytes
+            return
+        calls_key, size_key = self.keys
+        if load.calls >= self.calls:
+            raise Busy(
+                f"toolcrib is busy: {self.whose} has {load.calls} calls under way (limits.{calls_key}). Nothing ran. "
+                "Wait for some of them to end, then repeat the call."
+            )
+        if load.size + size > self.size:
+            raise Busy(
+                f"toolcrib is busy: the calls that {self.whose} has under way take {load.size} bytes, and this one "
+                f"{size} more (limits.{size_key}). Nothing ran. Wait for some of them to end, then repeat the call."
+            )
+
+    def add(self, owner: str, size: int) -> None:
+        """Count one call."""
+        load = self.loads.setdefault(owner, _Load())
+        load.calls, load.size = load.calls + 1, load.size + size
+
+    def remove(self, owner: str, size: int) -> None:
+        """Count one call less."""
+        load = self.loads[owner]
+        load.calls, load.size = load.calls - 1, load.size - size
+        if not load.calls:
+            del self.loads[owner]
+
+
+class Taken:
+    """One call that is counted during the block. A class and not a generator, because every call passes here."""
+
+    __slots__ = ("_owners", "_size")
+
+    def __init__(self, owners: Sequence[tuple[_Bound, str]], size: int) -> None:
+        self._owners, self._size = owners, size
+
+    def __enter__(self) -> None:
+        for bound, owner in self._owners:
+            bound.add(owner, self._size)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for bound, owner in self._owners:
+            bound.remove(owner, self._size)
 
 
 class PendingCalls:
     """Counts the calls under way; refuses those that are too many or too much."""
 
     def __init__(self, limits: LimitsSection) -> None:
-        self._loads: dict[Hashable, _Load] = {}
         self._most = max(limits.pending_bytes, limits.pending_bytes_per_principal)
         self._of_session = _Bound(
             "this session", limits.pending_calls, limits.pending_bytes, ("pending_calls", "pending_bytes")
@@ -46,41 +99,15 @@ class PendingCalls:
             ("pending_calls_per_principal", "pending_bytes_per_principal"),
         )
 
-    @contextmanager
-    def taken(self, session: Session, arguments: JsonObject) -> Generator[None]:
-        """Count one call while it is under way.
+    def taken(self, session: Session, arguments: JsonObject) -> Taken:
+        """Return what counts one call while it is under way, as a block.
 
         Raises:
             Busy: its session or its principal has too much under way; nothing ran.
 
         """
         size = weight(arguments, self._most)
-        owners = ((self._of_session, (session.caller, session.label)), (self._of_principal, session.caller.principal))
+        owners = ((self._of_session, session.label), (self._of_principal, session.caller.principal))
         for bound, owner in owners:
-            _refuse_more(bound, self._loads.get(owner, _Load()), size)
-        for _, owner in owners:
-            load = self._loads.setdefault(owner, _Load())
-            load.calls, load.size = load.calls + 1, load.size + size
-        try:
-            yield
-        finally:
-            for _, owner in owners:
-                load = self._loads[owner]
-                load.calls, load.size = load.calls - 1, load.size - size
-                if not load.calls:
-                    del self._loads[owner]
-
-
-def _refuse_more(bound: _Bound, load: _Load, size: int) -> None:
-    calls_key, size_key = bound.keys
-    if load.calls >= bound.calls:
-        raise Busy(
-            f"toolcrib is busy: {bound.whose} has {load.calls} calls under way (limits.{calls_key}). Nothing ran. "
-            "Wait for some of them to end, then repeat the call."
-        )
-    # One alone is bounded by limits.request_max_bytes.
-    if load.calls and load.size + size > bound.size:
-        raise Busy(
-            f"toolcrib is busy: the calls that {bound.whose} has under way take {load.size} bytes, and this one {size} "
-            f"more (limits.{size_key}). Nothing ran. Wait for some of them to end, then repeat the call."
-        )
+            bound.refuse_more(owner, size)
+        return Taken(owners, size)

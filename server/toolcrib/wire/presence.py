@@ -6,7 +6,7 @@ Knows how many requests are open and since when none is; never knows what they a
 
 import math
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,12 +50,13 @@ def client_of(request: Any) -> Client | None:
     return scope.get(STATE, {}).get(KEY)
 
 
-@contextmanager
-def ended_without(client: Client | None, tasks: TaskGroup) -> Generator[None]:
+def ended_without(client: Client | None, tasks: TaskGroup) -> AbstractContextManager[None]:
     """Cancel the block when the client has gone; ``tasks`` own the watching."""
-    if client is None:
-        yield
-        return
+    return nullcontext() if client is None else _watched(client, tasks)
+
+
+@contextmanager
+def _watched(client: Client, tasks: TaskGroup) -> Generator[None]:
     watching = anyio.CancelScope()
 
     async def watch(work: anyio.CancelScope) -> None:

@@ -6,8 +6,8 @@ Results of tools pass beside the SDK's own shaping, which would refuse what a do
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -221,7 +221,7 @@ class Wire:
         session, given = await self._sessions.of(context), as_object(arguments)
         result = failure(_GONE)
         try:
-            with self._under_way(context, session, given):
+            with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
                 result = await self._called(context, session, name, given)
         except (BadRequest, Busy, UnknownSkill) as error:
             result = failure(str(error))
@@ -236,20 +236,10 @@ class Wire:
         """Return what a server is asked for besides tools; it counts as under way like a call."""
         with closing(answer):
             session = await self._sessions.of(context)
-            with self._under_way(context, session, as_object(context.params)):
+            taken = self._pending.taken(session, as_object(context.params))
+            with taken, ended_without(client_of(context.request), self._tasks):
                 return await answer
         raise MCPError(code=types.INTERNAL_ERROR, message=_GONE)
-
-    @contextmanager
-    def _under_way(self, context: Context, session: Session, given: JsonObject) -> Generator[None]:
-        """Count what is asked of a server, and cancel it when the client has gone.
-
-        Raises:
-            Busy: the session or the caller has too much under way.
-
-        """
-        with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
-            yield
 
     def _listed_schema(self, name: str) -> JsonObject | None:
         """Return the schema by which the SDK compares ``Mcp-Param-*`` headers with arguments (2026-07-28 HTTP).
