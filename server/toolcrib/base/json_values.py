@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from toolcrib.model import JsonObject
 
+_Json = dict[str, Any] | list[Any] | str | float | bool | None
+
 _CONTAINERS: tuple[type, ...] = (dict, list)
 _TYPES: tuple[tuple[type, str], ...] = (
     # First, because in Python a bool is an int.
@@ -61,19 +63,18 @@ def levels(value: Any) -> Iterator[list[Any]]:
 def weight(value: Any, limit: int) -> int:
     """Return roughly how many bytes ``value`` takes as JSON; stops counting soon after ``limit``."""
     total = 0
-    left: list[Any] = [value]
+    left: list[_Json] = [value]
     while left and total <= limit:
         item = left.pop()
         if isinstance(item, str):
             total += 2 + (len(item) if item.isascii() else _bytes_of(item, limit))
         elif isinstance(item, dict):
-            members = as_object(item)
-            total += 4 * len(members)
-            left += members.keys()
-            left += members.values()
+            total += 4 * len(item)
+            left += item.keys()
+            left += item.values()
         elif isinstance(item, list):
-            total += len(as_list(item))
-            left += as_list(item)
+            total += len(item)
+            left += item
         else:
             total += 8
     return total

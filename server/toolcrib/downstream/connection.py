@@ -213,7 +213,7 @@ class Connection:
     ) -> JsonObject:
         if self.era == "modern":
             params = self._stamped(method, params, options, line.asker if line else NOBODY)
-        on_account_of = carried_by.set(line if self._streams.correlates else None)
+        on_account_of = carried_by.set(line) if self._streams.correlates else None
         if line is not None:
             line.is_sent = True
         try:
@@ -226,7 +226,8 @@ class Connection:
         except ValueError as error:
             raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
         finally:
-            carried_by.reset(on_account_of)
+            if on_account_of is not None:
+                carried_by.reset(on_account_of)
 
     def _stamped(self, method: str, params: JsonObject, options: CallOptions, asker: Asker) -> JsonObject:
         """Return params with what every request of 2026-07-28 carries; ``options`` get the routing headers of HTTP."""

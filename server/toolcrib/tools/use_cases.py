@@ -375,13 +375,13 @@ class ToolUseCases:
             BadRequest: they do not fit; the text names each problem and shows the schema.
 
         """
-        checks, downstream = self._checks, self._parts.fleet.of(tool.server, session)
+        checks = self._checks
         arguments = unwrap_arguments(call.arguments, checks.schema(tool))
         if arguments is None:
             shape = await self._shape(session, tool)
             raise BadRequest(f"'arguments' must be a JSON object that fits {tool.public_name}.\n{shape}")
         misfits = await checks.check(tool, arguments)
-        if misfits and downstream.status.state is not State.READY:
+        if misfits and (downstream := self._parts.fleet.of(tool.server, session)).status.state is not State.READY:
             with downstream.line(call.asker):
                 await downstream.connection()
             tool = await self._resolve(session, tool.public_name, forgiving=False)
