@@ -29,6 +29,7 @@ PLAIN_TYPES = {
     "str | None": "text or null",
     "bool": "true, false",
     "int": "whole number",
+    "int | None": "whole number or null",
     "Sequence[str]": "list of text",
     "Mapping[str, object]": "object",
 }

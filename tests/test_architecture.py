@@ -31,7 +31,7 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations hosts policy skill_rules state
+        activations hosts policy skill_rules state trails
         sessions
     """,
     "access.state": """
@@ -124,6 +124,7 @@ LAYERS = {
         wording
         answers search
         arguments config_names failures finding gate indexing lint
+        reports
         use_cases
     """,
     "tools.arguments": """

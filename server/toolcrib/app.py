@@ -4,10 +4,11 @@ Knows which part needs which; never knows what any of them does in detail.
 """
 
 import logging
+import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
@@ -50,7 +51,7 @@ class Outside(Clocks):
 
     Where no ``connector`` is given, servers are reached as the config says. ``pause`` waits so many seconds between two
     looks at how old the catalog is. ``only`` are the servers that are listed by themselves at the start, where they
-    have to be; None: all.
+    have to be; None: all. ``pid`` is the number of this process.
     """
 
     connector: Connector | None = None
@@ -58,6 +59,7 @@ class Outside(Clocks):
     pause: Callable[[float], Awaitable[None]] = anyio.sleep
     mirror: Callable[[str], None] | None = None
     only: Collection[str] | None = None
+    pid: int = field(default_factory=os.getpid)
 
     def lists(self, key: str) -> bool:
         """Return whether a server is listed by itself at the start, where it has to be."""

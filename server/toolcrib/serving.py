@@ -3,7 +3,6 @@
 Knows what belongs to a config and what outlives it; never knows a config file, a signal or a transport.
 """
 
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -56,7 +55,7 @@ from toolcrib.wire.greeting import GreetingParts
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.methods.registry import methods_offered
 from toolcrib.wire.server import Wire, WireParts
-from toolcrib.wire.sessions import Sessions
+from toolcrib.wire.sessions import SessionParts, Sessions
 from toolcrib.wire.updates import ResourceUpdates
 
 _Opened = TypeVar("_Opened")
@@ -366,7 +365,8 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         stack.callback(tasks.cancel_scope.cancel)
         around = reports.surroundings(settings, hosts, frozenset())
         fleet = await stack.enter_async_context(open_fleet({}, {}, around))
-        sessions = Sessions(settings, KeptActivations(state.sessions, outside.wall_clock), hosts, fleet, os.getpid())
+        kept = KeptActivations(state.sessions, outside.wall_clock)
+        sessions = Sessions(settings, hosts, SessionParts(kept, fleet, outside.wall_clock, outside.pid))
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)
         serving = Serving(lasting, reports, outside)

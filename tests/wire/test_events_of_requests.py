@@ -41,6 +41,9 @@ async def test_a_search_is_recorded(tmp_path, era):
         "requested_search_type": "fts",
         "effective_search_type": "fts",
         "results_count": 1,
+        "search": 1,
+        "confidence": "high",
+        "hits": ["db__read_row"],
     }
     assert record["session"].startswith("local-")
     assert record["duration_ms"] >= 0
@@ -59,10 +62,65 @@ async def test_an_activation_and_its_call_are_recorded(tmp_path, door, source):
         "source": source,
         "reason": "first_use",
     }
-    assert own(called) == {"tool_name": "db__read_row", "ok": True, "bytes": called["bytes"]}
+    assert own(called) == {
+        "tool_name": "db__read_row",
+        "ok": True,
+        "bytes": called["bytes"],
+        "search": None,
+        "rank": None,
+    }
     assert 5 < called["bytes"] < 100
     assert called["duration_ms"] > 0
     assert called["session"] == activated["session"]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_call_names_the_search_of_its_session_that_found_the_tool_last(tmp_path, era):
+    async with world(tmp_path, {"db": TOOLS}, listing="auto") as w:
+        async with w.client(era) as client, w.client(era, caller=Caller("ana")) as ana:
+            await client.search("read a row")
+            await client.search("drop or read a table")
+            await client.tool_call("db.read_row")
+            await client.call("db__drop_table")
+            await ana.tool_call("db.read_row")
+        found = w.happened("tool_search_query")
+        called = [(record["tool_name"], record["search"], record["rank"]) for record in w.happened("tool_call")]
+    assert [record["search"] for record in found] == [1, 2]
+    hits = found[1]["hits"]
+    assert sorted(hits) == ["db__drop_table", "db__read_row"]
+    assert called == [
+        ("db__read_row", 2, hits.index("db__read_row") + 1),
+        ("db__drop_table", 2, hits.index("db__drop_table") + 1),
+        ("db__read_row", None, None),
+    ]
+
+
+async def test_a_call_that_did_not_run_is_recorded_with_the_reason(tmp_path):
+    needy = tool("read_row", "Read a row.", {"row": "integer"}, ["row"])
+    servers = {"db": MemoryServer([needy, *TOOLS[1:]]), "dead": MemoryServer(TOOLS)}
+    async with world(tmp_path, servers) as w, w.client() as client:
+        await client.search("read row", server="db")
+        await client.tool_call("db__read_row")
+        await client.call("tool_call_read", {"name": "db__drop_table"})
+        w["dead"].start_error = OSError("no such program")
+        await w["dead"].hang_up()
+        for door in (client.tool_call, client.call):
+            await door("dead__read_row")
+        recorded = [own(record) for record in w.happened("tool_call_not_run")]
+        assert w.happened("tool_call") == []
+    assert recorded == [
+        {"tool_name": "db__read_row", "reason": "arguments", "search": 1, "rank": 1},
+        {"tool_name": "db__drop_table", "reason": "not_read_only", "search": None, "rank": None},
+        *(2 * [{"tool_name": "dead__read_row", "reason": "unavailable", "search": None, "rank": None}]),
+    ]
+
+
+async def test_a_denied_tool_is_no_hit_of_a_recorded_search_and_its_call_is_only_refused(tmp_path):
+    async with world(tmp_path, {"db": TOOLS}, {"policy": {"deny": ["drop_*"]}}) as w, w.client() as client:
+        await client.search("drop a table, read a row")
+        await client.tool_call("db__drop_table")
+        assert w.happened("tool_search_query")[0]["hits"] == ["db__read_row"]
+        assert w.happened("tool_call_not_run") == []
 
 
 @pytest.mark.parametrize("answer", [text("no", isError=True), MCPError(-32000, "no")])

@@ -9,6 +9,7 @@ from typing import Any
 from toolcrib.access.activations import Activations
 from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions, Policy
+from toolcrib.access.trails import Trail
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, JsonObject
@@ -35,7 +36,7 @@ class Session:
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
-    the largest budget in tokens, and the largest share that it had of one.
+    the largest budget in tokens, and the largest share that it had of one. ``trail`` is what it has done so far.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Session:
     permissions: tuple[Policy, Permissions] | None = None
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=sent_skills)
+    trail: Trail = field(default_factory=Trail)
 
 
 def local_caller(settings: Settings) -> Caller:

@@ -12,6 +12,9 @@ Level = Literal["debug", "info", "warning", "off"]
 RefusalReason = Literal["policy", "visibility", "unknown"]
 """Why a name cannot be used."""
 
+NotRunReason = Literal["arguments", "not_read_only", "unavailable"]
+"""Why a tool that may be used was not run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -35,6 +38,12 @@ class ToolSearchQuery(Event):
     """The search that was done."""
     results_count: int
     """How many tools were found."""
+    search: int
+    """Which search for tools of its session this is, from 1."""
+    confidence: str
+    """`high`, `low` or `none`: how likely what is needed is among them."""
+    hits: Sequence[str]
+    """Their public names, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,26 @@ class ToolCalled(Event):
     """False: it failed, or said that it did."""
     bytes: int
     """About how large its result was."""
+    search: int | None
+    """The search of the session that found the tool last: the number in its `tool_search_query`; null: none did."""
+    rank: int | None
+    """Which of that search's hits it was, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallNotRun(Event):
+    """A call of a tool ended before the tool was run; whoever asked for it was told why."""
+
+    name: ClassVar[str] = "tool_call_not_run"
+
+    tool_name: str
+    """The name as it was asked for."""
+    reason: NotRunReason
+    """`arguments`: they do not fit. `not_read_only`: asked of `tool_call_read`. `unavailable`: its server is down."""
+    search: int | None
+    """As of `tool_call`."""
+    rank: int | None
+    """As of `tool_call`."""
 
 
 @dataclass(frozen=True, slots=True)

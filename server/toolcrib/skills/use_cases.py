@@ -240,9 +240,11 @@ class SkillUseCases:
         began = time.perf_counter()
         answer = await self.worked_out(partial(self._get, session, request))
         self._loader.remember(session, answer, request)
+        names = [given.text.name for given in answer.skills]
+        session.trail.given(names)
         self._events.emit(
             SkillGet(
-                names=[given.text.name for given in answer.skills],
+                names=names,
                 returned_count=len(answer.skills),
                 max_tokens=request.max_tokens,
                 final_tokens_est=self._loader.estimate(answer.formatted),

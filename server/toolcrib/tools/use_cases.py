@@ -25,8 +25,7 @@ from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
-from toolcrib.events.kinds import ToolActivated, ToolActivationDenied, ToolCalled, ToolSearchQuery
-from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.events.log import EventLog
 from toolcrib.model import JsonObject, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.answers import SearchAnswer
@@ -39,6 +38,7 @@ from toolcrib.tools.index.rows import Card
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.missing_servers import Asked, MissingServers
+from toolcrib.tools.reports import ToolReports
 from toolcrib.tools.results import failure
 from toolcrib.tools.search import SearchRequest
 
@@ -84,6 +84,7 @@ class ToolUseCases:
         self._parts = parts
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
+        self._reports = ToolReports(parts.events, parts.gate)
         self.finder = parts.finder
         self.gate = parts.gate
         self.indexer = parts.indexer
@@ -174,7 +175,7 @@ class ToolUseCases:
         catalog = self._parts.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
         answer = replace(found, note=self._note(session, found, request.server, catalog))
-        self._report_search(session, answer, catalog, began)
+        self._reports.searched(session, answer, catalog, began)
         return answer
 
     async def _likely_servers(self, session: Session, request: SearchRequest) -> None:
@@ -216,19 +217,6 @@ class ToolUseCases:
         state = self._parts.fleet.status(tool.server).state
         return state.value if state in _NOT_UP else None
 
-    def _report_search(self, session: Session, answer: SearchAnswer, catalog: Catalog, began: float) -> None:
-        query = self.gate.without_denied_names(session, answer.query, catalog)
-        self._parts.events.emit(
-            ToolSearchQuery(
-                query=query,
-                requested_search_type=answer.effective.value,
-                effective_search_type=answer.effective.value,
-                results_count=len(answer.hits),
-            ),
-            session=session.label,
-            duration_ms=elapsed_ms(began),
-        )
-
     # -- call ------------------------------------------------------------------------------------
 
     async def call_listed(self, session: Session, call: ToolCall) -> JsonObject:
@@ -241,7 +229,8 @@ class ToolUseCases:
         """
 
         async def attempt() -> JsonObject:
-            tool = await self._resolve(session, call.name, forgiving=False)
+            with self._reports.preparing(session, call.name):
+                tool = await self._resolve(session, call.name, forgiving=False)
             return await self._execute(session, tool, call, as_object(call.arguments), source="direct")
 
         try:
@@ -253,12 +242,15 @@ class ToolUseCases:
         """Answer ``tool_call``: any permitted tool, in any spelling, with arguments that are checked first."""
 
         async def attempt() -> JsonObject:
-            tool = await self._resolve(session, call.name, forgiving=True)
-            if read_only and not tool.read_only:
-                return failure(
-                    f"{tool.public_name} is not declared read-only by its server: call it with toolcrib's tool_call."
-                )
-            arguments = await self._fitting(session, tool, call)
+            with self._reports.preparing(session, call.name):
+                tool = await self._resolve(session, call.name, forgiving=True)
+                if read_only and not tool.read_only:
+                    self._reports.not_run(session, tool.public_name, "not_read_only")
+                    return failure(
+                        f"{tool.public_name} is not declared read-only by its server: "
+                        "call it with toolcrib's tool_call."
+                    )
+                arguments = await self._fitting(session, tool, call)
             return await self._execute(session, tool, call, arguments, source="tool_call")
 
         try:
@@ -289,8 +281,7 @@ class ToolUseCases:
         if tool is None:
             if refusal := self._unavailable(session, name, forgiving=forgiving):
                 raise refusal
-            reason = self.gate.why_refused(session, name, self._parts.indexer.current())
-            self._parts.events.emit(ToolActivationDenied(tool_name=name, reason=reason), session=session.label)
+            self._reports.refused(session, name, self._parts.indexer.current())
             raise UnknownTool(name)
         return tool
 
@@ -330,29 +321,27 @@ class ToolUseCases:
 
         """
         began = time.perf_counter()
-        downstream = self._parts.fleet.of(tool.server, session)
-        downstream.check()
+        with self._reports.preparing(session, tool.public_name):
+            downstream = self._parts.fleet.of(tool.server, session)
+            downstream.check()
         with downstream.line(call.asker) as line:
-            if (await self._live(session, tool, downstream)).fingerprint != tool.fingerprint:
+            with self._reports.preparing(session, tool.public_name):
+                live = await self._live(session, tool, downstream)
+            if live.fingerprint != tool.fingerprint:
                 raise Outdated
             if await session.activations.add(tool.public_name):
-                activated = ToolActivated(tool.public_name, self.gate.scope, source, reason="first_use")
-                self._parts.events.emit(activated, session=session.label)
+                self._reports.activated(session, tool, source)
                 if self.gate.grows_by(session, tool):
                     await call.announce()
-            size, ok = 0, False
-            try:
+            with self._reports.calling(session, tool, began) as outcome:
                 params = {**call.more, "name": tool.name, "arguments": arguments}
                 sent = Exchange("tools/call", tool.name, params, call.on_progress, tool.fingerprint)
                 raw = await downstream.call(sent, line)
-                ok = not raw.get("isError")
+                outcome.ok = not raw.get("isError")
                 if self._reads_resources:
                     raw = published_tool_result(raw, tool.server)
-                result, size = await self.long_results.bounded(session, raw, call.announce)
+                result, outcome.size = await self.long_results.bounded(session, raw, call.announce)
                 return result
-            finally:
-                called = ToolCalled(tool.public_name, ok, size)
-                self._parts.events.emit(called, session=session.label, duration_ms=elapsed_ms(began))
 
     async def _live(self, session: Session, tool: Tool, downstream: Downstream) -> Tool:
         """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""

@@ -3,7 +3,8 @@
 Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,9 +13,10 @@ from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolcrib.access.activations import KeptActivations, NoActivations, RunActivations
-from toolcrib.access.hosts import Hosts
+from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
+from toolcrib.access.hosts import Hosts, Served
 from toolcrib.access.sessions import SentKey, Session, local_caller, sent_skills
+from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
@@ -59,31 +61,57 @@ class SessionFollower(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SessionParts:
+    """What sessions are made with. ``follower`` is told when one that has a connection begins, and when it ends.
+
+    ``clock`` gives seconds since the epoch. ``pid`` is the number of this process, which tells its sessions from those
+    of others in the same events.
+    """
+
+    kept: KeptActivations
+    follower: SessionFollower
+    clock: Callable[[], float]
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Somebody who asks for things: by which label, with which client, what they have used and done."""
+
+    label: str
+    client: str
+    served: Served
+    activated: AbstractSet[str]
+    trail: Trail
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessionless:
+    """A caller without sessions as they are known from one request to the next."""
+
+    label: str
+    client: str
+    activations: Activations
+    trail: Trail
+
+
 def is_modern(context: Context) -> bool:
     """Return whether the request is of the sessionless era."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 class Sessions:
-    """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for.
+    """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
 
-    ``follower`` is told when one that has a connection begins, and when it ends. ``process`` is the number of ours.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        kept: KeptActivations,
-        hosts: Hosts,
-        follower: SessionFollower,
-        process: int,
-    ) -> None:
-        self._settings, self._kept, self._hosts, self._follower = settings, kept, hosts, follower
+    def __init__(self, settings: Settings, hosts: Hosts, parts: SessionParts) -> None:
+        self._settings, self._hosts = settings, hosts
+        self._kept, self._follower, self._clock, self._pid = parts.kept, parts.follower, parts.clock, parts.pid
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
-        self._sessionless = Recent[tuple[Caller, str | None, str], str](_LABELS_MAX)
+        self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
         self._sent = Recent[tuple[Caller, str | None], Recent[SentKey, tuple[int, int]]](_PER_CONNECTION)
-        self._process, self._count = process, 0
+        self._count = 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
         """Serve by another config from now on. Sessions stay what they are, with what they have activated.
@@ -99,39 +127,57 @@ class Sessions:
 
         Waits only where a session id has to be read from disk.
         """
+        session = await self._of(context)
+        session.trail.active = self._clock()
+        return session
+
+    async def _of(self, context: Context) -> Session:
         caller, session_id = self._caller(), self._session_id(context)
         kept = None if session_id is None else await self._kept.of(caller.principal, session_id)
         if is_modern(context):
             client = _client_of(context)
             key = caller, session_id, client
-            label = self._sessionless.get(key, lambda: self._label(caller, client))
-            activations = kept or NoActivations()
-            served = self._hosts.of(client)
+            known = self._sessionless.get(key, lambda: self._known_sessionless(caller, client, kept))
             return Session(
-                label,
+                known.label,
                 caller,
-                activations,
+                kept or known.activations,
                 growing=False,
                 client=client,
-                served=served,
+                served=self._hosts.of(client),
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
+                trail=known.trail,
             )
-        known = self._of_connection(context.session)
-        connected = known.get((caller, session_id))
+        open_here = self._of_connection(context.session)
+        connected = open_here.get((caller, session_id))
         if connected is None:
             client = _client_of(context)
             label, activations = self._label(caller, client), kept or RunActivations()
             served = self._hosts.of(client)
             growing = served.listing != "stable"
             session = Session(
-                label, caller, activations, growing, client, served, lasting=True, capabilities=_declared(context)
+                label,
+                caller,
+                activations,
+                growing,
+                client,
+                served,
+                lasting=True,
+                capabilities=_declared(context),
+                trail=self._trail(),
             )
             self._follower.expect(session)
-            connected = known[caller, session_id] = Connected(session, context.session)
-            if len(known) > _PER_CONNECTION:
-                self._follower.end_session(known.pop(next(iter(known))).session)
+            connected = open_here[caller, session_id] = Connected(session, context.session)
+            if len(open_here) > _PER_CONNECTION:
+                self._follower.end_session(open_here.pop(next(iter(open_here))).session)
         return connected.session
+
+    def _known_sessionless(self, caller: Caller, client: str, kept: Activations | None) -> _Sessionless:
+        return _Sessionless(self._label(caller, client), client, kept or NoActivations(), self._trail())
+
+    def _trail(self) -> Trail:
+        return Trail(began=self._clock())
 
     def _sent_to(self, caller: Caller, context: Context) -> Recent[SentKey, tuple[int, int]]:
         """Return what a sessionless caller was given of skills before, where one request tells whose the next is.
@@ -151,6 +197,16 @@ class Sessions:
     def open(self) -> Iterable[Connected]:
         """Return the sessions that can be told of a change."""
         return [connected for known in self._by_connection.values() for connected in known.values()]
+
+    def seen(self) -> Iterator[Seen]:
+        """Yield everybody who is connected, and who has asked without a session and is still remembered."""
+        for session in (connected.session for connected in self.open()):
+            names = session.activations.names
+            yield Seen(session.label, session.client, session.served, names, session.trail)
+        for key in self._sessionless:
+            known = self._sessionless[key]
+            served = self._hosts.of(known.client)
+            yield Seen(known.label, known.client, served, known.activations.names, known.trail)
 
     def count_of(self, principal: str) -> int:
         """Return how many connections a principal has a session on."""
@@ -174,7 +230,7 @@ class Sessions:
         Several processes write into one file of events.
         """
         self._count += 1
-        return f"{caller.principal}-{self._process}.{self._count}" + (
+        return f"{caller.principal}-{self._pid}.{self._count}" + (
             f" ({truncate(client, _CLIENT_SHOWN)})" if client else ""
         )
 

@@ -1,0 +1,60 @@
+"""What a session has done so far: how often it has searched and called, what its searches found, which skills it has.
+
+Knows counts, times and names, all bounded; never knows how anything is found or called, nor who is told of it.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from toolcrib.base.recent import Recent
+
+_FOUND_MAX, _SKILLS_MAX = 100, 100
+"""Names that searches have found, and those of skills, which are remembered: the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The search that found a tool last: which one of its session, from 1, and which of its hits, from 1."""
+
+    search: int
+    rank: int
+
+
+@dataclass(slots=True, eq=False)
+class Trail:
+    """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
+
+    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run.
+    """
+
+    began: float = 0.0
+    active: float = 0.0
+    searches: int = 0
+    calls: int = 0
+    failed: int = 0
+    skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
+    _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
+
+    def searched(self, names: Iterable[str]) -> int:
+        """Note a search that has found tools of these public names, in this order; return which one it is, from 1."""
+        self.searches += 1
+        for rank, name in enumerate(names, 1):
+            self._found[name] = Origin(self.searches, rank)
+        return self.searches
+
+    def origin(self, name: str) -> Origin | None:
+        """Return the search that found a tool last; None where none has, or so long ago that it is forgotten."""
+        with suppress(KeyError):
+            return self._found[name]
+        return None
+
+    def called(self, *, ok: bool) -> None:
+        """Note a call."""
+        self.calls += 1
+        self.failed += not ok
+
+    def given(self, skills: Iterable[str]) -> None:
+        """Note the names of skills that the session was given."""
+        for name in skills:
+            self.skills[name] = None
