@@ -24,7 +24,7 @@ LAYERS = {
         access downstream early
         tools
         offers skills
-        known status
+        known status running
         wire
         app
         serving
@@ -97,6 +97,10 @@ LAYERS = {
     "redaction": """
         rules
         documents secrets
+    """,
+    "running": """
+        folder pulse records
+        reporting
     """,
     "search": """
         bm25 encoding lexicon pattern_search static_model stemming synonyms

@@ -44,6 +44,8 @@ from toolcrib.known import Known, open_catalog, open_decisions, open_known_skill
 from toolcrib.model import OfferKind
 from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
+from toolcrib.running.pulse import Pulse
+from toolcrib.running.reporting import Moment
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts
 from toolcrib.tools.kept_pages import KeptPages
@@ -100,6 +102,7 @@ class _Reports:
         self._jitter, self._parking = jitter, Parking(limits)
         self._unsaid: list[str] = []
         self._has_begun = False
+        self.pulse = Pulse()
 
     def surroundings(self, settings: Settings, hosts: Hosts, kinds: frozenset[OfferKind]) -> Surroundings:
         """Return what servers have around them; ``kinds`` are asked for besides tools."""
@@ -133,6 +136,7 @@ class _Reports:
         """Take in a server's state."""
         if server in self.world.settings.servers:
             report_state(self.world.known, server, status)
+            self.pulse.beat()
 
     def use(self, world: World) -> None:
         """Report to another world from now on; the first is told what was to be said before there was any."""
@@ -197,6 +201,17 @@ class Serving:
         """The config that is in use."""
         return self._reports.world.settings
 
+    @property
+    def pulse(self) -> Pulse:
+        """What beats where something has changed in what :attr:`moment` tells."""
+        return self._reports.pulse
+
+    @property
+    def moment(self) -> Moment:
+        """What is going on just now."""
+        seen, statuses = self._lasting.sessions.seen(), self._lasting.fleet.statuses()
+        return Moment(self.settings, self._outside.wall_clock(), seen, statuses, self._loaded.failure)
+
     async def begin(self, settings: Settings, hosts: Hosts) -> None:
         """Serve the first config."""
         world = await self._lasting.tasks.start(self._own, settings, hosts)
@@ -221,6 +236,7 @@ class Serving:
                 failure = str(innermost(failures))
             loaded = Loaded(self._loaded.at if failure else began, failure, fixed)
             self._loaded = loaded
+            self.pulse.beat()
             known = self._reports.world.known
             known.events.emit(ConfigReloaded(ok=not failure, reason=failure, unchanged=fixed))
             await anyio.to_thread.run_sync(known.index.note_reload, began, failure)
@@ -324,6 +340,7 @@ class Serving:
             updates=self._lasting.updates,
             tasks=self._lasting.tasks,
             events=known.events,
+            answered=self.pulse.beat,
         )
 
     async def _list_what_is_old(self) -> Never:
@@ -366,7 +383,8 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         around = reports.surroundings(settings, hosts, frozenset())
         fleet = await stack.enter_async_context(open_fleet({}, {}, around))
         kept = KeptActivations(state.sessions, outside.wall_clock)
-        sessions = Sessions(settings, hosts, SessionParts(kept, fleet, outside.wall_clock, outside.pid))
+        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat)
+        sessions = Sessions(settings, hosts, parts)
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)
         serving = Serving(lasting, reports, outside)

@@ -3,6 +3,7 @@
 Knows callers and what belongs to one session; never knows the transport or era that a session came by.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,17 @@ class Session:
     pass_through: bool | None = field(default=None)
     sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=sent_skills)
     trail: Trail = field(default_factory=Trail)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Somebody who asks for things: by which label, with which client, and what they have used and done."""
+
+    label: str
+    client: str
+    served: Served
+    activated: AbstractSet[str]
+    trail: Trail
 
 
 def local_caller(settings: Settings) -> Caller:

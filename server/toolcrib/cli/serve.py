@@ -31,6 +31,8 @@ from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
+from toolcrib.running.folder import own_file
+from toolcrib.running.reporting import Process, keep_told, told
 from toolcrib.serving import Serving, open_server
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
@@ -120,14 +122,21 @@ class _Run:
     reloads: Reloads
 
     @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[tuple[Serving, TaskGroup]]:
-        """Serve the config, read it again when that is asked for, and give a group for what goes on meanwhile."""
+    async def serving(self, address: str = "") -> AsyncGenerator[tuple[Serving, TaskGroup]]:
+        """Serve the config, read it again when that is asked for, and give a group for what goes on meanwhile.
+
+        ``address`` is where that is reached, over HTTP.
+        """
+        outside = self.outside
+        process = Process(outside.pid, outside.wall_clock(), self.transport, address)
+        opened = partial(own_file, os.environ, outside.pid)
         hosts = Hosts(self.settings, self.transport)
         async with open_server(self.settings, hosts, self.outside) as serving, anyio.create_task_group() as tasks:
             tasks.start_soon(self.reloads.carry_out, serving, self.read, self.transport)
             tasks.start_soon(to_thread.run_sync, keep_house, self.settings, os.environ, self.outside.wall_clock())
             if self.settings.toolcrib.reload.watch:
                 tasks.start_soon(self.reloads.watch, serving)
+            tasks.start_soon(keep_told, opened, lambda: told(process, serving.moment), serving.pulse)
             yield serving, tasks
             tasks.cancel_scope.cancel()
 
@@ -181,9 +190,10 @@ async def _serve_http(run: _Run) -> None:
     if notice := host_notice(http):
         print(f"toolcrib: {notice}", file=sys.stderr)
     with bind(http) as listener:
-        async with run.serving() as (serving, _tasks):
+        address = url_of(listener, http)
+        async with run.serving(address) as (serving, _tasks):
             serving.on_change = lambda settings: tokens.change(settings.toolcrib.http.tokens)
-            print(f"toolcrib: serving {url_of(listener, http)}", file=sys.stderr, flush=True)
+            print(f"toolcrib: serving {address}", file=sys.stderr, flush=True)
             app = http_app(serving.gateway, http, section.limits, tokens)
             await serve_http(app, http, listener, run.stop)
 

@@ -64,6 +64,11 @@ def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
     return user_cache_root(environ) / MODELS / model
 
 
+def user_running_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory in which running processes tell of themselves, where the system has none for that."""
+    return user_cache_root(environ) / "running"
+
+
 def user_cache_root(environ: Mapping[str, str]) -> Path:
     """Return the directory of everything that can be made again."""
     if environ.get("XDG_CACHE_HOME"):

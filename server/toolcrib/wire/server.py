@@ -68,6 +68,7 @@ class WireParts:
     """What requests are answered with. ``methods`` are those beside tools; ``logs``: a server could tell clients.
 
     ``updates`` holds subscriptions to resources, and ``tasks`` own what goes on after a request: both outlive a config.
+    ``answered`` is told that a request was answered.
     """
 
     tool_use_cases: ToolUseCases
@@ -83,6 +84,7 @@ class WireParts:
     updates: ResourceUpdates
     tasks: TaskGroup
     events: EventLog
+    answered: Callable[[], None]
 
 
 class Wire:
@@ -96,7 +98,7 @@ class Wire:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self.instructions = parts.instructions
         self.listing = Listing(parts.tool_use_cases, parts.builtins, parts.events)
-        self._hosts, self._tasks = parts.hosts, parts.tasks
+        self._hosts, self._tasks, self._answered = parts.hosts, parts.tasks, parts.answered
         self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
         self.greeter: Greeter | None = None
@@ -146,6 +148,7 @@ class Wire:
             return await self._answer(ctx, call_next)
         finally:
             self.under_way -= 1
+            self._answered()
 
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Answer a request, with errors that tell no more than they may."""

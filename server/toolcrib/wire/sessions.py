@@ -4,7 +4,6 @@ Knows where each transport keeps its identity; never knows tools, and decides no
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +13,8 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
-from toolcrib.access.hosts import Hosts, Served
-from toolcrib.access.sessions import SentKey, Session, local_caller, sent_skills
+from toolcrib.access.hosts import Hosts
+from toolcrib.access.sessions import Seen, SentKey, Session, local_caller, sent_skills
 from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
@@ -66,24 +65,14 @@ class SessionParts:
     """What sessions are made with. ``follower`` is told when one that has a connection begins, and when it ends.
 
     ``clock`` gives seconds since the epoch. ``pid`` is the number of this process, which tells its sessions from those
-    of others in the same events.
+    of others in the same events. ``changed`` is told when one has ended.
     """
 
     kept: KeptActivations
     follower: SessionFollower
     clock: Callable[[], float]
     pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Somebody who asks for things: by which label, with which client, what they have used and done."""
-
-    label: str
-    client: str
-    served: Served
-    activated: AbstractSet[str]
-    trail: Trail
+    changed: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +96,7 @@ class Sessions:
     def __init__(self, settings: Settings, hosts: Hosts, parts: SessionParts) -> None:
         self._settings, self._hosts = settings, hosts
         self._kept, self._follower, self._clock, self._pid = parts.kept, parts.follower, parts.clock, parts.pid
+        self._changed = parts.changed
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
@@ -223,6 +213,7 @@ class Sessions:
     def _forget(self, connection: Connection) -> None:
         for connected in self._by_connection.pop(connection).values():
             self._follower.end_session(connected.session)
+        self._changed()
 
     def _label(self, caller: Caller, client: str) -> str:
         """Return a name for a new session in events: whose it is, its process and number, its client's name if any.

@@ -1,0 +1,162 @@
+"""What a running toolcrib tells of itself, as values and as the JSON that stands in its file.
+
+Knows the fields and how they are written; never knows where the file is, or how anything in it came to be.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.model import JsonObject
+
+SESSIONS_MAX, NAMES_MAX = 50, 100
+"""Sessions that are told of, those that asked last; and names in one list."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningSession:
+    """One session: its label in events, its client's name, which list it gets, and what it has done.
+
+    Times are seconds since the epoch; ``active`` is when it last asked for something. ``activated`` are public names of
+    tools, ``skills`` those that it was given, each the last :data:`NAMES_MAX`.
+    """
+
+    label: str
+    client: str
+    listing: str
+    began: float
+    active: float
+    searches: int
+    calls: int
+    failed: int
+    activated: tuple[str, ...]
+    skills: tuple[str, ...]
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "session": self.label,
+            "client": self.client,
+            "listing": self.listing,
+            "began": _text(self.began),
+            "active": _text(self.active),
+            "searches": self.searches,
+            "calls": self.calls,
+            "failed": self.failed,
+            "activated": list(self.activated),
+            "skills": list(self.skills),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """One server: what it is doing, why, where there is something to say, and since when."""
+
+    key: str
+    state: str
+    reason: str
+    since: float
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"server": self.key, "state": self.state, "reason": self.reason, "since": _text(self.since)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCrib:
+    """One process. ``told`` is when it wrote this down, ``memory_bytes`` what it used then; None where nobody can say.
+
+    ``transport`` is ``stdio`` or ``http``, ``address`` where it is reached over HTTP. ``sessions`` are those that asked
+    last, the latest first, of ``session_count`` in all. ``reload_failure`` says why its config could not be read again.
+    """
+
+    pid: int
+    version: str
+    transport: str
+    address: str
+    config: str
+    began: float
+    told: float
+    memory_bytes: int | None
+    session_count: int
+    sessions: tuple[RunningSession, ...]
+    servers: tuple[RunningServer, ...]
+    reload_failure: str = ""
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "pid": self.pid,
+            "version": self.version,
+            "transport": self.transport,
+            "address": self.address or None,
+            "config": self.config,
+            "began": _text(self.began),
+            "told": _text(self.told),
+            "memory_bytes": self.memory_bytes,
+            "calls": sum(each.calls for each in self.sessions),
+            "failed": sum(each.failed for each in self.sessions),
+            "session_count": self.session_count,
+            "sessions": [each.as_json for each in self.sessions],
+            "servers": [each.as_json for each in self.servers],
+            "reload_failure": self.reload_failure or None,
+        }
+
+
+def crib_of(document: Any) -> RunningCrib | None:
+    """Return what stands in a file of a running toolcrib; None where that is not what this version writes."""
+    raw = as_object(document)
+    try:
+        memory = raw["memory_bytes"]
+        return RunningCrib(
+            pid=int(raw["pid"]),
+            version=str(raw["version"]),
+            transport=str(raw["transport"]),
+            address=str(raw["address"] or ""),
+            config=str(raw["config"]),
+            began=_seconds(raw["began"]),
+            told=_seconds(raw["told"]),
+            memory_bytes=None if memory is None else int(memory),
+            session_count=int(raw["session_count"]),
+            sessions=tuple(_session(as_object(each)) for each in as_list(raw["sessions"])),
+            servers=tuple(_server(as_object(each)) for each in as_list(raw["servers"])),
+            reload_failure=str(raw["reload_failure"] or ""),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _session(raw: JsonObject) -> RunningSession:
+    return RunningSession(
+        label=str(raw["session"]),
+        client=str(raw["client"]),
+        listing=str(raw["listing"]),
+        began=_seconds(raw["began"]),
+        active=_seconds(raw["active"]),
+        searches=int(raw["searches"]),
+        calls=int(raw["calls"]),
+        failed=int(raw["failed"]),
+        activated=_names(as_list(raw["activated"])),
+        skills=_names(as_list(raw["skills"])),
+    )
+
+
+def _server(raw: JsonObject) -> RunningServer:
+    return RunningServer(str(raw["server"]), str(raw["state"]), str(raw["reason"]), _seconds(raw["since"]))
+
+
+def _names(raw: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(map(str, raw))
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
