@@ -1,4 +1,4 @@
-"""What a person's commands cost in CPU time: help, and a search in a warm index, beside Python doing nothing.
+"""What a person's commands cost in CPU time: help, a search in a warm index and status, beside Python doing nothing.
 
 ``--against DIR`` names another checkout, whose commands are measured in turn with these as the baseline instead.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
 
-HELP_MS, SEARCH_MS = 200, 500
+HELP_MS, SEARCH_MS, STATUS_MS = 200, 500, 400
 
 
 def cpu_ms(command: Sequence[str], environment: Mapping[str, str]) -> float:
@@ -53,6 +53,7 @@ def measure(given: Namespace, folder: Path) -> None:
         cases[f"{name} help"] = partial(cpu_ms, [*toolcrib, "--help"], environment)
         search = [*toolcrib, "search", "create an issue", "--config", str(config)]
         cases[f"{name} search"] = partial(cpu_ms, search, environment)
+        cases[f"{name} status"] = partial(cpu_ms, [*toolcrib, "status", "--config", str(config)], environment)
     found = {name: median(times) for name, times in interleaved(given.repeat, cases).items()}
     against = str(given.against) if given.against else "python -c pass"
     show(
@@ -63,6 +64,7 @@ def measure(given: Namespace, folder: Path) -> None:
             for what, key, most in (
                 ("toolcrib --help", "help", Target(HELP_MS)),
                 ("toolcrib search, index warm", "search", Target(SEARCH_MS)),
+                ("toolcrib status, index warm", "status", Target(STATUS_MS)),
             )
         ],
         f"{note}; medians of {given.repeat} runs",

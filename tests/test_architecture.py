@@ -78,7 +78,7 @@ LAYERS = {
         fleet
     """,
     "events": """
-        batches kinds recorded
+        batches kinds recorded telling
         log
         server_logs
     """,
@@ -201,11 +201,11 @@ LAYERS = {
         registry
     """,
     "cli": """
-        client_command demo footprint log_rate options output reloads waiting
-        config in_process serve
+        client_command demo footprint log_rate options output reloads terminal waiting
+        config in_process running serve
         completion
         importing
-        connecting doctor index lint servers skills tokens tools
+        connecting doctor events index lint servers skills tokens tools
         uninstall
         app
     """,
@@ -292,6 +292,7 @@ PARAMETERS = 5
 MORE_PARAMETERS: dict[str, str] = {
     "cli.tools:search": "one for each option of the command",
     "cli.skills:search": "one for each option of the command",
+    "cli.events:events": "one for each option of the command",
     "cli.servers:add": "one for each option of the command",
     "cli.connecting:connect": "one for each option of the command",
     "cli.skills:relevant": "one for each option of the command",

@@ -15,6 +15,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "etc"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_CACHE_DIR", "TOOLCRIB_STATE_DIR", "TOOLCRIB_PARENT", "UNSET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GITHUB_TOKEN", "canary-variable")

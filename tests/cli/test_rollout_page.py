@@ -93,7 +93,13 @@ def test_what_is_observed_is_read_from_the_events(tmp_path: Path):
         for count, query in ((0, "brew tea"), (3, "recent commits")):
             log.emit(
                 ToolSearchQuery(
-                    query=query, requested_search_type="fts", effective_search_type="fts", results_count=count
+                    query=query,
+                    requested_search_type="fts",
+                    effective_search_type="fts",
+                    results_count=count,
+                    search=1,
+                    confidence="low",
+                    hits=(),
                 )
             )
             log.emit(

@@ -81,7 +81,7 @@ def test_tools_that_are_always_listed_count_for_toolcrib(run: Run, listed: str):
 
 def test_a_session_is_priced_at_its_end_and_its_changes_are_counted(run: Run, listed: str):
     lists = [ToolsListed(6, (), "a"), ToolsListed(6, (), "a"), ToolsListed(7, ("zoo__echo_1",), "b")]
-    search, call = ToolSearchQuery("say", "fts", "fts", 5), ToolCalled("zoo__echo_1", ok=True, bytes=9)
+    search, call = ToolSearchQuery("say", "fts", "fts", 5, 1, "high", ()), ToolCalled("zoo__echo_1", ok=True, bytes=9)
     used = ToolActivated("zoo__echo_1", "run", "direct", "first_use")
     record(listed, "local-1.1 (one)", *lists, search, used, call)
     record(listed, "local-1.2 (two)", replace(search, results_count=0))

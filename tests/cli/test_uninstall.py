@@ -33,6 +33,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     model = tmp_path / "cache" / "toolcrib" / "models" / "owner" / "name" / "config.json"
     model.parent.mkdir(parents=True)
     model.write_text("{}")
+    for folder in (tmp_path / "run" / "toolcrib", tmp_path / "cache" / "toolcrib" / "running"):
+        folder.mkdir(parents=True)
+        (folder / "7-killed.lock").touch()
     script = home / ".bash_completions" / "toolcrib.sh"
     script.parent.mkdir()
     script.write_text("complete")
@@ -40,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
 
 
 def everything(tmp_path: Path) -> list[Path]:
-    places = (tmp_path / "home", tmp_path / "cache", tmp_path / "data", tmp_path / "etc")
+    places = (tmp_path / "home", tmp_path / "cache", tmp_path / "data", tmp_path / "run", tmp_path / "etc")
     return sorted(file for place in places for file in place.rglob("*") if file.is_file())
 
 
@@ -76,12 +79,13 @@ def test_it_is_taken_away_and_clients_get_back_what_they_had(with_config: bool, 
     assert everything(tmp_path) == [*stays, home / ".cursor" / "mcp.json"]
     assert not (tmp_path / "cache" / "toolcrib").exists()
     assert not (tmp_path / "data" / "toolcrib").exists()
+    assert not (tmp_path / "run" / "toolcrib").exists()
     if with_config:
         assert run("uninstall")[:2] == (0, "Nothing of toolcrib's is left.\n")
 
 
 def test_what_is_not_toolcribs_stays_and_is_named(run: Run, home: Path, tmp_path: Path):
-    [folder] = (each for each in (tmp_path / "cache" / "toolcrib").iterdir() if each.name != "models")
+    [folder] = (each for each in (tmp_path / "cache" / "toolcrib").iterdir() if each.name not in ("models", "running"))
     mine = [folder / "mine.txt", tmp_path / "data" / "toolcrib" / "mine.db"]
     for file in mine:
         file.write_text("mine")

@@ -50,7 +50,7 @@ def command(config: Path, *options: str) -> list[str]:
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Return this process's environment without what belongs to a person or to another toolcrib."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOOLCRIB_", "XDG_"))}
-    return {**kept, "HOME": str(folder), **more}
+    return {**kept, "HOME": str(folder), "XDG_RUNTIME_DIR": str(folder / "run"), **more}
 
 
 def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,21 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import config, connecting, doctor, importing, index, lint, servers, skills, tokens, tools, uninstall
+from toolcrib.cli import (
+    config,
+    connecting,
+    doctor,
+    events,
+    importing,
+    index,
+    lint,
+    running,
+    servers,
+    skills,
+    tokens,
+    tools,
+    uninstall,
+)
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
 
@@ -47,6 +61,8 @@ def build() -> typer.Typer:
     app.command()(servers.disable)
     app.command()(doctor.doctor)
     app.command()(index.status)
+    app.command()(running.top)
+    app.command()(events.events)
     app.command()(tools.search)
     app.command()(tools.call)
     app.command()(lint.lint)

@@ -10,10 +10,19 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from toolcrib.config.paths import CONNECTIONS, MODELS, folder_of, user_cache_dir, user_cache_root, user_data_root
+from toolcrib.config.paths import (
+    CONNECTIONS,
+    MODELS,
+    RUNNING,
+    folder_of,
+    user_cache_dir,
+    user_cache_root,
+    user_data_root,
+)
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import FOLDER as GREETINGS
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
+from toolcrib.running.folder import running_folders
 from toolcrib.store.files import private_directory
 
 IDLE_S = 30 * 24 * 3600.0
@@ -124,16 +133,25 @@ def all_kept(settings: Settings | None, environ: Mapping[str, str]) -> list[Kept
     """
     roots = [user_cache_root(environ), user_data_root(environ)]
     found = [_kept_below(root) for root in roots if root.is_dir()]
+    # Where running processes tell of themselves is in the cache directory too, or not below any of them.
+    found += [
+        Kept(folder, tuple(_files_below(folder))) for folder in running_folders(environ) if _is_apart(folder, roots)
+    ]
     named = () if settings is None else (settings.cache_dir, settings.state_dir, settings.tool_cache_dir)
-    elsewhere = (folder for folder in named if not any(folder.is_relative_to(root) for root in roots))
-    found += [Kept(folder, tuple(own_files(folder))) for folder in dict.fromkeys(elsewhere) if folder.is_dir()]
+    elsewhere = (folder for folder in named if _is_apart(folder, roots))
+    found += [Kept(folder, tuple(own_files(folder))) for folder in dict.fromkeys(elsewhere)]
     return [each for each in found if each.own or each.others]
+
+
+def _is_apart(folder: Path, roots: Iterable[Path]) -> bool:
+    """Return whether a folder is there, and below none of the others."""
+    return folder.is_dir() and not any(folder.is_relative_to(root) for root in roots)
 
 
 def _kept_below(root: Path) -> Kept:
     own: set[Path] = set()
     for entry in os.scandir(root):
-        if entry.name in (MODELS, CONNECTIONS):
+        if entry.name in (MODELS, RUNNING, CONNECTIONS):
             own.update(_files_below(Path(entry.path)))
         elif _is_folder(entry):
             own.update(own_files(Path(entry.path)))

@@ -4,6 +4,7 @@ Knows how the index is shown to a person; never knows how it is written, and sta
 """
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
+from toolcrib.cli.running import running_lines, running_now
 from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import ModelUnavailable, StoreError
 
@@ -29,7 +31,7 @@ commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=Tr
 
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say what is known of servers and skills; starts none."""
+    """Say what is known of servers and skills, and what your running toolcribs do; starts none."""
     from toolcrib.access.hosts import Hosts
     from toolcrib.store.files import set_aside
 
@@ -49,7 +51,8 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "skipped": [problem_json(problem) for problem in settings.skipped],
         }
         known = [{"clients": clients, **served.as_json} for clients, served in hosts.items()]
-        print_json({**about, **found.as_json, "listing": over, "hosts": known})
+        running = [crib.as_json for crib in running_now()]
+        print_json({**about, **found.as_json, "listing": over, "hosts": known, "running": running})
         return
     print_text(f"config   {settings.source}")
     print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not made yet)'}")
@@ -60,6 +63,8 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     for line in _host_lines(hosts):
         print_text(line)
     for line in _status_lines(found, skills_enabled=settings.toolcrib.skills.enabled):
+        print_text(line)
+    for line in running_lines(running_now(), time.time()):
         print_text(line)
     warn(settings.skipped, "skipped")
     warn(settings.notices, "notice")

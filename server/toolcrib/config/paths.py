@@ -13,8 +13,8 @@ _APP = "toolcrib"
 USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
 """Names looked for in the user's config directory, the first one there is used."""
 
-MODELS, CONNECTIONS = "models", "connections"
-"""Folders of ours beside those of configs: in the cache directory, and in that of what cannot be made again."""
+MODELS, RUNNING, CONNECTIONS = "models", "running", "connections"
+"""Folders of ours beside those of configs: two in the cache directory, one in that of what cannot be made again."""
 
 _UNREADABLE = re.compile(r"[^A-Za-z0-9]+")
 
@@ -66,7 +66,7 @@ def user_model_dir(environ: Mapping[str, str], model: str) -> Path:
 
 def user_running_dir(environ: Mapping[str, str]) -> Path:
     """Return the directory in which running processes tell of themselves, where the system has none for that."""
-    return user_cache_root(environ) / "running"
+    return user_cache_root(environ) / RUNNING
 
 
 def user_cache_root(environ: Mapping[str, str]) -> Path:

@@ -101,9 +101,9 @@ class ToolCalled(Event):
     """False: it failed, or said that it did."""
     bytes: int
     """About how large its result was."""
-    search: int | None
+    search: int | None = None
     """The search of the session that found the tool last: the number in its `tool_search_query`; null: none did."""
-    rank: int | None
+    rank: int | None = None
     """Which of that search's hits it was, from 1."""
 
 

@@ -52,7 +52,7 @@ def own_file(environ: Mapping[str, str], pid: int) -> Generator[OwnFile | None]:
     meets the file then removes it.
     """
     with ExitStack() as stack:
-        lock = next((found for folder in _folders(environ) if (found := _locked_file(stack, folder, pid))), None)
+        lock = next((found for folder in running_folders(environ) if (found := _locked_file(stack, folder, pid))), None)
         if lock is None:
             yield None
             return
@@ -64,7 +64,7 @@ def own_file(environ: Mapping[str, str], pid: int) -> Generator[OwnFile | None]:
 
 def living_texts(environ: Mapping[str, str]) -> Iterator[str]:
     """Yield what the files of running processes say; those of processes that are gone are removed. Blocks."""
-    for folder in _folders(environ):
+    for folder in running_folders(environ):
         if not _is_private(folder):
             continue
         for lock in sorted(folder.glob(f"*{_LOCK}"))[:_FILES_MAX]:
@@ -76,7 +76,7 @@ def living_texts(environ: Mapping[str, str]) -> Iterator[str]:
                 yield file.read(_BYTES_MAX)
 
 
-def _folders(environ: Mapping[str, str]) -> list[Path]:
+def running_folders(environ: Mapping[str, str]) -> list[Path]:
     """Return where files may lie, the best place first.
 
     A client may start toolcrib with next to no environment, and whoever asks has all of it: so the folder that systems

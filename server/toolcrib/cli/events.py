@@ -1,0 +1,126 @@
+"""``toolcrib events``: what an agent did, from the events that were written down.
+
+Knows which events a person asks for; never knows how one comes to be, or how it is told.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+import typer
+
+from toolcrib.base.json_values import as_list
+from toolcrib.base.text import one_line
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import print_json, print_text
+from toolcrib.errors import ToolcribError
+from toolcrib.events.telling import Telling, has_failed, time_of
+from toolcrib.model import JsonObject
+
+_SHOWN, _SHOWN_MAX = 100, 100_000
+_AGE = re.compile(r"(\d+)\s*([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events are asked for: of sessions whose label has ``session``, about ``tool``, failures only, from when."""
+
+    session: str | None
+    tool: str | None
+    failed: bool
+    since: datetime | None
+
+    def takes(self, event: JsonObject) -> bool:
+        """Return whether an event is one of them."""
+        return (
+            (self.session is None or self.session.lower() in str(event.get("session") or "").lower())
+            and (self.tool is None or self._is_about(event, self.tool))
+            and (not self.failed or has_failed(event))
+            and (self.since is None or ((at := time_of(event)) is not None and at >= self.since))
+        )
+
+    def _is_about(self, event: JsonObject, tool: str) -> bool:
+        names = [event.get("tool_name"), *as_list(event.get("hits"))]
+        return any(isinstance(name, str) and fnmatchcase(name, tool) for name in names)
+
+
+def events(  # noqa: PLR0913, PLR0917 - one parameter an option
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until ^C.")] = False,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="TEXT", help="Only sessions with this in their label.")
+    ] = None,
+    tool: Annotated[
+        str | None,
+        typer.Option("--tool", metavar="GLOB", help="Calls of such tools, and searches that found them."),
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what failed or was refused.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only from then on: 30s, 10m, 2h, 1d, or a date.")
+    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=_SHOWN_MAX, help="How many at most.")] = _SHOWN,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what agents did: searches, what these found, and the calls that came of it."""
+    from toolcrib.events.recorded import followed, recorded
+
+    settings = load_settings(config)
+    path = settings.events_file
+    wanted = Wanted(session, tool, failed=failed, since=_moment(since, datetime.now().astimezone()))
+    if settings.toolcrib.events.level == "off":
+        print_text("no events are written: toolcrib.events.level is off", error=True)
+    elif not path.exists():
+        print_text(f"nothing was written to {path} yet", error=True)
+    elif not os.access(path, os.R_OK):
+        raise ToolcribError(f"{path} cannot be read.")
+    if follow:
+        _follow(followed(path, time.sleep), wanted, as_json=as_json)
+    else:
+        _show_last(recorded(path), wanted, lines, as_json=as_json)
+
+
+def _follow(found: Iterator[JsonObject], wanted: Wanted, *, as_json: bool) -> None:
+    """Show what there is and what comes, until a person has seen enough."""
+    told = Telling()
+    try:
+        for event in found:
+            line = told.line(event)
+            if wanted.takes(event) and (as_json or line):
+                print_text(json.dumps(event) if as_json else line)
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        return
+
+
+def _show_last(found: Iterator[JsonObject], wanted: Wanted, lines: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json(list(deque((event for event in found if wanted.takes(event)), lines)))
+        return
+    told = Telling()
+    shown = ((told.line(event), event) for event in found)
+    for line in deque((line for line, event in shown if line and wanted.takes(event)), lines):
+        print_text(line)
+
+
+def _moment(text: str | None, now: datetime) -> datetime | None:
+    """Return the moment that a person means: so long ago, or a date with or without a time, here."""
+    if text is None:
+        return None
+    if age := _AGE.fullmatch(text.strip()):
+        return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(
+            f"{one_line(text)!r} is none: 30s, 10m, 2h, 1d, 2026-11-22, 2026-11-22T09:30"
+        ) from None
+    return moment if moment.tzinfo else moment.astimezone()

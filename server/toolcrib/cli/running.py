@@ -1,0 +1,111 @@
+"""``toolcrib top``, and the running toolcribs as ``toolcrib status`` shows them.
+
+Knows how they are shown to a person, once or again and again; never knows how they tell of themselves.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib.base.text import enumerated, one_line, sanitize
+from toolcrib.cli.options import JsonOption
+from toolcrib.cli.output import print_json, print_text
+from toolcrib.cli.terminal import whole_terminal
+
+if TYPE_CHECKING:
+    from toolcrib.running.records import RunningCrib, RunningServer, RunningSession
+
+_LOOK_S = 1.0
+_NAMES_ROOM = 160
+"""Characters of names in one line."""
+
+
+def top(as_json: JsonOption = False) -> None:
+    """Show your running toolcribs, anew each second; q or ^C ends it. Where that is no terminal, once."""
+    if as_json:
+        print_json([crib.as_json for crib in running_now()])
+        return
+    with whole_terminal() as terminal:
+        if terminal is None:
+            for line in running_lines(running_now(), time.time()):
+                print_text(line)
+            return
+        while not terminal.is_left:
+            now = time.time()
+            columns, rows = shutil.get_terminal_size()
+            clock = time.strftime("%H:%M:%S", time.localtime(now))
+            lines = [f"toolcrib top   {clock}   q ends it", "", *running_lines(running_now(), now)]
+            if len(lines) > rows:
+                lines = [*lines[: rows - 1], f"and {len(lines) - rows + 1} more lines: `toolcrib status`"]
+            terminal.show([sanitize(line)[:columns] for line in lines])
+            terminal.wait(_LOOK_S)
+
+
+def running_now() -> "list[RunningCrib]":
+    """Return the running toolcribs of this person, the one that began first in front."""
+    import json
+
+    from toolcrib.running.folder import living_texts
+    from toolcrib.running.records import crib_of
+
+    found: list[RunningCrib] = []
+    for text in living_texts(os.environ):
+        try:
+            crib = crib_of(json.loads(text))
+        except (ValueError, RecursionError):
+            continue
+        if crib:
+            found.append(crib)
+    return sorted(found, key=lambda crib: (crib.began, crib.pid))
+
+
+def running_lines(cribs: "Sequence[RunningCrib]", now: float) -> Iterator[str]:
+    """Yield what a person is shown of running toolcribs."""
+    yield f"running  {_count(len(cribs), 'toolcrib')}"
+    for crib in cribs:
+        memory = "" if crib.memory_bytes is None else f", {crib.memory_bytes / 2**20:.0f} MiB"
+        place = f"{crib.transport} {crib.address}".strip()
+        yield f"  {crib.pid}: {place}, for {_span(now - crib.began)}{memory}, {crib.config}"
+        if crib.reload_failure:
+            yield f"    its config could not be read again: {one_line(crib.reload_failure)}"
+        for session in crib.sessions:
+            yield from _session_lines(session, now)
+        if crib.session_count > len(crib.sessions):
+            yield f"    and {crib.session_count - len(crib.sessions)} more sessions"
+        yield from _server_lines(crib.servers, now)
+
+
+def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:
+    done = [_count(session.searches, "search", "searches"), _count(session.calls, "call")]
+    failed = f", {session.failed} of them failed" if session.failed else ""
+    asked = f"asked {_span(now - session.active)} ago" if session.active else "has asked for nothing yet"
+    yield f"    {session.label}: {', '.join(done)}{failed}; {asked}; {session.listing} list"
+    for what, names in (("activated", session.activated), ("skills", session.skills)):
+        if names:
+            yield f"      {what}: {enumerated(names, _NAMES_ROOM)}"
+
+
+def _server_lines(servers: "Iterable[RunningServer]", now: float) -> Iterator[str]:
+    """Yield the servers by what they do; why one does it where there is something to say."""
+    by_state: dict[str, list[str]] = {}
+    for server in servers:
+        if server.reason:
+            yield f"    {server.key} {server.state} for {_span(now - server.since)}: {one_line(server.reason)}"
+        else:
+            by_state.setdefault(server.state, []).append(server.key)
+    for state, keys in sorted(by_state.items()):
+        yield f"    {state}: {enumerated(keys, _NAMES_ROOM)}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _span(seconds: float) -> str:
+    """Return a time in the one unit that a person would use."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

@@ -1,0 +1,149 @@
+"""Events as lines for a person: what was searched for, what was found, what came of it.
+
+Knows how each kind of event is told; never knows which events are asked for, or where they are kept.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from toolcrib.base.json_values import as_list
+from toolcrib.base.recent import Recent
+from toolcrib.base.text import enumerated, one_line
+from toolcrib.model import JsonObject
+
+_SEARCHES = 1000
+"""Searches that are remembered, so that a call can be told with the words that found its tool."""
+_HITS_ROOM = 200
+
+
+class Telling:
+    """Tells events one after the other. A call is told with the search that found its tool."""
+
+    def __init__(self) -> None:
+        self._searches = Recent[tuple[str, int], str](_SEARCHES)
+
+    def line(self, event: JsonObject) -> str:
+        """Return what a person is shown of an event; nothing of what only moves things along."""
+        session, search = event.get("session"), event.get("search")
+        origin = ""
+        if isinstance(search, int):
+            if event.get("event") == "tool_search_query":
+                self._searches[str(session), search] = _quoted(event)
+            origin = f" (hit {event.get('rank')} of {self._words(str(session), search)})"
+        tell = _TOLD.get(str(event.get("event")))
+        text = one_line(tell(event, origin)) if tell else ""
+        if not text:
+            return ""
+        whose = f"{one_line(session)}  " if isinstance(session, str) else ""
+        return f"{_local_time(event)}  {whose}{text}"
+
+    def _words(self, session: str, search: int) -> str:
+        """Return what a search was for, if its event was told."""
+        with suppress(KeyError):
+            return self._searches[session, search]
+        return f"search {search}"
+
+
+def time_of(event: JsonObject) -> datetime | None:
+    """Return when an event happened; None where it does not say so."""
+    try:
+        return datetime.fromisoformat(str(event.get("ts")))
+    except ValueError:
+        return None
+
+
+def has_failed(event: JsonObject) -> bool:
+    """Return whether an event tells that something failed or was refused."""
+    name = event.get("event")
+    if name in ("tool_call_not_run", "tool_activation_denied", "server_request_denied"):
+        return True
+    return event.get("state") == "failed" if name == "downstream_state" else event.get("ok") is False
+
+
+def _search(event: JsonObject, _origin: str) -> str:
+    hits = [str(name) for name in as_list(event.get("hits"))]
+    found = f"{event.get('confidence')}: {enumerated(hits, _HITS_ROOM)}" if hits else "nothing found"
+    return f"searched {_quoted(event)} → {found}"
+
+
+def _call(event: JsonObject, origin: str) -> str:
+    how = f"ok, {event.get('bytes')} bytes" if event.get("ok") else "FAILED"
+    return f"→ called {event.get('tool_name')}: {how}, {_duration(event)}{origin}"
+
+
+def _not_run(event: JsonObject, origin: str) -> str:
+    why = {
+        "arguments": "its arguments do not fit",
+        "not_read_only": "tool_call_read runs only what is read-only",
+        "unavailable": "its server is down",
+    }
+    return f"→ NOT RUN {event.get('tool_name')}: {why.get(str(event.get('reason')))}{origin}"
+
+
+def _refused(event: JsonObject, _origin: str) -> str:
+    why = {"policy": "the policy denies it", "visibility": "hidden from this caller", "unknown": "no such tool"}
+    return f"→ REFUSED {event.get('tool_name')}: {why.get(str(event.get('reason')))}"
+
+
+def _asked(event: JsonObject, _origin: str) -> str:
+    how = f"ok, {event.get('bytes')} bytes" if event.get("ok") else "FAILED"
+    return f"asked {event.get('server')} {event.get('method')} {event.get('target')}: {how}, {_duration(event)}"
+
+
+def _asked_in_vain(event: JsonObject, _origin: str) -> str:
+    return f"REFUSED {event.get('method')} {event.get('target')}"
+
+
+def _skill_search(event: JsonObject, _origin: str) -> str:
+    return f"searched skills for {_quoted(event)} → {event.get('results_count')} found"
+
+
+def _skills_read(event: JsonObject, _origin: str) -> str:
+    names = [str(name) for name in as_list(event.get("names"))]
+    return f"read skills: {enumerated(names, _HITS_ROOM)}" if names else "asked for skills that are not there"
+
+
+def _server(event: JsonObject, _origin: str) -> str:
+    return f"server {event.get('server')} FAILED: {event.get('reason')}" if has_failed(event) else ""
+
+
+def _reloaded(event: JsonObject, _origin: str) -> str:
+    return "the config was read again" if event.get("ok") else f"the config was not taken: {event.get('reason')}"
+
+
+def _replaced(event: JsonObject, _origin: str) -> str:
+    return f"{event.get('file')} was made anew: {event.get('reason')}"
+
+
+_TOLD: Mapping[str, Callable[[JsonObject, str], str]] = {
+    "tool_search_query": _search,
+    "tool_call": _call,
+    "tool_call_not_run": _not_run,
+    "tool_activation_denied": _refused,
+    "server_request": _asked,
+    "server_request_denied": _asked_in_vain,
+    "skill_search_query": _skill_search,
+    "skill_get": _skills_read,
+    "downstream_state": _server,
+    "config_reloaded": _reloaded,
+    "index_rebuilt": _replaced,
+    "state_replaced": _replaced,
+}
+
+
+def _quoted(event: JsonObject) -> str:
+    return f'"{one_line(str(event.get("query")))}"'
+
+
+def _duration(event: JsonObject) -> str:
+    spent: Any = event.get("duration_ms")
+    if not isinstance(spent, int | float):
+        return ""
+    return f"{spent:.0f} ms" if spent < 1000 else f"{spent / 1000:.1f} s"
+
+
+def _local_time(event: JsonObject) -> str:
+    at = time_of(event)
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if at else "?"

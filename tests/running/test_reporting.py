@@ -1,0 +1,137 @@
+"""What a serving process tells of itself: who asks, what they used, what its servers do; never a secret."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import anyio
+import pytest
+
+from fakes.menu import tool
+from toolcrib.model import Caller
+from toolcrib.running.folder import OwnFile
+from toolcrib.running.records import SESSIONS_MAX, RunningCrib, crib_of
+from toolcrib.running.reporting import Process, keep_told, told
+from worlds import ERAS, MemoryServer, World, until, world
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = [tool("feed", "Feed an animal."), tool("hide", "Hide an animal.")]
+OFF = {"skills": {"enabled": False}}
+PROCESS = Process(pid=7, began=1_800_000_000.0, transport="stdio")
+
+
+def _told(w: World) -> RunningCrib:
+    """Return what is told, as whoever reads the file gets it."""
+    found = crib_of(json.loads(json.dumps(told(PROCESS, w.serving.moment).as_json)))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_it_tells_who_asks_what_they_did_and_what_the_servers_do(tmp_path, era):
+    dead = MemoryServer(start_error=OSError("no such program"))
+    async with world(tmp_path, {"zoo": TOOLS, "dead": dead}, OFF, listing="auto") as w, w.client(era) as client:
+        await client.search("feed")
+        w.clock.now += 60
+        await client.tool_call("zoo__feed")
+        await client.tool_call("zoo__feed", 7)
+        crib = _told(w)
+        called = w.happened("tool_call")[0]
+    [session] = crib.sessions
+    assert (session.label, session.client, session.listing) == (called["session"], "mcp", "auto")
+    assert (session.searches, session.calls, session.failed) == (1, 2, 1)
+    assert session.active - session.began == 60
+    assert session.activated == (("zoo__feed",) if era == "legacy" else ())
+    assert {server.key: server.state for server in crib.servers} == {"zoo": "ready", "dead": "failed"}
+    assert [server.reason for server in crib.servers if server.key == "dead"] == ["no such program"]
+    assert (crib.pid, crib.transport, crib.session_count) == (7, "stdio", 1)
+    assert crib.config.endswith(".json")
+
+
+async def test_skills_that_a_session_was_given_are_told(tmp_path):
+    async with world(tmp_path, {"zoo": TOOLS}, {"skills": {}}) as w, w.client() as client:
+        found = await client.skill("list")
+        name = found["skills"][0]["name"]
+        await client.skill("get", names=[name])
+        [session] = _told(w).sessions
+    assert session.skills == (name,)
+
+
+async def test_a_session_that_has_ended_is_told_no_more_and_the_latest_stand_first(tmp_path):
+    async with world(tmp_path, {"zoo": TOOLS}, OFF) as w:
+        async with w.client(caller=Caller("ana")) as ana:
+            await ana.tools()
+            w.clock.now += 1
+            async with w.client(caller=Caller("bo")) as bo:
+                await bo.tools()
+                assert [session.label.partition("-")[0] for session in _told(w).sessions] == ["bo", "ana"]
+        await until(lambda: not _told(w).sessions)
+
+
+async def test_no_more_sessions_are_told_than_somebody_would_read(tmp_path):
+    async with world(tmp_path, {"zoo": TOOLS}, OFF, listing="stable") as w, anyio.create_task_group() as tasks:
+        for number in range(SESSIONS_MAX + 2):
+            client = await tasks.start(_connected, w, f"c{number}")
+            await client.tools()
+        crib = _told(w)
+        tasks.cancel_scope.cancel()
+    assert (len(crib.sessions), crib.session_count) == (SESSIONS_MAX, SESSIONS_MAX + 2)
+
+
+async def _connected(w: World, principal: str, *, task_status) -> None:
+    async with w.client(caller=Caller(principal)) as client:
+        task_status.started(client)
+        await anyio.sleep_forever()
+
+
+async def test_no_secret_and_no_argument_is_told(tmp_path):
+    secret = "s3cret-token-value"
+    server = MemoryServer(TOOLS, entry={"command": "in-memory", "env": {"TOKEN": secret}})
+    async with world(tmp_path, {"zoo": server}, OFF) as w, w.client() as client:
+        await client.search(f"feed {secret} ARGUMENT")
+        await client.tool_call("zoo__feed", {"note": "ARGUMENT"})
+        server.start_error = OSError(f"cannot log in with {secret}")
+        await w["zoo"].hang_up()
+        await client.tried("zoo__feed")
+        text = json.dumps(told(PROCESS, w.serving.moment).as_json)
+    assert "cannot log in" in text
+    assert secret not in text
+    assert "ARGUMENT" not in text
+
+
+async def test_it_is_written_anew_when_something_has_changed_and_not_otherwise(tmp_path, monkeypatch):
+    monkeypatch.setattr("toolcrib.running.reporting._NO_HURRY_S", 0.0)
+    monkeypatch.setattr("toolcrib.running.reporting._PAUSE_S", 0.0)
+    written: list[RunningCrib] = []
+
+    class File(OwnFile):
+        def __init__(self) -> None:
+            pass
+
+        def write(self, text: str) -> None:
+            crib = crib_of(json.loads(text))
+            assert crib
+            written.append(crib)
+
+    @contextmanager
+    def opened() -> Generator[OwnFile]:
+        yield File()
+
+    async with world(tmp_path, {"zoo": TOOLS}, OFF) as w, anyio.create_task_group() as tasks:
+        tasks.start_soon(keep_told, opened, lambda: told(PROCESS, w.serving.moment), w.serving.pulse)
+        async with w.client() as client:
+            await client.tool_call("zoo__feed")
+            await until(lambda: bool(written and written[-1].sessions and written[-1].sessions[0].calls))
+            await anyio.wait_all_tasks_blocked()
+            count = len(written)
+            await anyio.wait_all_tasks_blocked()
+            assert len(written) == count
+        await until(lambda: not written[-1].sessions)
+        tasks.cancel_scope.cancel()
+    assert written[-1].memory_bytes is None or written[-1].memory_bytes > 2**20
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"pid": 1}, {"pid": "x"}, "text"])
+def test_what_another_version_wrote_is_passed_over(document):
+    assert crib_of(document) is None
