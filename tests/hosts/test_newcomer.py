@@ -1,4 +1,4 @@
-"""A newcomer's way, from the clone: README's first command, one client's servers taken over, and the real host uses them."""
+"""A newcomer's way from the clone: README's first command, servers taken over, and a real host that uses them."""
 
 import json
 import os
