@@ -1,6 +1,7 @@
 """What all tests share: how long one may take, and which inputs Hypothesis draws."""
 
 import gc
+import logging
 import os
 import secrets
 from collections.abc import Generator, Sequence
@@ -40,6 +41,17 @@ def _nothing_blocks_the_loop() -> Generator[None]:
 def _data_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep what a test decides out of the data directory of whoever runs it."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / f"data-{uuid4().hex}"))
+
+
+@pytest.fixture(autouse=True)
+def _logging_is_as_it_was() -> Generator[None]:
+    """Take back what a command that ran in the test's own process has set up for a process of its own."""
+    loggers = [logging.getLogger(name) for name in ("", "toolcrib", "client", "mcp.client")]
+    before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = [handler for handler in logger.handlers if handler in handlers]
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def offered(run: Run, monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]
 
 
 def test_a_shell_completes_commands_and_options(run: Run, monkeypatch: pytest.MonkeyPatch):
-    assert offered(run, monkeypatch, "to") == ["tools"]
+    assert offered(run, monkeypatch, "to") == ["top", "tokens", "tools"]
     assert offered(run, monkeypatch, "config", "ch") == ["check"]
     assert offered(run, monkeypatch, "status", "--js") == ["--json"]
 

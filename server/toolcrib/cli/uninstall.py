@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.connecting import take_out
-from toolcrib.cli.footprint import Kept, all_kept, remove
 from toolcrib.cli.importing import VARIABLES_FILE, surroundings
 from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
@@ -22,6 +21,7 @@ from toolcrib.model import JsonObject
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from toolcrib.cli.footprint import Kept
     from toolcrib.config.clients.descriptions import Client
 
 _SHOWN_MAX = 20
@@ -38,7 +38,7 @@ class _Left:
     """All that toolcrib has left behind. ``configs`` are what the person wrote, or had written, to configure it."""
 
     clients: "Mapping[Path, Client]"
-    kept: tuple[Kept, ...]
+    kept: "tuple[Kept, ...]"
     completions: tuple[Path, ...]
     configs: tuple[Path, ...]
 
@@ -75,6 +75,7 @@ def uninstall(
 
 
 def _look(config: Path | None) -> _Left:
+    from toolcrib.cli.footprint import all_kept
     from toolcrib.config.clients.connecting import connected
 
     here = surroundings()
@@ -97,6 +98,8 @@ def _look(config: Path | None) -> _Left:
 
 def _remove(left: _Left, *, everything: bool) -> list[str]:
     """Remove it all; return what did not work."""
+    from toolcrib.cli.footprint import remove
+
     failed: list[str] = []
     here = surroundings()
     # First, because what clients had before is among the files.
