@@ -114,13 +114,23 @@ async def test_two_sessions_of_one_person_that_share_a_process_are_asked_only_on
 
 async def test_a_server_that_asks_while_it_is_started_for_a_request_asks_whose_request_it_is(tmp_path):
     known, heard = list[JsonObject](), list[str]()
-    resource = {"name": "plan", "uri": "zoo://plan"}
-    zoo = MemoryServer([], eras=("legacy",), offers={"resources": [resource]}, on_initialized=known)
-    zoo.asks_first = ("elicitation/create", FORM)
+
+    async def plan(_call: Call) -> JsonObject:
+        await until(lambda: bool(known))
+        return {"contents": [{"uri": "zoo://plan", "text": known[0]["content"]["which"]}]}
+
+    zoo = MemoryServer(
+        eras=("legacy",),
+        offers={"resources": [{"name": "plan", "uri": "zoo://plan"}]},
+        given={"zoo://plan": plan},
+        on_initialized=known,
+        asks_first=("elicitation/create", FORM),
+    )
     async with online(tmp_path, {"zoo": zoo}) as it, it.client("legacy", **answering("ann", heard)) as client:
         await until(lambda: not it.world.wire._tool_use_cases.fleet.offering_first)
-        await client.read_resource("toolcrib://servers/zoo/zoo://plan")
-        await until(lambda: bool(known))
+        [contents] = (await client.read_resource("toolcrib://servers/zoo/zoo://plan")).contents
+        assert isinstance(contents, types.TextResourceContents)
+        assert contents.text == "ann"
     assert heard == [f"ann {FORM['message']}"]
 
 
