@@ -10,6 +10,7 @@ import pytest
 
 from cli.command_line import Run
 from fakes.menu import FakeServer, tool
+from toolcrib.config.loading import load
 
 PROGRAM = str(Path(sys.executable).parent / "toolcrib")
 
@@ -32,7 +33,14 @@ def _write(tmp_path: Path, servers: dict[str, Any], **toolcrib: Any) -> None:
     file.write_text(json.dumps({"mcpServers": servers, "toolcrib": {"skills": {"enabled": False}, **toolcrib}}))
 
 
-def _found(run: Run, *flags: str) -> tuple[int, dict[str, dict[str, str]]]:
+def _connected(home: Path, file: str, *arguments: str, **env: str) -> None:
+    """Write an entry that starts toolcrib into a client's file."""
+    (home / file).parent.mkdir()
+    entry = {"command": PROGRAM, "args": ["serve", *arguments], "env": env}
+    (home / file).write_text(json.dumps({"mcpServers": {"toolcrib": entry}}))
+
+
+def _found(run: Run, *flags: str) -> tuple[int, dict[str, dict[str, Any]]]:
     code, out, err = run("doctor", "--json", *flags)
     assert out, err
     return code, {f"{each['about']}: {each['level']}": each for each in json.loads(out)["findings"]}
@@ -44,7 +52,14 @@ def test_what_works_is_told_with_its_figures(run: Run, home: Path, tmp_path: Pat
     code, found = _found(run)
     assert code == 0
     assert "2 tools in " in found["server good: ok"]["text"]
-    assert found["client cursor: ok"]["text"].endswith("mcp.json starts")
+    assert found["server good: ok"]["facts"]["tools"] == 2
+    assert found["server good: ok"]["facts"]["at"] == sys.executable
+    assert "mcp.json starts; its list grows" in found["client cursor: ok"]["text"]
+    assert "full-text search" in found["sqlite: ok"]["text"]
+    assert found["index: ok"]["text"].startswith("2 tools of 1 servers in ")
+    surface = found["surface: ok"]["facts"]
+    assert 0 < surface["tokens"] < 2000
+    assert surface["always"] == 0
     code, out, _err = run("doctor")
     assert (code, "ok       server good: 2 tools" in out) == (0, True)
 
@@ -91,6 +106,7 @@ def test_folders_that_are_missing_are_made_only_when_asked(run: Run, home: Path,
     assert found["state: warning"]["remedy"] == "toolcrib doctor --fix makes it"
     _code, found = _found(run, "--fix")
     assert "state: warning" not in found
+    assert found["state: ok"]["text"].startswith(str(tmp_path / "state" / "state.db"))
     assert (tmp_path / "state").is_dir()
 
 
@@ -99,3 +115,73 @@ def test_names_that_some_clients_cut_are_told(run: Run, home: Path, tmp_path: Pa
     _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=[long]).entry()})
     _code, found = _found(run)
     assert "1 names are longer than 49 characters" in found["names: warning"]["text"]
+    assert found["names: warning"]["facts"]["names"] == [f"good__{long['name']}"]
+
+
+def test_what_a_server_said_last_is_told_with_why_it_does_not_work(
+    run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("toolcrib.cli.doctor.WITHIN_S", 3.0)
+    waits = "import sys, time; print('waiting for the licence server', file=sys.stderr, flush=True); time.sleep(60)"
+    _write(tmp_path, {"slow": {"command": sys.executable, "args": ["-c", waits]}})
+    _code, found = _found(run)
+    assert found["server slow: warning"]["text"] == "no answer within 3 s; it said: waiting for the licence server"
+    assert found["server slow: warning"]["facts"]["last_words"] == "waiting for the licence server"
+
+
+def test_a_tool_that_is_left_out_is_told_with_the_reason(run: Run, home: Path, tmp_path: Path):
+    broken = {"name": "broken", "inputSchema": 1}
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a", broken]).entry()})
+    code, found = _found(run)
+    assert code == 0
+    assert found["server good: warning"]["text"].startswith("its tool broken is left out: ")
+    assert found["server good: warning"]["remedy"] == "toolcrib get good"
+
+
+def test_skills_are_counted_and_each_that_is_left_out_is_told_with_what_shows_why(run: Run, home: Path, tmp_path: Path):
+    folder = tmp_path / "my skills"
+    for name, text in {"forms": "---\nname: forms\ndescription: Fills in forms.\n---\nDo it.\n", "broken": "-"}.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "SKILL.md").write_text(text)
+    section = {"core_pack": False, "skill_dirs": [str(folder)], "discover": [], "disabled_skills": ["forms"]}
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()}, skills=section)
+    _code, out, _err = run("doctor", "--json")
+    found = [each for each in json.loads(out)["findings"] if each["about"] == "skills"]
+    assert [each["level"] for each in found] == ["ok", "ok", "warning"]
+    assert found[0]["text"] == "0 loaded, 1 hidden, 1 left out"
+    assert found[1]["text"].endswith(": forms")
+    assert found[2]["remedy"] == f"toolcrib skills check '{folder}/broken/SKILL.md'"
+
+
+def test_which_list_and_which_answers_a_client_gets_is_told_by_what_its_entry_says(
+    run: Run, home: Path, tmp_path: Path
+):
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()})
+    config = str(tmp_path / "etc" / "toolcrib" / "toolcrib.json")
+    _connected(home, ".cursor/mcp.json", "--config", config, "--listing", "stable")
+    _connected(home, ".gemini/settings.json", TOOLCRIB_CONFIG=config)
+    code, found = _found(run)
+    assert code == 0
+    cursor, gemini = found["client cursor: ok"], found["client gemini-cli: ok"]
+    assert (cursor["facts"]["listing"], cursor["facts"]["structured"]) == ("stable", True)
+    assert (gemini["facts"]["listing"], gemini["facts"]["structured"]) == ("stable", False)
+    assert "its list never changes (Gemini CLI " in gemini["text"]
+    assert "our answers are text alone" in gemini["text"]
+
+
+def test_what_is_left_of_damaged_caches_is_removed_only_when_asked_and_decisions_never_are(
+    run: Run, home: Path, tmp_path: Path
+):
+    _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()})
+    config = load(None, dict(os.environ), Path.cwd())
+    mark = "corrupt-20261122T010203Z"
+    damaged = [file.with_name(f"{file.name}.{mark}") for file in (config.tool_cache, config.state_file)]
+    for file in damaged:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    code, found = _found(run)
+    assert (code, [file.exists() for file in damaged]) == (0, [True, True])
+    assert "was damaged and set aside" in found["state: warning"]["text"]
+    assert found["index: warning"]["remedy"] == "toolcrib doctor --fix removes it"
+    code, _found_then = _found(run, "--fix")
+    assert (code, [file.exists() for file in damaged]) == (0, [False, True])

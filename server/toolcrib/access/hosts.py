@@ -110,6 +110,10 @@ class Hosts:
         """Return how a client is served that gives itself this name; an absent name is empty."""
         return self._served.get(client, lambda: self._decided(client))
 
+    def of_product(self, product: str) -> Served:
+        """Return how the clients of a host are served; of one that is not in the table nothing is known."""
+        return self.of(next((host.clients.rstrip("*") for host in self.table if host.product == product), ""))
+
     @property
     def known(self) -> dict[str, Served]:
         """How the clients are served that the table and the config know, by globs of their names."""

@@ -4,22 +4,35 @@ Knows how findings are gathered and told; never knows how a config is read, a se
 """
 
 import os
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from toolcrib.base.text import enumerated, one_line, truncate
+from toolcrib.cli.client_command import why_not_answered
 from toolcrib.cli.importing import surroundings
-from toolcrib.cli.in_process import Tried, status_now, try_servers
+from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
+from toolcrib.cli.index import discard_indexes
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import ConfigError, Problem, ToolcribError
+from toolcrib.events.log import timestamp
+from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
-    from toolcrib.config.settings import Settings
+    from toolcrib.access.hosts import Served
+    from toolcrib.access.sessions import Session
+    from toolcrib.config.clients.connecting import Connected
+    from toolcrib.config.settings import ServerSettings, Settings
+    from toolcrib.skills.requests import Overview
+    from toolcrib.skills.use_cases import SkillUseCases
 
 WITHIN_S = 10.0
 """How long a server may take; one that takes longer is called slow."""
@@ -27,22 +40,28 @@ WITHIN_S = 10.0
 _PREFIX = len("mcp__toolcrib__")
 """What clients that name tools after their server put in front, of the 64 characters that they allow."""
 
+_NAMES_ROOM, _SAID_MAX = 300, 300
+"""Characters of names in one finding, and of what a server said last."""
+
 Level = Literal["ok", "warning", "error"]
 _MARKS: dict[Level, str] = {"ok": "ok     ", "warning": "warning", "error": "wrong  "}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one thing, and what mends it; nothing where nothing is wrong."""
+    """What was found about one thing, and what mends it; nothing where nothing is wrong. ``facts`` are for programs."""
 
     about: str
     level: Level
     text: str
     remedy: str = ""
+    facts: JsonObject = field(default_factory=dict[str, Any])
 
 
 def doctor(
-    fix: Annotated[bool, typer.Option("--fix", help="Make folders that are missing; nothing else is changed.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Make missing folders, and caches anew; nothing else is changed.")
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,10 +86,16 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
             yield Finding("config", "error", f"{problem.path}: {problem.reason}", problem.hint or "change the file")
         return
     yield from _of_config(settings)
+    yield _of_sqlite()
     yield from _folders(settings, fix=fix)
+    if fix:
+        yield from _caches_made_anew(settings)
     yield from _of_servers(settings, quiet=quiet)
     yield from _of_index(settings)
-    yield from _of_clients(settings)
+    yield from _of_skills(config, settings)
+    yield from _of_surface(config, settings)
+    yield from _of_clients()
+    yield from _long_names(settings)
 
 
 def _of_config(settings: "Settings") -> Iterator[Finding]:
@@ -104,74 +129,215 @@ def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
             yield Finding(name, "error", f"{folder} cannot be written", f"chmod u+w {folder}")
         elif not folder.is_dir():
             yield Finding(name, "warning", f"{folder} is not there yet", "toolcrib doctor --fix makes it")
+    if settings.state_file.is_file():
+        yield Finding("state", "ok", str(settings.state_file))
+    elif settings.state_dir.is_dir():
+        yield Finding("state", "ok", f"{settings.state_file}, not made yet: nothing was decided")
     for file in set_aside(settings.state_file):
         yield Finding("state", "warning", f"{file} was damaged and set aside", "decide again what it held; remove it")
+
+
+def _of_sqlite() -> Finding:
+    from toolcrib.store.opening import has_fts5, sqlite_version
+
+    facts = {"version": sqlite_version(), "fts5": has_fts5()}
+    if facts["fts5"]:
+        return Finding("sqlite", "ok", f"{sqlite_version()}, with full-text search", "", facts)
+    text = f"{sqlite_version()}, without full-text search (FTS5): large catalogs are searched in memory"
+    return Finding("sqlite", "warning", text, "run toolcrib with a Python whose SQLite has FTS5", facts)
+
+
+def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
+    """Remove caches that cannot be used and what is left of damaged ones; the servers are listed after that."""
+    from toolcrib.store.files import discard
+
+    try:
+        status_now(settings)
+    except ToolcribError as error:
+        try:
+            discard_indexes(settings)
+        except ToolcribError as second:
+            yield Finding("index", "error", f"{error} It was not made anew: {second}", "remove it by hand")
+        else:
+            yield Finding("index", "ok", f"made anew: {error}")
+    for file in _damaged_caches(settings):
+        discard(file)
+        yield Finding("index", "ok", f"removed {file}, which was damaged and set aside")
+
+
+def _damaged_caches(settings: "Settings") -> list[Path]:
+    """Return the caches that were damaged, and are of no more use to anybody."""
+    from toolcrib.store.files import set_aside
+
+    return [file for cache in (settings.tool_cache, settings.skill_cache) for file in set_aside(cache)]
 
 
 def _of_servers(settings: "Settings", *, quiet: bool) -> Iterator[Finding]:
     if not settings.servers:
         return
+    began = timestamp(time.time())
     try:
         tried = try_servers(settings, WITHIN_S, WaitingLine(quiet=quiet))
     except ToolcribError as error:
         yield Finding("servers", "error", str(error), "toolcrib config check")
         return
-    for key, server in tried.items():
-        yield _of_server(key, server)
+    for key, server in settings.servers.items():
+        yield _of_server(server, tried[key], _last_words(settings, key, began))
 
 
-def _of_server(key: str, server: Tried) -> Finding:
-    about = f"server {key}"
-    if server.failed:
-        return Finding(about, "error", server.failed, f"toolcrib logs {key}; toolcrib disable {key}")
-    if server.seconds is None:
-        return Finding(about, "warning", f"no answer within {WITHIN_S:.0f} s", f"toolcrib logs {key}")
-    return Finding(about, "ok", f"{server.tools} tools in {server.seconds:.1f} s, {server.era or 'unknown'} protocol")
+def _last_words(settings: "Settings", key: str, began: str) -> str:
+    """Return the last line that a server has written to stderr since ``began``."""
+    from toolcrib.events.server_logs import last_lines
+
+    try:
+        at, _, said = next(iter(last_lines(settings.cache_dir, key, 1)), "").partition(" ")
+    except OSError:
+        return ""
+    return truncate(one_line(said), _SAID_MAX) if at >= began else ""
+
+
+def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Finding:
+    from toolcrib.config.programs import find_program
+    from toolcrib.config.settings import StdioTarget
+
+    key, target = server.key, server.target
+    place = find_program(target) if isinstance(target, StdioTarget) else target.public_url
+    seconds = None if tried.seconds is None else round(tried.seconds, 1)
+    facts = {"at": place, "tools": tried.tools, "seconds": seconds, "protocol": tried.era, "last_words": last_words}
+    about, said = f"server {key}", f"; it said: {last_words}" if last_words else ""
+    if tried.failed:
+        text = tried.failed if last_words in tried.failed else f"{tried.failed}{said}"
+        return Finding(about, "error", text, f"toolcrib logs {key}; toolcrib disable {key}", facts)
+    if seconds is None:
+        return Finding(about, "warning", f"no answer within {WITHIN_S:.0f} s{said}", f"toolcrib logs {key}", facts)
+    text = f"{tried.tools} tools in {seconds} s, {tried.era or 'unknown'} protocol, {place}"
+    return Finding(about, "ok", text, "", facts)
 
 
 def _of_index(settings: "Settings") -> Iterator[Finding]:
     try:
         found = status_now(settings)
     except ToolcribError as error:
-        yield Finding("index", "error", str(error), "toolcrib index clear")
+        yield Finding("index", "error", str(error), "toolcrib doctor --fix, or toolcrib index clear")
         return
-    yield from (Finding("index", "warning", f"{file} was made anew: {why}", "") for file, why in found.rebuilt.items())
-    if found.skills is not None:
-        wrong = found.skills.errors
-        yield Finding("skills", "ok", f"{found.skills.count} loaded, {len(wrong)} left out")
-        yield from (
-            Finding("skills", "warning", f"{each.place}: {each.message}", f"toolcrib skills check {each.place}")
-            for each in wrong
-        )
+    listed = sum(server.listed is not None for server in found.servers)
+    text = f"{found.allowed} tools of {listed} servers in {settings.tool_cache}"
+    yield Finding("index", "ok", text, "", {"tools": found.allowed, "servers": listed})
+    for file in _damaged_caches(settings):
+        yield Finding("index", "warning", f"{file} was damaged and set aside", "toolcrib doctor --fix removes it")
+    for file, why in found.rebuilt.items():
+        yield Finding("index", "warning", f"{file} was made anew: {why}", "toolcrib index refresh")
+    for server in found.servers:
+        for refused in server.listed.refused if server.listed else ():
+            text = f"its tool {refused.name} is left out: {refused.reason}"
+            yield Finding(f"server {server.key}", "warning", text, f"toolcrib get {server.key}")
 
 
-def _of_clients(settings: "Settings") -> Iterator[Finding]:
-    from toolcrib.cli.client_command import why_not_answered
+def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
+    from toolcrib.skills.overviews import Overviews
+
+    if not settings.toolcrib.skills.enabled:
+        yield Finding("skills", "ok", "switched off")
+        return
+    folders: dict[str, Path] = {}
+
+    async def overview(use_cases: "SkillUseCases", session: "Session") -> "Overview":
+        found = await Overviews(use_cases).overview(session)
+        folders.update({root.source: root.folder for root in use_cases.parts.catalog.roots})
+        return found
+
+    try:
+        found = with_skills(config, overview)
+    except ToolcribError as error:
+        yield Finding("skills", "error", str(error), "toolcrib index clear")
+        return
+    left_out = len(found.errors)
+    text = f"{len(found.skills)} loaded, {len(found.withheld)} hidden, {left_out} left out"
+    yield Finding("skills", "ok", text, "", {"loaded": len(found.skills), "hidden": len(found.withheld)})
+    reasons = Counter(reason for _skill, reason in found.withheld)
+    for reason, count in reasons.items():
+        names = [skill.name for skill, why in found.withheld if why == reason]
+        text = f"{count} hidden, {reason}: {enumerated(names, _NAMES_ROOM)}"
+        yield Finding("skills", "ok", text, "toolcrib skills list --hidden")
+    if found.untrusted:
+        text = f"{found.untrusted} of a repository that is not trusted are left out"
+        yield Finding("skills", "warning", text, "toolcrib.skills.trust_project: true, once you have read them")
+    for error in found.errors:
+        folder = folders.get(error.source)
+        remedy = f"toolcrib skills check {quote(str(folder / error.path))}" if folder else "toolcrib config check"
+        yield Finding("skills", "warning", f"{error.place}: {error.message}", remedy)
+
+
+def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
+    """Say what a model reads at first, whoever asks; one that is as large as all tools together gains nothing."""
+    from toolcrib.cli.tokens import prices_now
+
+    if not settings.servers:
+        return
+    try:
+        prices = prices_now(config, settings)
+    except ToolcribError as error:
+        yield Finding("surface", "error", str(error), "toolcrib tokens")
+        return
+    text = (
+        f"about {prices.counter} tokens: tools of our own {sum(prices.own.values())}, instructions "
+        f"{prices.instructions}, always listed {sum(prices.always.values())}; all tools listed {prices.everything}"
+    )
+    facts = {"tokens": prices.counter, "always": sum(prices.always.values()), "all_listed": prices.everything}
+    if prices.always and prices.counter > prices.everything:
+        yield Finding("surface", "warning", text, "toolcrib tokens; list fewer tools always", facts)
+    else:
+        yield Finding("surface", "ok", text, "", facts)
+
+
+def _of_clients() -> Iterator[Finding]:
     from toolcrib.config.clients.connecting import connected
 
-    here, seen = surroundings(), dict[tuple[str, ...], str]()
-    for client, file, command in connected(here):
-        words = tuple(command)
-        if words not in seen:
-            seen[words] = why_not_answered(command, here.environ, WITHIN_S)
-        about, again = f"client {client.key}", f"toolcrib connect {client.key}"
-        if seen[words]:
-            yield Finding(about, "error", f"its entry in {file} does not start: {seen[words]}", again)
-        else:
-            yield Finding(about, "ok", f"its entry in {file} starts")
+    here, seen = surroundings(), dict[tuple[object, ...], str]()
+    for entry in connected(here):
+        key = entry.command, *sorted(entry.env.items())
+        if key not in seen:
+            seen[key] = why_not_answered(entry.command, {**here.environ, **entry.env}, WITHIN_S)
+        about, again = f"client {entry.client.key}", f"toolcrib connect {entry.client.key}"
+        if seen[key]:
+            yield Finding(about, "error", f"its entry in {entry.file} does not start: {seen[key]}", again)
+            continue
+        try:
+            served = _served(entry, {**here.environ, **entry.env})
+        except ConfigError as error:
+            yield Finding(about, "error", f"its entry in {entry.file}: {error}", again)
+            continue
+        text = f"its entry in {entry.file} starts; {_told_served(served)}"
+        yield Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
     if not seen:
         yield Finding("clients", "warning", "none starts toolcrib", "toolcrib connect CLIENT")
-    yield from _long_names(settings)
+
+
+def _served(entry: "Connected", environ: dict[str, str]) -> "Served":
+    """Return how a client is served by the command in its entry."""
+    from toolcrib.access.hosts import Hosts
+    from toolcrib.cli.serve import settings_as_started
+
+    arguments = list(entry.command[entry.command.index("serve") + 1 :]) if "serve" in entry.command else []
+    return Hosts(settings_as_started(arguments, environ, Path.cwd()), "stdio").of_product(entry.client.title)
+
+
+def _told_served(served: "Served") -> str:
+    listing = {
+        "dynamic": "its list grows by the tools that are used",
+        "stable": "its list never changes",
+        "auto": "its list grows where its protocol has sessions",
+    }[served.listing]
+    answers = "text and structured content" if served.structured else "text alone"
+    return f"{listing} ({served.listing_reason}); our answers are {answers} ({served.structured_reason})"
 
 
 def _long_names(settings: "Settings") -> Iterable[Finding]:
     most = 64 - _PREFIX
     if settings.toolcrib.limits.name_max <= most:
-        return []
-    from toolcrib.cli.in_process import tool_names_now
-
-    long = [name for name in tool_names_now(settings) if len(name) > most]
-    if not long:
-        return []
-    text = f"{len(long)} names are longer than {most} characters, such as {long[0]}"
-    return [Finding("names", "warning", text, f"toolcrib.limits.name_max: {most}, for clients that put more in front")]
+        return
+    long = sorted(name for name in tool_names_now(settings) if len(name) > most)
+    if long:
+        text = f"{len(long)} names are longer than {most} characters: {enumerated(long, _NAMES_ROOM)}"
+        remedy = f"toolcrib.limits.name_max: {most}, for clients that put more in front"
+        yield Finding("names", "warning", text, remedy, {"names": long})

@@ -92,12 +92,27 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @commands.command()
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Forget every listed tool and skill; what was decided stays. Restart a toolcrib that is running."""
-    from toolcrib.known import Clocks, open_decisions
-    from toolcrib.store.files import discard
     from toolcrib.tools.index.tool_index import known_tools
 
     settings = load_settings(config)
     forgotten = known_tools(settings.tool_cache)
+    discard_indexes(settings)
+    if as_json:
+        print_json({"forgotten": forgotten})
+    else:
+        print_text(f"Forgot {forgotten} tools, and every skill. The next start lists and reads them anew.")
+
+
+def discard_indexes(settings: "Settings") -> None:
+    """Remove the indexes of a config, unless decisions would go with them.
+
+    Raises:
+        StoreError: they would, or a file cannot be removed.
+
+    """
+    from toolcrib.known import Clocks, open_decisions
+    from toolcrib.store.files import discard
+
     indexes = [file for file in (settings.tool_cache, settings.skill_cache) if file.exists()]
     if indexes:
         with open_decisions(settings, Clocks()) as state:
@@ -109,10 +124,6 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
                 )
     for file in indexes:
         discard(file)
-    if as_json:
-        print_json({"forgotten": forgotten})
-    else:
-        print_text(f"Forgot {forgotten} tools, and every skill. The next start lists and reads them anew.")
 
 
 @commands.command()

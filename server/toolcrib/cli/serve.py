@@ -90,6 +90,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def settings_as_started(arguments: list[str], environ: Mapping[str, str], cwd: Path) -> Settings:
+    """Return what ``toolcrib serve`` with these arguments serves.
+
+    Raises:
+        ConfigError: the config cannot be used.
+        SystemExit: the arguments are wrong.
+
+    """
+    return _read(_parser().parse_args(arguments), environ, cwd)
+
+
 def _read(options: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Settings:
     return _with_options(load(options.config, environ, cwd), options)
 

@@ -16,8 +16,11 @@ from toolcrib.cli.output import print_json, print_text
 from toolcrib.model import BUILTIN_NAMES, JsonObject
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from toolcrib.access.sessions import Session
     from toolcrib.cli.in_process import Indexed
+    from toolcrib.config.settings import Settings
 
 UNIT = "tokens, estimated at four characters each"
 HIT = 55
@@ -108,16 +111,8 @@ def tokens(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Say what your tools cost a model's context, with toolcrib and without; starts no server."""
     from toolcrib.events.recorded import recorded
 
-    prices = with_index(config, _prices)
     settings = load_settings(config)
-    instructions, listed = first_seen(settings)
-    prices = Prices(
-        servers=prices.servers,
-        own={each["name"]: price(each) for each in listed if each["name"] in BUILTIN_NAMES},
-        instructions=estimate_tokens(instructions),
-        always={each["name"]: price(each) for each in listed if each["name"] not in BUILTIN_NAMES},
-        unlisted=prices.unlisted,
-    )
+    prices = prices_now(config, settings)
     sessions = sessions_in(recorded(settings.events_file))
     if as_json:
         print_json({**_prices_json(prices), **_sessions_json(prices, sessions), "events": str(settings.events_file)})
@@ -126,6 +121,24 @@ def tokens(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         print_text(line)
     for key in prices.unlisted:
         print_text(f"{key}: never listed, so not counted; `toolcrib index refresh` lists it", error=True)
+
+
+def prices_now(config: "Path | None", settings: "Settings") -> Prices:
+    """Return what reading tools takes, as far as they are known.
+
+    Raises:
+        ToolcribError: there is no server in the config, or an index cannot be read.
+
+    """
+    prices = with_index(config, _prices)
+    instructions, listed = first_seen(settings)
+    return Prices(
+        servers=prices.servers,
+        own={each["name"]: price(each) for each in listed if each["name"] in BUILTIN_NAMES},
+        instructions=estimate_tokens(instructions),
+        always={each["name"]: price(each) for each in listed if each["name"] not in BUILTIN_NAMES},
+        unlisted=prices.unlisted,
+    )
 
 
 def price(definition: JsonObject) -> int:

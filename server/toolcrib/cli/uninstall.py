@@ -89,7 +89,7 @@ def _look(config: Path | None) -> _Left:
         raise ToolcribError(f"{error.filename} cannot be read: {error.strerror}") from error
     folder = user_config_dir(here.environ)
     return _Left(
-        clients={file: client for client, file, _command in connected(here)},
+        clients={each.file: each.client for each in connected(here)},
         kept=kept,
         completions=tuple(file for name in _COMPLETIONS if is_there(file := here.home / name)),
         configs=tuple(file for name in (*USER_FILES, VARIABLES_FILE) if is_there(file := folder / name)),

@@ -264,6 +264,11 @@ def _user_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def sqlite_version() -> str:
+    """Return the version of SQLite that Python brings."""
+    return sqlite3.sqlite_version
+
+
 def has_fts5() -> bool:
     """Return whether this SQLite has full-text search, by trying (R32)."""
     connection = sqlite3.connect(":memory:")

@@ -4,7 +4,7 @@ Knows how an entry of ours is written there and what it takes the place of; neve
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,13 +91,25 @@ def connection(
     )
 
 
-def connected(here: Surroundings) -> Iterator[tuple[Client, Path, list[str]]]:
-    """Yield each client whose file for this person has an entry that starts toolcrib, the file and that command."""
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """An entry of a client's file that starts toolcrib: the words of its command, and the variables that it sets."""
+
+    client: Client
+    file: Path
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def connected(here: Surroundings) -> Iterator[Connected]:
+    """Yield the entries in files of clients for this person that start toolcrib."""
     for found in find_files(here):
         for server in found.servers:
             if server.read.lost == IS_TOOLCRIB:
                 entry = server.read.entry
-                yield found.client, found.file, [entry["command"], *as_list(entry.get("args"))]
+                command = (entry["command"], *as_list(entry.get("args")))
+                env = {name: str(value) for name, value in as_object(entry.get("env")).items()}
+                yield Connected(found.client, found.file, command, env)
 
 
 def file_of(client: Client, here: Surroundings) -> Path:
