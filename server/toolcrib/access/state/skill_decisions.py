@@ -39,7 +39,7 @@ class SkillDecisions:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: tuple[_Row, ...] = ()
+        self._known: dict[str, _Row] = {}
         store.prepare(self._write_known)
         with suppress(StoreError):  # said by whoever asks next
             self._read()
@@ -72,20 +72,25 @@ class SkillDecisions:
         if not ids:
             return
         rows = [(skill_id, now) for skill_id in ids]
-        self._store.change(lambda connection: connection.executemany(_USE, rows), owed=f"use {now} {ids}")
-        self._read()
+
+        def use(connection: sqlite3.Connection) -> list[_Row]:
+            connection.executemany(_USE, rows)
+            return [row for each in ids for row in connection.execute(f"{_ALL} WHERE id = ?", (each,))]
+
+        used = self._store.change(use, owed=f"use {now} {ids}")
+        self._known = {**self._known, **{row[0]: row for row in used}}
 
     def keep(self, connection: sqlite3.Connection, rows: Iterable[_Row]) -> None:
         """Write what was known of skills (id, whether it is off, uses, last use), but not over what is there."""
         connection.executemany("INSERT INTO skills VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
-    def _read(self) -> tuple[_Row, ...]:
+    def _read(self) -> Collection[_Row]:
         with self._store.read() as connection:
-            self._known = tuple(connection.execute(_ALL))
-        return self._known
+            self._known = {row[0]: row for row in connection.execute(_ALL)}
+        return self._known.values()
 
     def _write_known(self, store: Store) -> None:
         known = self._known
         if known:
             with store.write() as connection:
-                self.keep(connection, known)
+                self.keep(connection, known.values())
