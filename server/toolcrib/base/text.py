@@ -93,7 +93,8 @@ def sanitize(text: str) -> str:
 
     Newlines and tabs stay. These are the characters that hide text from a person or steer a terminal.
     """
-    if text.isprintable():
+    # The characters that are kept are looked away from first: nearly every text has no other that is not printable.
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     hidden = [
         char

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from toolcrib.base.text import truncate
 
@@ -58,8 +59,7 @@ ITEMS = (Kind.STEP, Kind.CHECK, Kind.BULLET)
 """The kinds of a list item."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """One block: ``text`` is its exact source without the newline at its end.
 
     A list item has all that is nested in it. ``title`` is the plain text of a heading, or of the first paragraph of a
@@ -135,7 +135,7 @@ class Outline:
 def fences(text: str) -> Iterator[Fence]:
     """Yield the fenced blocks of a text; one that is left open reaches to the end of it."""
     start, marks = 0, ""
-    for line in _FENCE.finditer(text):
+    for line in _fence_lines(text):
         if not marks:
             start, marks = line.start(), _opened(line)
         elif _closes(line, marks):
@@ -143,6 +143,21 @@ def fences(text: str) -> Iterator[Fence]:
             marks = ""
     if marks:
         yield Fence(start, len(text), marks, is_closed=False)
+
+
+def _fence_lines(text: str) -> Iterator[re.Match[str]]:
+    """Yield the lines of marks; they are few, so looking for marks is faster than trying each line."""
+    ticks, waves = text.find("```"), text.find("~~~")
+    while ticks >= 0 or waves >= 0:
+        first = min(place for place in (ticks, waves) if place >= 0)
+        if line := _FENCE.match(text, text.rfind("\n", 0, first) + 1):
+            yield line
+        end = text.find("\n", first)
+        if end < 0:
+            return
+        # Each kind is looked for again only once its last place is passed, so a text is gone through once.
+        ticks = text.find("```", end) if 0 <= ticks < end else ticks
+        waves = text.find("~~~", end) if 0 <= waves < end else waves
 
 
 def _opened(line: re.Match[str]) -> str:
@@ -186,6 +201,14 @@ class _Scanner:
     def __init__(self, body: str) -> None:
         lines = body.split("\n")
         self._lines, self._rest = lines[:LINES_MAX], lines[LINES_MAX:]
+        self._kinds: dict[str, Kind] = {}
+
+    def _kind(self, line: str) -> Kind:
+        """Return what kind of block a line would begin; most lines are asked about more than once."""
+        kind = self._kinds.get(line)
+        if kind is None:
+            kind = self._kinds[line] = _kind(line)
+        return kind
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks in order."""
@@ -203,12 +226,14 @@ class _Scanner:
     def _block(self, at: int) -> tuple[Kind, int, str, int]:
         """Return the kind of the block that begins at this line, the line after it, its title and its level."""
         line = self._lines[at]
-        kind = _kind(line)
+        kind = self._kind(line)
         if kind is Kind.HEADING and (heading := _HEADING.match(line)):
             return kind, at + 1, plain_title(_CLOSING_MARKS.sub("", heading[2] or "")), len(heading[1])
         if kind in ITEMS:
-            end = self._item_end(at)
-            return kind, end, self._item_title(at, end), 0
+            content = _content(line)
+            mark = _fence_mark(content)
+            end = self._item_end(at, mark)
+            return kind, end, self._item_title(at, end, None if mark else content), 0
         if kind is Kind.FENCE:
             return kind, self._fence_end(at, _fence_mark(line)), "", 0
         if kind is Kind.RULE:
@@ -220,20 +245,26 @@ class _Scanner:
 
     def _goes_on(self, kind: Kind, at: int) -> bool:
         line = self._lines[at]
-        return bool(line.strip()) and (_kind(line) is kind or (kind is Kind.PARAGRAPH and not _interrupts(line)))
+        if not line.strip():
+            return False
+        own = self._kind(line)
+        return own is kind or (kind is Kind.PARAGRAPH and not _interrupts(line, own))
 
     def _fence_end(self, at: int, mark: str) -> int:
         """Return the line after a fence's closing one, which has as many marks or more; the end where there is none."""
         for number in range(at + 1, len(self._lines)):
-            line = _FENCE.match(self._lines[number])
-            if line and _closes(line, mark):
-                return number + 1
+            if mark in self._lines[number]:
+                line = _FENCE.match(self._lines[number])
+                if line and _closes(line, mark):
+                    return number + 1
         return len(self._lines)
 
-    def _item_end(self, at: int) -> int:
-        """Return the line after a list item: it has what is indented deeper, and lines that begin no block."""
+    def _item_end(self, at: int, mark: str) -> int:
+        """Return the line after a list item: it has what is indented deeper, and lines that begin no block.
+
+        ``mark`` opens a fence on its first line.
+        """
         own, is_spaced = _indent(self._lines[at]), False
-        mark = _fence_mark(_content(self._lines[at]))
         end = number = self._fence_end(at, mark) if mark else at + 1
         while number < len(self._lines):
             line = self._lines[number]
@@ -244,21 +275,24 @@ class _Scanner:
                 mark = _fence_mark(line)
                 number = self._fence_end(number, mark) if mark else number + 1
             # A line that begins no block continues the item, but not after a blank line (CommonMark 0.31, 5.2).
-            elif is_spaced or _kind(line) is not Kind.PARAGRAPH:
+            elif is_spaced or self._kind(line) is not Kind.PARAGRAPH:
                 break
             else:
                 number += 1
             end, is_spaced = number, False
         return end
 
-    def _item_title(self, at: int, end: int) -> str:
-        """Return the first paragraph of a list item as one line; of one that is all code the first line of that."""
-        words = [_content(self._lines[at])]
-        if _fence_mark(words[0]):
+    def _item_title(self, at: int, end: int, content: str | None) -> str:
+        """Return the first paragraph of a list item as one line, which ``content`` begins; None: it is all code.
+
+        Of code it is the first line.
+        """
+        if content is None:
             return plain_title(self._lines[at + 1]) if at + 1 < end else ""
+        words = [content]
         for line in self._lines[at + 1 : end]:
             stripped = line.strip()
-            if not stripped or _kind(stripped) is not Kind.PARAGRAPH:
+            if not stripped or self._kind(stripped) is not Kind.PARAGRAPH:
                 break
             words.append(stripped)
         return plain_title(" ".join(words))
@@ -296,12 +330,11 @@ def _content(line: str) -> str:
     return (item[3] or "") if item else ""
 
 
-def _interrupts(line: str) -> bool:
-    """Return whether a line ends the paragraph before it.
+def _interrupts(line: str, kind: Kind) -> bool:
+    """Return whether a line that would begin a block of this kind ends the paragraph before it.
 
     A number does so only where it is the first of a list: a year may stand at the start of a line too.
     """
-    kind = _kind(line)
     return kind is not Kind.PARAGRAPH and (kind is not Kind.STEP or line.lstrip().startswith(("0", "1.", "1)")))
 
 
@@ -312,7 +345,8 @@ def _is_rule(stripped: str) -> bool:
 
 
 def _fence_mark(line: str) -> str:
-    fence = _FENCE.match(line)
+    # Most lines have no marks, and this test is much cheaper than the pattern.
+    fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
     return _opened(fence) if fence else ""
 
 

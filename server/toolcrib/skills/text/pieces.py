@@ -285,7 +285,8 @@ def _topic(block: Block) -> Topic:
         return Topic.NONE
     lowered = title.lower()
     for topic, *words in _TOPICS:
-        if any(word in lowered for word in words):
-            return topic
+        for word in words:  # any() would make a generator for each topic of each heading
+            if word in lowered:
+                return topic
     edges = lowered.strip(" #*:.")
     return Topic.EXAMPLES if edges.startswith(_EDGES) or edges.endswith(_EDGES) else Topic.NONE

@@ -36,6 +36,7 @@ _SAID_MAX = 60
 
 _NOT_TO_READ = re.compile(r"(?:SKILL\.md|LICEN[CS]E[^/]*|NOTICE[^/]*|COPYING[^/]*)\Z", re.IGNORECASE)
 """Files of a skill that nobody has to read to work by it."""
+_ASCII_MARKS = bytes(code for code in range(128) if not chr(code).isalnum())
 _NO_LETTERS = re.compile(r"[\W_]+")
 # A tag with spaces inside counts too, because a model reads it as one; <skills> and <skill-set> are other words.
 _TAG = re.compile(r"<(?=[^\S\n]*(?:/[^\S\n]*(?:skill|$)|skill(?![\w-])|$))", re.IGNORECASE | re.MULTILINE)
@@ -136,7 +137,10 @@ def _joined(*parts: str) -> str:
 
 
 class Page:
-    """One skill to work by: its whole text, and that text compressed (R142). It never changes, so it can be kept."""
+    """One skill to work by: its whole text, and that text compressed (R142). It never changes, so it can be kept.
+
+    What it was shortened to last is kept too: most ask for one budget again and again.
+    """
 
     def __init__(self, sheet: Sheet, estimate: Estimate) -> None:
         self.sheet = sheet
@@ -152,6 +156,7 @@ class Page:
         self._frame = self._size(self._wrapped("", self.raw_tokens))
         self.cost = self._frame + size
         self.least = self._frame + _LEAST_TEXT * QUARTERS
+        self._last: tuple[int, str] = (0, "")
 
     def whole(self) -> str:
         """Return the whole skill in its wrapper, which takes ``cost``."""
@@ -166,8 +171,12 @@ class Page:
 
     def shortened(self, room: int) -> str:
         """Return the skill in its wrapper, within ``room``, which is at least ``least``."""
-        text = self._short_text(room - self._frame)
-        return self._wrapped(text, tokens_of(self._size(text)))
+        known_room, shown = self._last
+        if room != known_room:
+            text = self._short_text(room - self._frame)
+            shown = self._wrapped(text, tokens_of(self._size(text)))
+            self._last = room, shown
+        return shown
 
     def _whole(self, body: str) -> str:
         return _joined(*self._about, self._tools(_TOOLS_WIDTHS[0]), body, self._place(_FILES[0]))
@@ -180,7 +189,7 @@ class Page:
         about = tuple(Block(Kind.PARAGRAPH, text, is_spaced=True) for text in self._about)
         blocks = self._outline.blocks
         if about and blocks:
-            blocks = (replace(blocks[0], is_spaced=True), *blocks[1:])
+            blocks = (blocks[0]._replace(is_spaced=True), *blocks[1:])
         source = Outline((*about, *blocks))
         text = compress(source, room, self._size, About(len(about), frozenset(self.sheet.files)))
         return _joined(tools, text, files)
@@ -284,7 +293,7 @@ class _Unsaid:
 
     def __init__(self, body: str) -> None:
         self._body = body
-        self._letters = ""
+        self._letters, self._ascii_letters = "", b""
 
     def of(self, items: tuple[str, ...]) -> tuple[str, ...]:
         """Return all of these items, or none where the body has half of them."""
@@ -295,7 +304,10 @@ class _Unsaid:
     def _has(self, item: str) -> bool:
         if item[:_SAID_MAX] in self._body:
             return True
-        # Looked at only where it has to be: taking the letters out of a body takes long.
+        # Looked at only where it has to be: taking the letters out of a body takes long, unless ASCII is enough.
+        if item.isascii():
+            self._ascii_letters = self._ascii_letters or _ascii_letters(self._body)
+            return _ascii_letters(item)[:_SAID_MAX] in self._ascii_letters
         self._letters = self._letters or _letters(self._body)
         return _letters(item)[:_SAID_MAX] in self._letters
 
@@ -303,3 +315,7 @@ class _Unsaid:
 def _letters(text: str) -> str:
     """Return the letters and digits of ``text``, so that marks of Markdown make no difference."""
     return _NO_LETTERS.sub("", text)
+
+
+def _ascii_letters(text: str) -> bytes:
+    return text.encode("ascii", "ignore").translate(None, _ASCII_MARKS)
