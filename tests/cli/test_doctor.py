@@ -129,6 +129,17 @@ def test_what_a_server_said_last_is_told_with_why_it_does_not_work(
     assert found["server slow: warning"]["facts"]["last_words"] == "waiting for the licence server"
 
 
+def test_a_program_that_is_not_there_is_told_with_what_helps(run: Run, home: Path, tmp_path: Path):
+    _write(tmp_path, {"gone.a": {"command": "no-such-program-here"}})
+    code, found = _found(run)
+    assert (code, found["config: error"]["text"]) == (
+        1,
+        "mcpServers.gone.a.command: there is no program no-such-program-here",
+    )
+    assert found["config: error"]["remedy"] == "install it, or write its whole path; toolcrib disable gone.a"
+    assert found["server gone.a: error"]["remedy"] == "toolcrib logs gone.a; toolcrib disable gone.a"
+
+
 def test_a_tool_that_is_left_out_is_told_with_the_reason(run: Run, home: Path, tmp_path: Path):
     broken = {"name": "broken", "inputSchema": 1}
     _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a", broken]).entry()})

@@ -105,14 +105,19 @@ def _of_config(settings: "Settings") -> Iterator[Finding]:
         yield Finding("config", "error", "there is none", "toolcrib init, or toolcrib add NAME -- COMMAND")
     else:
         yield Finding("config", "ok", f"{settings.source}, {len(settings.servers)} servers")
-        yield from (_told(problem, "error") for problem in inspect(settings))
+        yield from (_told(settings, problem, "error") for problem in inspect(settings))
     left_out = [problem for problem in settings.skipped if problem.is_mistake]
-    yield from (_told(problem, "error") for problem in left_out)
-    yield from (_told(problem, "warning") for problem in settings.notices if problem.is_mistake)
+    yield from (_told(settings, problem, "error") for problem in left_out)
+    yield from (_told(settings, problem, "warning") for problem in settings.notices if problem.is_mistake)
 
 
-def _told(problem: Problem, level: Level) -> Finding:
-    return Finding("config", level, f"{problem.path}: {problem.reason}", problem.hint)
+def _told(settings: "Settings", problem: Problem, level: Level) -> Finding:
+    remedies = [problem.hint] if problem.hint else []
+    section, _, place = problem.path.partition(".")
+    if section == "mcpServers" and place:
+        keys = [key for key in settings.servers if place == key or place.startswith(f"{key}.")]
+        remedies.append(f"toolcrib disable {max(keys, key=len, default=place)}")
+    return Finding("config", level, f"{problem.path}: {problem.reason}", "; ".join(remedies) or "toolcrib config check")
 
 
 def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
@@ -205,11 +210,12 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
     seconds = None if tried.seconds is None else round(tried.seconds, 1)
     facts = {"at": place, "tools": tried.tools, "seconds": seconds, "protocol": tried.era, "last_words": last_words}
     about, said = f"server {key}", f"; it said: {last_words}" if last_words else ""
+    mend = f"toolcrib logs {key}; toolcrib disable {key}"
     if tried.failed:
         text = tried.failed if last_words in tried.failed else f"{tried.failed}{said}"
-        return Finding(about, "error", text, f"toolcrib logs {key}; toolcrib disable {key}", facts)
+        return Finding(about, "error", text, mend, facts)
     if seconds is None:
-        return Finding(about, "warning", f"no answer within {WITHIN_S:.0f} s{said}", f"toolcrib logs {key}", facts)
+        return Finding(about, "warning", f"no answer within {WITHIN_S:.0f} s{said}", mend, facts)
     text = f"{tried.tools} tools in {seconds} s, {tried.era or 'unknown'} protocol, {place}"
     return Finding(about, "ok", text, "", facts)
 

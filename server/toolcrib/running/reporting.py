@@ -97,12 +97,12 @@ async def keep_told(
     """Keep the file that ``opened`` gives up to date with what ``tell`` returns, until cancelled.
 
     It is written when something has changed, at most once a second, in a worker thread. Whatever is wrong with it
-    disturbs nobody: it is logged once.
+    disturbs nobody: it is logged.
     """
     await anyio.sleep(_NO_HURRY_S)
     with ExitStack() as files:
-        own = await anyio.to_thread.run_sync(files.enter_context, opened())
         try:
+            own = await anyio.to_thread.run_sync(files.enter_context, opened())
             while own is not None:
                 await anyio.to_thread.run_sync(_write, own, tell())
                 await pulse.next()
