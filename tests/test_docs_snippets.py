@@ -83,7 +83,13 @@ def understood(words: list[str], *, whole: bool) -> None:
             raise AssertionError(error.format_message()) from error
 
 
-@pytest.mark.parametrize("body", fences("sh"))
+def transcripts() -> list[Any]:
+    """Return what is typed in pictures of a terminal."""
+    typed = ((one, "\n".join(re.findall(r"^\$ (.+)$", one.values[0], re.MULTILINE))) for one in fences("text"))
+    return [pytest.param(body, id=one.id) for one, body in typed if body]
+
+
+@pytest.mark.parametrize("body", [*fences("sh"), *transcripts()])
 def test_a_shell_snippet_has_only_commands_that_there_are(body: str):
     for line in commands(body):
         words = list(dropwhile(re.compile(r"\w+=").match, line))
