@@ -50,6 +50,7 @@ def test_each_server_has_its_price_and_a_bar_and_nothing_is_started(run: Run, li
     assert zoo.count("█") > 5 * farm.count("█") > 0
     assert zoo.endswith("20 tools")
     assert "estimated at four characters each" in out
+    assert " saved (" in out
     assert "No session is recorded yet." in out
 
 
@@ -107,6 +108,7 @@ def test_a_session_that_was_shown_everything_has_saved_nothing(run: Run, listed:
     record(listed, "local-1.1", ToolsListed(28, [f"zoo__echo_{number}" for number in range(5)], "a"))
     [session] = json.loads(run("tokens", "--config", listed, "--json")[1])["sessions"]
     assert session["saved"] < 0
+    assert " more than all of them listed" in run("tokens", "--config", listed)[1]
 
 
 def test_servers_that_were_never_listed_are_named(run: Run, config: Path):

@@ -189,7 +189,7 @@ def _price_lines(prices: Prices) -> Iterator[str]:
     parts = f"{len(prices.own)} of its own {sum(prices.own.values()):,}, instructions {prices.instructions:,}"
     always = f", {len(prices.always)} always listed {sum(prices.always.values()):,}" if prices.always else ""
     yield f"  {'toolcrib':<{width}}  {_bar(prices.counter, most)}  {prices.counter:>9,}  {parts}{always}"
-    yield f"  {'saved':<{width}}  {' ' * _BAR}  {_saved(prices.everything, prices.counter)}, before anything is used"
+    yield f"  {'':<{width}}  {' ' * _BAR}  {_saved(prices.everything, prices.counter)} before anything is used"
 
 
 def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str]:
@@ -199,13 +199,13 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
     yield f"{_count(len(sessions), 'recorded session')}, each at its end; a hit of a search is taken for {HIT} tokens:"
     for each in sessions[-_SHOWN_MAX:]:
         did = f"{_count(each.searches, 'search', 'searches')}, {_count(each.calls, 'call')}"
-        saved = _saved(prices.everything, each.price(prices)).strip()
-        yield f"  {each.began[:16].replace('T', ' ')}  {each.label}: {did}; {saved} saved; {_changed(each.changes)}"
+        saved = _saved(prices.everything, each.price(prices))
+        yield f"  {each.began[:16].replace('T', ' ')}  {each.label}: {did}; {saved}; {_changed(each.changes)}"
     if len(sessions) > _SHOWN_MAX:
         yield f"  and {len(sessions) - _SHOWN_MAX} before them; --json shows all"
     changes = sum(each.changes for each in sessions)
-    mean = _saved(prices.everything, round(sum(each.price(prices) for each in sessions) / len(sessions))).strip()
-    yield f"On average {mean} of each request; lists changed {changes / len(sessions):.1f} times a session."
+    mean = _saved(prices.everything, round(sum(each.price(prices) for each in sessions) / len(sessions)))
+    yield f"On average {mean} in each request; lists changed {changes / len(sessions):.1f} times a session."
     if changes:
         yield "After a change a host reads its prompt anew, past its cache; `gate: {listing: stable}` keeps the list."
 
@@ -216,8 +216,9 @@ def _bar(part: int, most: int) -> str:
 
 
 def _saved(whole: int, part: int) -> str:
-    share = f" ({1 - part / whole:.0%})" if whole else ""
-    return f"{whole - part:>9,}{share}"
+    if part > whole:
+        return f"{part - whole:,} more than all of them listed"
+    return f"{whole - part:,} saved ({1 - part / whole:.0%})" if whole else "nothing saved"
 
 
 def _changed(times: int) -> str:
