@@ -127,6 +127,9 @@ def rehearse(folder: Path) -> tuple[str, list[Path]]:
     config.write_text(json.dumps({"mcpServers": servers, "toolcrib": {"cache_dir": str(folder / "cache")}}))
     run(binary, "config", "check", "--config", config)
     print(f"{serve_once(binary, config, version)} tools listed")
+    print("--- the same with the sdist in the wheel's place")
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", sdist, seconds=INSTALL_S)
+    print(f"{serve_once(binary, config, version)} tools listed")
     return version, [sdist, wheel]
 
 
