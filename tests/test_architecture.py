@@ -44,7 +44,7 @@ LAYERS = {
     """,
     "config": """
         client_rules findings nesting paths private_values values
-        child_environment client_shapes documents expansion http_schema skills_schema
+        child_environment client_shapes documents expansion http_schema policy_schema skills_schema
         schema
         fingerprints settings without_effect
         programs reloading servers

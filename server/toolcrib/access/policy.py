@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from toolcrib.base.names import SEPARATOR, bare_name, beginnings, qualified_spellings
 from toolcrib.base.text import glob_matcher, glob_may_begin
-from toolcrib.config.schema import PolicySection
+from toolcrib.config.policy_schema import PolicySection
 from toolcrib.model import Caller
 
 CONTEXT_KEYS = ("tenant_id", "project_id", "profile")

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from toolcrib.config.http_schema import HttpSection
+from toolcrib.config.policy_schema import PolicySection
 from toolcrib.config.skills_schema import SkillsSection
-from toolcrib.config.values import Bool, Count, OneOrMore, Seconds, Section, Str, Strings
+from toolcrib.config.values import Bool, Count, Seconds, Section, Str, Strings
 from toolcrib.model import LoadingMode, SideEffects
 
 Listing = Literal["dynamic", "stable", "auto"]
@@ -155,39 +156,6 @@ class ToolExamplesSection(Section):
     """Show what each example is for."""
     filter_tags: Strings | None = None
     """Show only examples with one of these tags; null: all."""
-
-
-class WhenSection(Section):
-    """The facts that a visibility rule asks of the caller; all given ones must hold."""
-
-    tenant_id: OneOrMore | None = None
-    """The caller's tenant is one of these."""
-    project_id: OneOrMore | None = None
-    """The caller's project is one of these."""
-    profile: OneOrMore | None = None
-    """The caller's profile is one of these."""
-
-
-class VisibilitySection(Section):
-    """One visibility rule."""
-
-    when: WhenSection
-    """The callers that the rule is about."""
-    allow: Strings | None = None
-    """Globs that take the place of `policy.allow` for them; null: they do not."""
-    deny: Strings = ()
-    """Globs added to `policy.deny` for them."""
-
-
-class PolicySection(Section):
-    """Who may use what: case-sensitive globs; a deny wins."""
-
-    allow: Strings = ("*",)
-    """Tools, resources and prompts that may be used: globs of `server.name`, or of `server.URI`."""
-    deny: Strings = ()
-    """What does not exist for anyone: globs of `server.name` or of the bare name, or of a URI."""
-    visibility: tuple[VisibilitySection, ...] = ()
-    """Rules for some callers only."""
 
 
 class ExampleSection(Section):
