@@ -69,7 +69,7 @@ LAYERS = {
     "downstream": """
         askers circuit http last_words launchers offered patience start_queue states tap
         parking process progress relays rounds scopes
-        announcements failures transport
+        announcements failures parked_work transport
         connection
         live_list live_offers
         calls surroundings

@@ -21,6 +21,7 @@ from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.circuit import Circuit
 from toolcrib.downstream.connection import Connection, Outdated, Undelivered
 from toolcrib.downstream.live_list import LiveList
+from toolcrib.downstream.parked_work import ParkedWork
 from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.relays import Line, Relays
@@ -78,6 +79,7 @@ class Calls:
         self._redactor = parts.settings.redactor
         self._clean = self._redactor.clean
         self._capacity = anyio.Semaphore(parts.limits.calls_in_flight, fast_acquire=True)
+        self._parked = ParkedWork(parts.parking, parts.tasks, parts.settings.key)
         self._circuit = Circuit(parts.settings.key, parts.limits, anyio.current_time)
         self.in_flight = 0
         self.last_use = -math.inf
@@ -111,12 +113,9 @@ class Calls:
         asker = line.asker
         if asker.lasting:
             return await self._deliver(exchange, line)
-        if self._parts.parking.knows(exchange.params.get("requestState")):
+        if self._parked.knows(exchange.params.get("requestState")):
             request = same_request(self._settings.key, exchange.method, exchange.params)
-            parked = self._parts.parking.take(exchange.params["requestState"], asker, request)
-            parked.on_progress = exchange.on_progress
-            parked.answer(exchange.params.get("inputResponses"))
-            return await self._attend(parked)
+            return await self._parked.take_up(exchange.params, asker, request, exchange.on_progress)
         if self._parts.live_list.era == "modern" or not asker.capabilities:
             return await self._deliver(exchange, line)
         return await self._begin(exchange, asker)
@@ -137,30 +136,11 @@ class Calls:
         """Send a request in a task of its own, which outlives the caller's if the server asks something."""
         parked = Parked(asker, partial(same_request, self._settings.key, exchange.method, exchange.params))
         parked.on_progress = exchange.on_progress
-        carried = replace(exchange, on_progress=parked.report)
-        self._parts.tasks.start_soon(self._carry_out, carried, parked)
-        return await self._attend(parked)
+        return await self._parked.begin(parked, partial(self._carry_out, exchange, parked))
 
-    async def _carry_out(self, exchange: Exchange, parked: Parked) -> None:
-        with parked.scope:
-            try:
-                with self._parts.relays.line(parked) as line:
-                    parked.settle(await self._deliver(exchange, line))
-            except Exception as error:  # barrier: a call that may be parked; raised for whoever waits for its end
-                parked.settle(error)
-        parked.settle(ConnectionLost(self._settings.key, "The call was given up, because nobody waited for it."))
-
-    async def _attend(self, parked: Parked) -> JsonObject:
-        """Wait until the call has ended, or the server asks; a caller that leaves while it waits gives the call up."""
-        try:
-            while (result := await parked.next_step()) is None:
-                if key := self._parts.parking.keep(parked):
-                    return parked.interim(key)
-                parked.refuse("Too many calls wait for answers (limits.parked_calls).")
-        except anyio.get_cancelled_exc_class():
-            parked.scope.cancel()
-            raise
-        return result
+    async def _carry_out(self, exchange: Exchange, parked: Parked) -> JsonObject:
+        with self._parts.relays.line(parked) as line:
+            return await self._deliver(replace(exchange, on_progress=parked.report), line)
 
     # -- sending ---------------------------------------------------------------------------------
 

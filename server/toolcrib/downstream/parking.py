@@ -58,13 +58,14 @@ class Parked:
     """One call that goes on while its caller comes and goes. It is an :class:`Asker` for the server.
 
     ``request`` works out what :func:`same_request` returns, which only a retry asks for. ``scope`` is that of the task
-    that waits for the server.
+    that waits for the server. ``lasting``: it stands for a session as long as it goes on, so that servers of both eras
+    ask through it.
     """
 
-    is_live, lasting = True, False
+    is_live = True
 
-    def __init__(self, asker: Asker, request: Callable[[], str]) -> None:
-        self.asker, self.request = asker, request
+    def __init__(self, asker: Asker, request: Callable[[], str], *, lasting: bool = False) -> None:
+        self.asker, self.request, self.lasting = asker, request, lasting
         self.scope = anyio.CancelScope()
         self.changed = anyio.Event()
         self._outcome: JsonObject | Exception | None = None
