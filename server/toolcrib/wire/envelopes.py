@@ -8,8 +8,9 @@ from typing import Any
 import mcp_types as types
 from mcp import MCPError
 
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.model import JsonObject
+from toolcrib.tools.results import failure
 
 LIST_TTL_MS = 10_000
 """How long a client that does not listen for changes may take a list for the current one (2026-07-28)."""
@@ -60,3 +61,51 @@ def enveloped(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
         )
     plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
     return {**plain, "_meta": meta} if meta else plain
+
+
+def list_result(tools: list[JsonObject], server_info: JsonObject | None) -> JsonObject:
+    """Return the result of ``tools/list``; ``server_info`` is given in the sessionless era only."""
+    if server_info is None:
+        return {"tools": [_sessionful_definition(tool) for tool in tools]}
+    return {
+        "tools": tools,
+        "resultType": "complete",
+        "ttlMs": LIST_TTL_MS,
+        "cacheScope": "private",
+        "_meta": {types.SERVER_INFO_META_KEY: server_info},
+    }
+
+
+def call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
+    """Return the result of ``tools/call`` as the era can carry it."""
+    meta = meta_for_next_hop(result.get("_meta"))
+    if server_info is not None:
+        stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
+        return {"resultType": "complete", **result, "_meta": stamped}
+    if result.get("resultType", "complete") != "complete":
+        return failure(
+            "The server asks for input in the middle of the call, which this client's protocol cannot carry."
+        )
+    plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
+    if meta:
+        plain["_meta"] = meta
+    return _with_object_content(plain)
+
+
+def _with_object_content(result: JsonObject) -> JsonObject:
+    """Turn structured content that is no object into text: the sessionful revisions cannot carry it."""
+    structured = result.get("structuredContent")
+    if structured is None or isinstance(structured, dict):
+        return result
+    text = {"type": "text", "text": compact(structured)}
+    kept = {key: value for key, value in result.items() if key != "structuredContent"}
+    content = as_list(result.get("content"))
+    return kept if text in content else {**kept, "content": [*content, text]}
+
+
+def _sessionful_definition(tool: JsonObject) -> JsonObject:
+    """Leave out an output schema that is not of an object: one of them would fail the whole list."""
+    schema = tool.get("outputSchema")
+    if schema is None or schema.get("type") == "object":
+        return tool
+    return {key: value for key, value in tool.items() if key != "outputSchema"}

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from toolcrib import __version__
 from toolcrib.access.hosts import Hosts
 from toolcrib.access.sessions import Session
-from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.json_values import as_object
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import (
     BadRequest,
@@ -43,7 +43,7 @@ from toolcrib.tools.use_cases import ToolCall, ToolUseCases
 from toolcrib.wire.asking import asker_of
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges
-from toolcrib.wire.envelopes import LIST_TTL_MS, MODERN_ONLY, enveloped, meta_for_next_hop
+from toolcrib.wire.envelopes import call_result, enveloped, list_result, meta_for_next_hop
 from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.listing import Listing
@@ -211,7 +211,7 @@ class Wire:
 
     async def _list_tools(self, context: Context) -> JsonObject:
         session = await self._sessions.of(context)
-        return _list_result(await self.listing.given_to(session), self._server_info(context))
+        return list_result(await self.listing.given_to(session), self._server_info(context))
 
     async def _call_tool(self, context: Context) -> JsonObject:
         params = context.params or {}
@@ -228,7 +228,7 @@ class Wire:
                 result = await self._called(context, session, name, given)
         except (BadRequest, Busy, UnknownSkill) as error:
             result = failure(str(error))
-        return _call_result(result, self._server_info(context))
+        return call_result(result, self._server_info(context))
 
     async def _called(self, context: Context, session: Session, name: str, given: JsonObject) -> JsonObject:
         if name in self._builtins:
@@ -310,57 +310,6 @@ def _announcer(context: Context) -> Callable[[], Awaitable[None]]:
         )
 
     return announce
-
-
-# -- results by era ------------------------------------------------------------------------------
-
-
-def _list_result(tools: list[JsonObject], server_info: JsonObject | None) -> JsonObject:
-    """Return the result of ``tools/list``; ``server_info`` is given in the sessionless era only."""
-    if server_info is None:
-        return {"tools": [_sessionful_definition(tool) for tool in tools]}
-    return {
-        "tools": tools,
-        "resultType": "complete",
-        "ttlMs": LIST_TTL_MS,
-        "cacheScope": "private",
-        "_meta": {types.SERVER_INFO_META_KEY: server_info},
-    }
-
-
-def _call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
-    """Return the result of ``tools/call`` as the era can carry it."""
-    meta = meta_for_next_hop(result.get("_meta"))
-    if server_info is not None:
-        stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
-        return {"resultType": "complete", **result, "_meta": stamped}
-    if result.get("resultType", "complete") != "complete":
-        return failure(
-            "The server asks for input in the middle of the call, which this client's protocol cannot carry."
-        )
-    plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
-    if meta:
-        plain["_meta"] = meta
-    return _with_object_content(plain)
-
-
-def _with_object_content(result: JsonObject) -> JsonObject:
-    """Turn structured content that is no object into text: the sessionful revisions cannot carry it."""
-    structured = result.get("structuredContent")
-    if structured is None or isinstance(structured, dict):
-        return result
-    text = {"type": "text", "text": compact(structured)}
-    kept = {key: value for key, value in result.items() if key != "structuredContent"}
-    content = as_list(result.get("content"))
-    return kept if text in content else {**kept, "content": [*content, text]}
-
-
-def _sessionful_definition(tool: JsonObject) -> JsonObject:
-    """Leave out an output schema that is not of an object: one of them would fail the whole list."""
-    schema = tool.get("outputSchema")
-    if schema is None or schema.get("type") == "object":
-        return tool
-    return {key: value for key, value in tool.items() if key != "outputSchema"}
 
 
 # -- refusals ------------------------------------------------------------------------------------
