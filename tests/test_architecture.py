@@ -157,7 +157,7 @@ LAYERS = {
         overviews resources
     """,
     "skills.formats": """
-        frontmatter
+        frontmatter stated
         agent_skill
         pack pack_markdown
     """,
@@ -177,7 +177,7 @@ LAYERS = {
         procedure selection
         compression
         rendering
-        sharing
+        briefs sharing
     """,
     "wire": """
         builtin envelopes http_connections pending presence replay sessions stdio

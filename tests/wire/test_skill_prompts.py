@@ -147,10 +147,11 @@ async def test_the_skills_of_a_task_keep_the_budget_together(tmp_path, budget):
 
 
 async def test_a_host_may_ask_for_less(tmp_path):
-    put(repo(tmp_path), "one", "Fills in forms.", LONG)
+    for name in ("one", "two", "three"):
+        put(repo(tmp_path), name, "Fills in forms.", LONG)
     async with world(tmp_path, {}, skills()) as w, w.client() as client:
-        whole, short = [await got(client, TASK, task="fill in forms", max_tokens=most) for most in ("2000", "300")]
-    assert estimate_tokens(short) <= 300 < estimate_tokens(whole) <= 2000
+        more, less = [await got(client, TASK, task="fill in forms", max_tokens=most) for most in ("2000", "200")]
+    assert estimate_tokens(less) <= 200 < estimate_tokens(more) <= 2000
 
 
 async def test_the_event_has_exactly_these_keys(forms):

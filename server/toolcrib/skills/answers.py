@@ -9,9 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.json_values import compact
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.model import JsonObject, SkillText, TaskType
+from toolcrib.skills.formats.stated import stated
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 
 _Item = TypeVar("_Item")
@@ -214,8 +215,8 @@ def _meta_item(given: LoadedSkill) -> JsonObject:
 
 def _written_fields(text: SkillText) -> JsonObject:
     """Return the fields that are searched as tags, as the author wrote them: the format wants them under metadata."""
-    holders = (text.frontmatter, as_object(text.frontmatter.get("metadata")))
-    return {name: holder[name] for holder in holders[::-1] for name in ("domain", "frames") if holder.get(name)}
+    found = {name: stated(text.frontmatter, name) for name in ("domain", "frames")}
+    return {name: value for name, value in found.items() if value}
 
 
 def _without_nothing(item: JsonObject, keep: tuple[str, ...] = ()) -> JsonObject:

@@ -3,12 +3,13 @@
 Knows what a session was sent before, and how much may be said; never knows which skills a caller may see.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from json.encoder import encode_basestring
+from typing import Literal
 
 from toolcrib.access.sessions import SentKey, Session
 from toolcrib.base.recent import RecentBy
@@ -22,6 +23,7 @@ from toolcrib.skills.index.visible import Wanted
 from toolcrib.skills.own_files import missing_file, path_in_skill
 from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
 from toolcrib.skills.sources.files import NO_FILES, Listing, list_inside
+from toolcrib.skills.text.briefs import Brief
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line
 from toolcrib.skills.text.sharing import rendered
@@ -47,7 +49,11 @@ class _Ready:
     mentioned: tuple[str, ...]
 
 
-_MadeOf = tuple[Skill, Home | None, Listing, Format]
+_PageKind = Literal[Format, "brief"]
+
+_PAGES: Mapping[_PageKind, type[Page]] = {"injection": Page, "raw": RawPage, "brief": Brief}
+
+_MadeOf = tuple[Skill, Home | None, Listing, _PageKind]
 """What a :class:`_Ready` is made of: a skill, whose hash stands for its text, its place, its files, and the format."""
 
 
@@ -103,11 +109,11 @@ class SkillLoader:
         return GetAnswer((), self._tail(wanted, (), (), max_tokens), wanted.not_found, wanted.ambiguous, wanted.near)
 
     def render(self, skills: Sequence[Skill], cleaner: Cleaner, session: Session, max_tokens: int) -> tuple[str, int]:
-        """Return the skills as one text within ``max_tokens``, and the tokens that they would take in full.
+        """Return the skills in brief, as one text within ``max_tokens``, and the tokens that they would take in full.
 
         It ends with how to get more of them, and the tools that they name (R150).
         """
-        loaded = self._loaded(skills, cleaner, "injection")
+        loaded = self._loaded(skills, cleaner, "brief")
         mentioned = dict.fromkeys(name for each in loaded for name in each.mentioned)
         unlisted = [name for name in mentioned if name not in session.activations.names]
         room = max_tokens // _TAIL_SHARE
@@ -126,7 +132,7 @@ class SkillLoader:
                 budget, had = _had(session, key)
                 session.sent_skills[key] = max(budget, request.max_tokens), max(had, given.share)
 
-    def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner, kind: Format) -> list[_Ready]:
+    def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner, kind: _PageKind) -> list[_Ready]:
         """Return these skills ready to be rendered; those whose row is gone are left out."""
         ready = self._ready[cleaner]
         loaded: list[_Ready] = []
@@ -156,8 +162,7 @@ class SkillLoader:
         sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
         folder = base or cleaner.text(skill_uri(skill.source, skill.folder, ""))
         given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder)
-        page = RawPage(sheet, self.estimate) if kind == "raw" else Page(sheet, self.estimate)
-        return _Ready(given, page, cleaned.mentioned)
+        return _Ready(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)
 
     def _files(self, home: Home | None) -> Listing:
         if home is None:

@@ -29,6 +29,8 @@ PROBLEMS_MAX = 100
 
 _LEVELS = ("error", "warning", "info")
 _LISTS = ("tags", "preconditions", "failure_modes")
+_FIELD_MISSING = {"trigger": "trigger-missing", "steps": "steps-missing"}
+"""What is reported where one of the two fields is missing."""
 _TOO_DEEP = "nested too deeply"
 
 
@@ -67,7 +69,8 @@ def read_pack_file(
 ) -> PackFile:
     """Return the skills of one file and all that is wrong with it; ``path`` is what problems name (R108-R118).
 
-    A skill needs a trigger and steps. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of
+    A skill needs a trigger and steps, unless it has a description with ``capabilities`` or ``workDirection``, as those of
+    another program do. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of
     its line, which is the same on every run (R111). An error keeps one skill out, never the others. ``format`` None:
     by the file's name.
     """
@@ -152,6 +155,9 @@ class _Reader:
         body_steps = _steps_of(entry.body)
         name = entry.values.get("name") or (f"{self._stem}-{entry.line}" if entry.line else self._stem)
         defects = [*_name_defects(name), *_trigger_defects(entry.values), *_steps_defects(entry.values, body_steps)]
+        if _is_described(entry.values):
+            missing = {_FIELD_MISSING[field] for field in _FIELD_MISSING if field not in entry.values}
+            defects = [defect for defect in defects if defect[0] not in missing]
         if not defects and name in self.skills:
             defects = [("name-twice", f"name '{name}' is that of line {self.lines[name]}; a pack has each name once")]
         for code, message in defects:
@@ -234,6 +240,12 @@ def _steps_of(body: str) -> tuple[str, ...]:
 def _name_defects(name: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or one_line(name) != name:
         yield "name-invalid", f"name must be one line of text, at most {NAME_MAX} characters; leave it out to get one"
+
+
+def _is_described(values: JsonObject) -> bool:
+    """Return whether it is a skill of the form that says what it can do in place of when and how (R256)."""
+    has_form = any(values.get(name) for name in ("workDirection", "capabilities"))
+    return has_form and _is_said(values.get("description"))
 
 
 def _trigger_defects(values: JsonObject) -> Iterator[tuple[str, str]]:

@@ -5,15 +5,16 @@ Room is counted in the quarters of tokens that an :class:`Estimate` counts in, s
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal, TypeVar
 
 from toolcrib.base.text import one_line, sanitize
 from toolcrib.formats.markdown import Block, Kind, Outline, outline
-from toolcrib.model import SkillText, ToolNote
+from toolcrib.model import JsonObject, SkillText, ToolNote
 from toolcrib.skills.formats.pack_markdown import skill_body
+from toolcrib.skills.formats.stated import stated_lines
 from toolcrib.skills.text.compression import About, beginning, compress
 from toolcrib.skills.text.selection import Size, closed, cut
 
@@ -28,6 +29,12 @@ _ABOUT_MAX = 1_600
 """Characters of what a skill is for, and of what else it is to be used at."""
 _TOOLS_WIDTHS = (300, 200, 120, 80, 40)
 """Characters of the line that names tools, tried in this order until it fits its share of the room."""
+_FACTS = (
+    ("Version", ("version",)),
+    ("Work direction", ("workDirection", "work-direction", "work_direction")),
+    ("Capabilities", ("capabilities",)),
+)
+"""Fields that are told as lines, with the names that authors give them (R256)."""
 _FILES = (20, 12, 8, 5, 3, 1)
 """How many files are named, tried in this order."""
 _TOOLS_MAX = 10
@@ -76,7 +83,8 @@ class Sheet:
     """One skill to render, already redacted and without names of denied tools. ``digest`` is shown as it is.
 
     ``base``: the folder that its scripts run from, where that may be told. ``files_cut`` says which limit leaves how
-    many of its files out of ``files``.
+    many of its files out of ``files``. ``domain`` is what its author says that it is about; ``facts`` are lines that
+    skills of other programs have in place of triggers and steps.
     """
 
     name: str
@@ -96,6 +104,8 @@ class Sheet:
     requires: tuple[str, ...] = ()
     base: str = ""
     files_cut: str = ""
+    domain: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: SkillText, *, source: str, uri: str, digest: str, files: tuple[str, ...] = ()) -> "Sheet":
@@ -116,7 +126,16 @@ class Sheet:
             files=files,
             tags=text.tags,
             requires=text.requires,
+            domain=stated_lines(text.frontmatter, "domain"),
+            facts=tuple(_facts(text.frontmatter)),
         )
+
+
+def _facts(frontmatter: JsonObject) -> Iterator[str]:
+    for label, names in _FACTS:
+        said = stated_lines(frontmatter, *names)
+        if said:
+            yield f"{label}: {', '.join(said)}"
 
 
 def inert(text: str) -> str:
@@ -252,12 +271,12 @@ def _opening(sheet: Sheet) -> str:
 
 
 def _about(sheet: Sheet) -> tuple[str, ...]:
-    """Return what the skill is for, and when to use it where that says something else."""
+    """Return what the skill is for, when to use it where that says something else, and facts about it."""
     about, trigger = inert_line(sheet.description), inert_line(sheet.trigger)
-    if not trigger or trigger in about:
-        return (cut(about, _ABOUT_MAX),) if about else ()
-    when = cut(f"When: {trigger}", _ABOUT_MAX)
-    return (cut(about, _ABOUT_MAX), when) if about and about not in trigger else (when,)
+    parts = [about] if trigger in about or about not in trigger else []
+    parts += [f"When: {trigger}"] if trigger and trigger not in about else []
+    parts += ["\n".join(map(inert_line, sheet.facts))]
+    return tuple(cut(part, _ABOUT_MAX) for part in parts if part)
 
 
 def _files_by_mention(files: Sequence[str], body: str) -> list[str]:

@@ -29,7 +29,7 @@ _DIGITS_MAX = 9
 _FOR_TASK = types.Prompt(
     name="skills_for_task",
     title="Skills for a task",
-    description="The skills that fit a task best, ready to be followed.",
+    description="The skills that fit a task best, in brief, with the way to their whole texts.",
     arguments=[
         types.PromptArgument(name="task", description="What is to be done", required=True),
         types.PromptArgument(name="top_k", description="Most skills"),

@@ -1,0 +1,25 @@
+"""Fields that are told as their author wrote them: at the top level, or under metadata, where the format wants them.
+
+Knows how such a field is looked up; never knows what it means.
+"""
+
+from typing import Any
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.text import one_line
+from toolcrib.model import JsonObject
+
+
+def stated(frontmatter: JsonObject, *names: str) -> Any:
+    """Return the first field of one of these names that says something; None where there is none."""
+    holders = (frontmatter, as_object(frontmatter.get("metadata")))
+    found = (holder[name] for holder in holders for name in names if holder.get(name) not in (None, "", [], {}))
+    return next(found, None)
+
+
+def stated_lines(frontmatter: JsonObject, *names: str) -> tuple[str, ...]:
+    """Return such a field as lines: a list has one an item, and anything but texts and numbers is left out."""
+    value = stated(frontmatter, *names)
+    items = as_list(value) if isinstance(value, list) else [value]
+    said = (item for item in items if isinstance(item, str | int | float) and not isinstance(item, bool))
+    return tuple(filter(None, (one_line(str(item)) for item in said)))
