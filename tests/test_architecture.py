@@ -35,7 +35,7 @@ LAYERS = {
         sessions
     """,
     "access.state": """
-        earlier kept_sessions skill_decisions tables
+        earlier kept_sessions skill_decisions skill_outcomes tables
         opening
     """,
     "base": """
@@ -148,9 +148,9 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats hooks own_files preflight wording
+        formats hooks own_files standing wording
         search
-        requests sources
+        preflight requests sources
         answers catalog checking text
         loading publishing reports
         use_cases

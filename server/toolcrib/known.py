@@ -32,6 +32,7 @@ from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
+from toolcrib.skills.standing import Standing
 from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
 from toolcrib.status import Loaded, StatusParts
 from toolcrib.store.store import Store
@@ -169,6 +170,7 @@ def open_known_skills(
             settings=settings,
             catalog=SkillCatalog(settings, index, known.state.skills, clocks.wall_clock),
             searcher=SkillSearcher(index, search),
+            standing=Standing(known.state.outcomes, clocks.wall_clock, enabled=section.skills.outcomes),
             gate=known.gate,
             indexer=known.indexer,
             events=known.events,

@@ -60,6 +60,7 @@ class Scope:
     documents: Texts
     numbers: frozenset[int] | None = None
     emptiness: str = ""
+    losses: Mapping[int, float] = field(default_factory=dict[int, float])
 
     def document(self, number: int) -> str:
         return self.documents.names[number]

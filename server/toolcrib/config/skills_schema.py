@@ -138,6 +138,8 @@ class SkillsSection(Section):
     """Offer skills as resources even where redaction changed their text."""
     tool_activation: Literal["hint"] = "hint"
     """Without effect: a skill only names its tools; nothing is activated with it yet."""
+    outcomes: Bool = False
+    """Let agents report whether a skill did what it was for; one that mostly fails is found a little later by them."""
     initial: SkillsInitialSection = SkillsInitialSection()
     """Bounds of the full catalog."""
     search: SkillsSearchSection = SkillsSearchSection()

@@ -13,7 +13,7 @@ from toolcrib.base.text import joined, one_line, search_text, split_summary, tru
 from toolcrib.model import JsonObject, OfferKind
 from toolcrib.offers.records import Offer
 from toolcrib.search.bm25 import Field
-from toolcrib.search.documents import Kind
+from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Match, Reason, Request
 
@@ -126,6 +126,8 @@ class OfferSearcher:
 
 class _Scope:
     """The offers that one search may find."""
+
+    losses = NO_LOSSES
 
     def __init__(self, documents: OfferDocuments, server: str | None) -> None:
         self.documents = documents

@@ -5,6 +5,7 @@ Knows documents by their numbers only; never knows what one is, who may see it o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from toolcrib.search.bm25 import Field, Text
@@ -14,6 +15,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 KEPT_MAX = 4
 """How many sets of documents have their postings, texts and vectors kept."""
+
+
+NO_LOSSES: Mapping[int, float] = MappingProxyType({})
+"""Nothing counts but words."""
 
 
 class Documents(Protocol):
@@ -61,6 +66,11 @@ class Scope(Protocol[T_co]):
     @property
     def emptiness(self) -> str:
         """Why there is nothing to find, in a sentence for the caller; empty where there is something."""
+        ...
+
+    @property
+    def losses(self) -> Mapping[int, float]:
+        """What documents lose of their score for a reason outside their words; those without loss are left out."""
         ...
 
     def document(self, number: int) -> T_co:

@@ -6,7 +6,7 @@ Knows how matches are found, scored and put in order; never knows what a documen
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, zip_longest
 from typing import Generic, TypeVar
@@ -142,6 +142,11 @@ class Engine(Generic[T]):
             matches = self._by_pattern(short_enough(query), request.limit, scope)
         else:
             matches, evidence = self._by_words(query, scope)
+            if scope.losses and matches:
+                best, matches = _sorted(matches, scope)[0], _lessened(matches, scope.losses)
+                # What speaks for the best by words does not speak for another first.
+                if _sorted(matches, scope)[0].document != best.document:
+                    evidence = NO_EVIDENCE
         matches = _sorted(matches, scope)
         strength = strength_of(matches, evidence)
         confidence = confidence_of(matches, strength)
@@ -239,6 +244,16 @@ def _scored(begun: Sequence[int], ranked: Iterable[tuple[int, float]]) -> list[M
     return [
         *(Match(number, score, SearchType.FTS, "prefix") for number, score in zip(begun, scores, strict=False)),
         *(Match(number, score, SearchType.FTS) for (number, _), score in zip(rest, scores[len(begun) :], strict=True)),
+    ]
+
+
+def _lessened(matches: Iterable[Match[int]], losses: Mapping[int, float]) -> list[Match[int]]:
+    """Return matches less what each loses, within the bounds of a score; what the query names loses nothing (C16)."""
+    return [
+        match
+        if match.match_type is SearchType.EXACT
+        else replace(match, score=max(round(match.score - losses.get(match.document, 0.0), 2), 0.0))
+        for match in matches
     ]
 
 

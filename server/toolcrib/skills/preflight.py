@@ -4,15 +4,23 @@ Knows how a match is weighed before a task; never knows how it was found, or how
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from toolcrib.model import Skill, TaskType
 from toolcrib.search.matches import Match
+from toolcrib.skills.search import has_tag
 
 CANDIDATES = 50
 """How many of the best matches are weighed."""
 
 FRAME_BOOST, TYPE_BOOST = 0.2, 0.1
 """What a match of the frame, and of the kind of task, adds to a score; no score is above 1 (R193)."""
+
+
+def both(matches: Sequence[Match[Skill]], of_frame: Sequence[Match[Skill]]) -> list[Match[Skill]]:
+    """Return what a task finds, and after it what it finds only among the skills of its frame, with no score (R196)."""
+    known = {match.document.row for match in matches}
+    return [*matches, *(replace(match, score=0.0) for match in of_frame if match.document.row not in known)]
 
 
 def frame_tags(frame: str, frames: Mapping[str, Sequence[str]]) -> frozenset[str]:
@@ -37,7 +45,7 @@ def chosen(matches: Sequence[Match[Skill]], tags: frozenset[str], task_type: Tas
     best: dict[str, tuple[float, float, int, Skill]] = {}
     for place, match in enumerate(matches):
         skill, boost = match.document, 0.0
-        if tags and not tags.isdisjoint(tag.casefold() for tag in skill.tags):
+        if has_tag(skill, tags):
             boost += FRAME_BOOST
         if task_type not in (None, TaskType.UNKNOWN) and skill.task_type is task_type:
             boost += TYPE_BOOST

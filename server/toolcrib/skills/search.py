@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from toolcrib.model import Skill, TaskType
 from toolcrib.search.bm25 import Field
-from toolcrib.search.documents import Kind
+from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.standing import NO_SETBACKS, Setbacks
 from toolcrib.skills.wording import SearchedSkills
 from toolcrib.tools.mentions import ToolMentions
 
@@ -28,11 +29,11 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class SkillQuery(Request):
-    """A search for skills. ``source``: of this one only; ``tag``: with it."""
+    """A search for skills. ``source``: of this one only; ``tags``: with one of them, in lower case."""
 
     task_type: TaskType | None = None
     source: str | None = None
-    tag: str | None = None
+    tags: frozenset[str] = frozenset()
 
 
 class SkillSearcher:
@@ -42,8 +43,16 @@ class SkillSearcher:
         self._index = index
         self._engine = Engine[Skill](Kind("skill", FIELDS, plain_beginnings=True), settings)
 
-    def search(self, query: SkillQuery, visible: VisibleSkills, mentions: ToolMentions | None = None) -> Found[Skill]:
+    def search(
+        self,
+        query: SkillQuery,
+        visible: VisibleSkills,
+        mentions: ToolMentions | None = None,
+        setbacks: Setbacks = NO_SETBACKS,
+    ) -> Found[Skill]:
         """Return the best matches among the skills of ``visible``; ``mentions`` tells which names are not searched.
+
+        ``setbacks`` are what skills lose of their score, within its bounds and but for those that the query names.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -51,15 +60,16 @@ class SkillSearcher:
 
         """
         hidden = None if mentions is None or mentions.hides_nothing else mentions
-        return self._engine.search(query, _Scope(query, SearchedSkills(visible, self._index, hidden)))
+        return self._engine.search(query, _Scope(query, SearchedSkills(visible, self._index, hidden), setbacks))
 
 
 class _Scope:
     """The skills that one search may find; for a copy that it may not, the one that it is a copy of."""
 
-    def __init__(self, query: SkillQuery, documents: SearchedSkills) -> None:
+    def __init__(self, query: SkillQuery, documents: SearchedSkills, setbacks: Setbacks) -> None:
         self.documents, self._visible = documents, documents.visible
         self._skills = _wanted(query, self._visible)
+        self.losses = _losses(self._visible, setbacks) if setbacks else NO_LOSSES
         self.numbers = None if self._skills is self._visible.by_number else frozenset(self._skills)
 
     @property
@@ -96,13 +106,28 @@ class _Scope:
         return [number for number in numbers if number in self._skills]
 
 
+def has_tag(skill: Skill, tags: frozenset[str]) -> bool:
+    """Return whether a skill has one of these tags, which are in lower case."""
+    return not tags.isdisjoint(tag.casefold() for tag in skill.tags)
+
+
+def _losses(visible: VisibleSkills, setbacks: Setbacks) -> Mapping[int, float]:
+    """Return what each skill loses, by its number; what was reported of a copy counts for the one that is found."""
+    losses: dict[int, float] = {}
+    for skill in visible.everything:
+        lost = setbacks.get((skill.id, skill.content_hash))
+        if lost:
+            losses[visible.number(skill)] = max(lost, losses.get(visible.number(skill), 0.0))
+    return losses
+
+
 def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
     """Return the skills that may be found, by their number among the visible ones; of copies the first that fits."""
-    if query.task_type is None and query.source is None and query.tag is None:
+    if query.task_type is None and query.source is None and not query.tags:
         return visible.by_number
     skills: dict[int, Skill] = {}
     for skill in visible.everything:
-        is_wanted = query.tag is None or query.tag in skill.tags
+        is_wanted = not query.tags or has_tag(skill, query.tags)
         if is_wanted and query.task_type in (None, skill.task_type) and query.source in (None, skill.source):
             skills.setdefault(visible.number(skill), skill)
     return skills

@@ -22,9 +22,10 @@ from toolcrib.errors import BadRequest, ToolcribError, UnknownSkill
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.model import Skill
+from toolcrib.search.matches import Found
 from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
-from toolcrib.skills.preflight import CANDIDATES, chosen, frame_tags
+from toolcrib.skills.preflight import CANDIDATES, both, chosen, frame_tags
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents
 from toolcrib.skills.requests import (
     FoundSkill,
@@ -37,6 +38,7 @@ from toolcrib.skills.requests import (
     SearchAnswer,
 )
 from toolcrib.skills.search import SkillQuery, SkillSearcher
+from toolcrib.skills.standing import Standing
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
@@ -64,6 +66,7 @@ class SkillUseCaseParts:
     settings: Settings
     catalog: SkillCatalog
     searcher: SkillSearcher
+    standing: Standing
     gate: Gate
     indexer: Indexer
     events: EventLog
@@ -212,7 +215,7 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         named = visible.find(query.query) if "://" in query.query else ()
         query_here = replace(query, query=named[0].id) if named else query
-        found = self.parts.searcher.search(query_here, visible, cleaner.mentions)
+        found = self._found(session, query_here, visible, cleaner)
         return SearchAnswer(
             hits=tuple(
                 replace(self.shown(cleaner, visible, match.document), score=match.score, reason=match.reason)
@@ -226,6 +229,10 @@ class SkillUseCases:
             note=found.note,
             evidence=found.strength,
         )
+
+    def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: Cleaner) -> Found[Skill]:
+        setbacks = self.parts.standing.setbacks(session.caller.principal)
+        return self.parts.searcher.search(query, visible, cleaner.mentions, setbacks)
 
     # -- get -------------------------------------------------------------------------------------
 
@@ -344,8 +351,12 @@ class SkillUseCases:
         if request.frame and not tags:
             return RelevantAnswer("", ()), 0
         visible, cleaner = self.visible(session)
-        found = self.parts.searcher.search(SkillQuery(request.task, limit=CANDIDATES), visible, cleaner.mentions)
-        skills = chosen(found.matches, tags, request.task_type)[:top_k]
+        query = SkillQuery(request.task, limit=CANDIDATES)
+        matches = self._found(session, query, visible, cleaner).matches
+        if tags and len(matches) >= CANDIDATES:
+            of_frame = self._found(session, replace(query, tags=tags), visible, cleaner)
+            matches = both(matches, of_frame.matches)
+        skills = chosen(matches, tags, request.task_type)[:top_k]
         text, raw_tokens = self._loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 

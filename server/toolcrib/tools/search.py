@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from toolcrib.model import SIDE_EFFECTS_ORDER, Tool
 from toolcrib.search.bm25 import Field
-from toolcrib.search.documents import Kind
+from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.tools.index.catalog import Catalog, Permitted
@@ -65,6 +65,8 @@ class Searcher:
 
 class _Scope:
     """The tools that one search may find (R26)."""
+
+    losses = NO_LOSSES
 
     def __init__(self, request: SearchRequest, catalog: Catalog, documents: Wording, tie_break: TieBreak) -> None:
         self._catalog, self._tie_break, self._server = catalog, tie_break, request.server

@@ -12,6 +12,7 @@ from pathlib import Path
 from toolcrib.access.state.earlier import EarlierFile, EarlierTable, take_over
 from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
 from toolcrib.access.state.skill_decisions import SkillDecisions
+from toolcrib.access.state.skill_outcomes import SkillOutcomes
 from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.errors import StoreError
 from toolcrib.store.store import Store
@@ -29,6 +30,7 @@ class State:
     store: Store
     sessions: KeptSessions
     skills: SkillDecisions
+    outcomes: SkillOutcomes
     has_all: bool
 
 
@@ -53,7 +55,7 @@ def open_state(
 
     """
     with Store(file, STATE_SCHEMA, fts="off", clock=clock, told=told) as store:
-        sessions, skills = KeptSessions(store, bounds), SkillDecisions(store)
+        sessions, skills, outcomes = KeptSessions(store, bounds), SkillDecisions(store), SkillOutcomes(store)
         files: Sequence[EarlierFile] = (
             EarlierFile(*earlier.activations, sessions.keep),
             EarlierFile(*earlier.skills, skills.keep),
@@ -62,6 +64,7 @@ def open_state(
         try:
             has_all = take_over(store, files)
             sessions.expire(clock())
+            outcomes.expire(clock())
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(store, sessions, skills, has_all)
+        yield State(store, sessions, skills, outcomes, has_all)

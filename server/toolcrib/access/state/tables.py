@@ -44,12 +44,31 @@ CREATE TABLE skills (
 _META = "CREATE TABLE state_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
+_OUTCOMES = """
+CREATE TABLE skill_outcomes (
+    principal TEXT NOT NULL,
+    skill TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    reports INTEGER NOT NULL,
+    successes REAL NOT NULL,
+    failures REAL NOT NULL,
+    last_failure REAL NOT NULL,
+    last_report REAL NOT NULL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (principal, skill)
+) WITHOUT ROWID"""
+
+
 def _first_tables(connection: sqlite3.Connection) -> None:
     for statement in (_SESSIONS, _ACTIVATIONS, _FORGOTTEN, _SKILLS, _META):
         connection.execute(statement)
 
 
-STATE_SCHEMA = Schema(APPLICATION_ID, (_first_tables,), durable=True)
+def _outcomes(connection: sqlite3.Connection) -> None:
+    connection.execute(_OUTCOMES)
+
+
+STATE_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _outcomes), durable=True)
 """What ``state.db`` is. Append migrations, never change one: nothing in this file can be made again.
 
 Times are in seconds since the epoch. A row of ``skills`` is there for each skill that was ever switched off or used,

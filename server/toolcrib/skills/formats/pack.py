@@ -69,10 +69,10 @@ def read_pack_file(
 ) -> PackFile:
     """Return the skills of one file and all that is wrong with it; ``path`` is what problems name (R108-R118).
 
-    A skill needs a trigger and steps, unless it has a description with ``capabilities`` or ``workDirection``, as those of
-    another program do. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of
-    its line, which is the same on every run (R111). An error keeps one skill out, never the others. ``format`` None:
-    by the file's name.
+    A skill needs a trigger and steps, unless it has a description with ``capabilities`` or ``workDirection``, as those
+    of another program do. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of its line,
+    which is the same on every run (R111). An error keeps one skill out, never the others. ``format`` None: by the
+    file's name.
     """
     try:
         text = decode(raw, max_bytes)
