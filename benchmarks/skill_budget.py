@@ -1,7 +1,7 @@
 """What is rendered of real skills within a budget: what it leaves of them, how full it is, how long it takes.
 
 Skills are rendered alone and in batches, in the order of their paths, beside their files as they are. A text is over
-its budget where its estimate is; there must be none.
+its budget where its estimate is; there must be none. Time is CPU time.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus
 BUDGETS = (200, 500, 1500, 6000)
 BATCHES = (1, 3, 10)
 USUAL = 1500
-NONE = Target(0)
+NONE, ONE = Target(0), Target(4)
 CUT = "for the others there is no room]"
 """What a text ends its steps with where not even their titles fit."""
 
@@ -67,9 +67,9 @@ def rendered(skills: Sequence[Sheet], max_tokens: int, batch: int, estimate: Est
     done = Round()
     for start in range(0, len(skills), batch):
         chosen = skills[start : start + batch]
-        began = time.perf_counter()
+        began = time.process_time()
         made = injection(chosen, max_tokens, estimate)
-        done.milliseconds.append((time.perf_counter() - began) * 1000)
+        done.milliseconds.append((time.process_time() - began) * 1000)
         tokens = estimate(made.text)
         done.over += tokens > max_tokens
         done.over_whole += estimate("\n".join(each.body for each in chosen)) > max_tokens
@@ -99,7 +99,8 @@ def measure(given: Namespace) -> None:
     for batch, each in interleaved(given.repeat, cases).items():
         for share in (0.5, 0.95):
             taken = median([percentile(one, share) for one in each])
-            found.append(Finding(f"{USUAL:,} tokens, {batch} at once, p{share * 100:g}", "ms", taken))
+            target = ONE if (batch, share) == ("1", 0.95) else None
+            found.append(Finding(f"{USUAL:,} tokens, {batch} at once, p{share * 100:g}", "ms", taken, target=target))
     show(found, *notes, f"medians of {given.repeat} rounds", as_json=given.json)
 
 

@@ -29,6 +29,7 @@ TINY = {
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],
+    "skill_get": ["--repeat", "1"],
     "skill_parts": ["--against", str(BENCHMARKS.parent)],
 }
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
@@ -87,6 +88,7 @@ def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str
         **{key: [] for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers")},
         "skills": skills,
         "skill_budget": skills,
+        "skill_get": skills,
         "skill_parts": [*skills, "--facts", str(facts)],
         "skill_search": [*skills, "--queries", str(queries)],
     }
