@@ -6,7 +6,6 @@ stands what is the least there is to do: the file is read, hashed and cut off at
 
 import hashlib
 import os
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import anyio
 
-from measuring import Finding, Target, median, options, percentile, show
-from skills import CORPUS, refresh, write_config
+from measuring import Finding, Target, median, percentile, show
+from skills import over_corpus, refresh, write_config
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_skills
@@ -85,13 +84,7 @@ def measure(given: Namespace, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = options(__doc__, repeat=3)
-    parser.add_argument("--corpus", type=Path, default=CORPUS, metavar="DIR", help="folder with SKILL.md files")
-    given = parser.parse_args()
-    if not given.corpus.is_dir():
-        parser.error("no skills there; name a folder with --corpus")
-    with tempfile.TemporaryDirectory() as folder:
-        measure(given, Path(folder))
+    over_corpus(__doc__, 3, measure)
 
 
 if __name__ == "__main__":

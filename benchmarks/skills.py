@@ -13,7 +13,7 @@ import threading
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -151,7 +151,12 @@ def measure(given: Namespace, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = options(__doc__, repeat=9)
+    over_corpus(__doc__, 9, measure)
+
+
+def over_corpus(description: str | None, repeat: int, measure: Callable[[Namespace, Path], None]) -> None:
+    """Run a benchmark over a folder of skills, with a folder of its own to write into."""
+    parser = options(description, repeat=repeat)
     parser.add_argument("--corpus", type=Path, default=CORPUS, metavar="DIR", help="folder with SKILL.md files")
     given = parser.parse_args()
     if not given.corpus.is_dir():

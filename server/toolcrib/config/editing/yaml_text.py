@@ -31,7 +31,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     if root is None:
         gap = "" if not text.strip() or text.endswith("\n") else newline
         return text + gap + "".join(line + newline for line in _lines(_nested(path, value), ""))
-    holder, rest, at = _deepest(root, path)
+    holder, rest = _deepest(root, path)
     known = _named(holder, rest[0])
     if known is not None and len(rest) == 1:
         return _replaced(text, known, value, newline)
@@ -40,9 +40,8 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     member = _nested(rest, value)
     if holder.is_flow:
         return _into_braces(text, holder, member)
-    indent = (
-        " " * (holder.members[0].start - (text.rfind("\n", 0, holder.members[0].start) + 1)) if holder.members else at
-    )
+    start = holder.members[0].start if holder.members else 0
+    indent = " " * (start - (text.rfind("\n", 0, start) + 1))
     end = _line_end(text, holder.end)
     gap = "" if end and text[end - 1] == "\n" else newline
     return text[:end] + gap + "".join(line + newline for line in _lines(member, indent)) + text[end:]
@@ -58,7 +57,7 @@ def drop(text: str, path: Sequence[str]) -> str:
     root = _root(text)
     if root is None:
         return text
-    holder, rest, _ = _deepest(root, path)
+    holder, rest = _deepest(root, path)
     member = _named(holder, rest[0]) if len(rest) == 1 else None
     if member is None or holder.members is None:
         return text
@@ -85,19 +84,19 @@ def _root(text: str) -> YamlNode | None:
     return None if root is None or root.members is None else root
 
 
-def _deepest(root: YamlNode, path: Sequence[str]) -> tuple[YamlNode, Sequence[str], str]:
-    """Return the innermost object on the way to ``path``, the keys that are left from it, and its indentation."""
+def _deepest(root: YamlNode, path: Sequence[str]) -> tuple[YamlNode, Sequence[str]]:
+    """Return the innermost object on the way to ``path``, and the keys that are left from it."""
     holder = root
     for number, key in enumerate(path[:-1]):
         member = _named(holder, key)
         if member is None:
-            return holder, path[number:], ""
+            return holder, path[number:]
         if member.value.members is None:
             if member.value.end > member.value.start:
                 raise EditRefused(f"has something else than an object under {key}")
-            return holder, path[number:], ""
+            return holder, path[number:]
         holder = member.value
-    return holder, path[-1:], ""
+    return holder, path[-1:]
 
 
 def _named(node: YamlNode, key: str) -> YamlMember | None:

@@ -178,7 +178,7 @@ class _Choice:
 
     def _routes(self, width: int) -> Iterator[tuple[int, str]]:
         """Yield what names a file of the skill for the first time."""
-        for index, (_, place) in sorted(self._signals.routes.items()):
+        for index, place in sorted(self._signals.routes.items()):
             piece, whole = self._layout.pieces[index], self._selection.whole(index)
             if piece.kind is Kind.FENCE and len(whole) <= _ROUTES_MAX and not _is_command(piece):
                 yield index, whole

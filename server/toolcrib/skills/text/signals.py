@@ -56,8 +56,8 @@ class Signals:
     """By piece: the strength, and the place of the first such word in it."""
     preferred: dict[int, int] = field(default_factory=dict[int, int])
     """By piece: 1 what should be done rather than something else, -1 what that is."""
-    routes: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
-    """By piece: the first path of a file of the skill, and its place; each file once, where it is named first."""
+    routes: dict[int, int] = field(default_factory=dict[int, int])
+    """By piece: the place of the first path of a file of the skill; each file once, where it is named first."""
 
 
 def read_signals(texts: Sequence[str], files: frozenset[str]) -> Signals:
@@ -89,13 +89,8 @@ def read_signals(texts: Sequence[str], files: frozenset[str]) -> Signals:
         index = bisect_right(starts, at) - 1
         if path not in seen and _is_own(path, whole[at - 2 : at], files):
             seen.add(path)
-            signals.routes.setdefault(index, (path, at - starts[index]))
+            signals.routes.setdefault(index, at - starts[index])
     return signals
-
-
-def mentioned_files(text: str) -> list[str]:
-    """Return whatever in ``text`` looks like the path of a file, each once, in the order of the first mention."""
-    return list(dict.fromkeys(path for _, path in sorted(_paths(text))))
 
 
 def _spots(text: str, words: Sequence[str]) -> Iterator[int]:
