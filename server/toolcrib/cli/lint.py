@@ -13,7 +13,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
-from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 from toolcrib.model import JsonObject
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
@@ -86,7 +86,7 @@ def _texts(report: Report) -> Iterable[str]:
         yield f"{server}: {_counts_text(findings)}\n" + "\n".join(_server_lines(findings)) + "\n"
     servers = len({each.tool.server for each in report.tools})
     yield (
-        f"{_count(len(report.tools), 'tool')} of {_count(servers, 'server')}: "
+        f"{counted(len(report.tools), 'tool')} of {counted(servers, 'server')}: "
         f"{_share(report.by_name)} found first by name, {_share(report.by_first_sentence)} by first sentence; "
         f"{_counts_text(report.findings)}"
     )
@@ -112,11 +112,7 @@ def _counts(findings: Iterable[Finding]) -> list[int]:
 
 def _counts_text(findings: Iterable[Finding]) -> str:
     errors, warnings, infos = _counts(findings)
-    return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}, {_count(infos, 'info')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}, {counted(infos, 'info')}"
 
 
 def _share(share: float | None) -> str:

@@ -29,6 +29,11 @@ def print_text(text: str, *, error: bool = False) -> None:
     print(sanitize(text), file=sys.stderr if error else sys.stdout)
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun; ``plural`` is that of a noun that takes more than an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return rows as lines of aligned columns under a heading; the last column is as wide as it is."""
     lines = [[one_line(cell) for cell in row] for row in (heading, *rows)]

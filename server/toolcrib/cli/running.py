@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.base.text import enumerated, one_line, sanitize
 from toolcrib.cli.options import JsonOption
-from toolcrib.cli.output import print_json, print_text
+from toolcrib.cli.output import counted, print_json, print_text
 from toolcrib.cli.terminal import whole_terminal
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def running_now() -> "list[RunningCrib]":
 
 def running_lines(cribs: "Sequence[RunningCrib]", now: float) -> Iterator[str]:
     """Yield what a person is shown of running toolcribs."""
-    yield f"running  {_count(len(cribs), 'toolcrib')}"
+    yield f"running  {counted(len(cribs), 'toolcrib')}"
     for crib in cribs:
         memory = "" if crib.memory_bytes is None else f", {crib.memory_bytes / 2**20:.0f} MiB"
         place = f"{crib.transport} {crib.address}".strip()
@@ -78,7 +78,7 @@ def running_lines(cribs: "Sequence[RunningCrib]", now: float) -> Iterator[str]:
 
 
 def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:
-    done = [_count(session.searches, "search", "searches"), _count(session.calls, "call")]
+    done = [counted(session.searches, "search", "searches"), counted(session.calls, "call")]
     failed = f", {session.failed} of them failed" if session.failed else ""
     asked = f"asked {_span(now - session.active)} ago" if session.active else "has asked for nothing yet"
     yield f"    {session.label}: {', '.join(done)}{failed}; {asked}; {session.listing} list"
@@ -97,10 +97,6 @@ def _server_lines(servers: "Iterable[RunningServer]", now: float) -> Iterator[st
             by_state.setdefault(server.state, []).append(server.key)
     for state, keys in sorted(by_state.items()):
         yield f"    {state}: {enumerated(keys, _NAMES_ROOM)}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _span(seconds: float) -> str:

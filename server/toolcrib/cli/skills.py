@@ -15,7 +15,7 @@ import typer
 from toolcrib.base.text import truncate
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.errors import BadRequest, ToolcribError
 from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 
@@ -178,7 +178,7 @@ def check(
         for problem in checked.problems:
             print_text(_problem_text(problem, checked.folder))
         counts = (len(checked.files), "file"), (len(checked.skills), "skill"), (checked.errors, "error")
-        print_text(", ".join(_counted(number, what) for number, what in counts))
+        print_text(", ".join(counted(number, what) for number, what in counts))
     if checked.errors:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -236,14 +236,14 @@ def _require_source(overview: "Overview", source: str | None) -> None:
 
 def _print_footer(overview: "Overview") -> None:
     """Print to stderr what is not in the list, and why."""
-    print_text(f"{_counted(len(overview.skills), 'skill')}, {overview.changed} of them new or changed", error=True)
+    print_text(f"{counted(len(overview.skills), 'skill')}, {overview.changed} of them new or changed", error=True)
     for found in overview.errors:
         print_text(f"not loaded: {found.place}: {found.message}", error=True)
     if overview.untrusted:
-        count = _counted(overview.untrusted, "skill")
+        count = counted(overview.untrusted, "skill")
         print_text(f"hidden: {count} of the repository, because skills.trust_project is false", error=True)
     if overview.withheld:
-        print_text(f"hidden: {_counted(len(overview.withheld), 'skill')}; --hidden shows which and why", error=True)
+        print_text(f"hidden: {counted(len(overview.withheld), 'skill')}; --hidden shows which and why", error=True)
 
 
 def _missing_text(answer: "GetAnswer") -> str:
@@ -259,10 +259,6 @@ def _missing_text(answer: "GetAnswer") -> str:
         for name, names in answer.ambiguous.items()
     ]
     return "\n".join(lines)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _overview_json(overview: "Overview", source: str | None) -> JsonObject:

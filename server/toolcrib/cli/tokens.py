@@ -12,7 +12,7 @@ from toolcrib.base.json_values import as_list, compact
 from toolcrib.base.text import estimate_tokens
 from toolcrib.cli.in_process import first_seen, with_index
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import print_json, print_text
+from toolcrib.cli.output import counted, print_json, print_text
 from toolcrib.model import BUILTIN_NAMES, JsonObject
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ def _price_lines(prices: Prices) -> Iterator[str]:
     width = max(len("toolcrib"), len("all listed"), *(len(row[0]) for row in rows), 0)
     yield f"What a model reads of tools, in {UNIT}:"
     for key, total, count in rows:
-        yield f"  {key:<{width}}  {_bar(total, most)}  {total:>9,}  {_count(count, 'tool')}"
+        yield f"  {key:<{width}}  {_bar(total, most)}  {total:>9,}  {counted(count, 'tool')}"
     every = sum(row[2] for row in rows)
-    yield f"  {'all listed':<{width}}  {' ' * _BAR}  {prices.everything:>9,}  {_count(every, 'tool')}"
+    yield f"  {'all listed':<{width}}  {' ' * _BAR}  {prices.everything:>9,}  {counted(every, 'tool')}"
     parts = f"{len(prices.own)} of its own {sum(prices.own.values()):,}, instructions {prices.instructions:,}"
     always = f", {len(prices.always)} always listed {sum(prices.always.values()):,}" if prices.always else ""
     yield f"  {'toolcrib':<{width}}  {_bar(prices.counter, most)}  {prices.counter:>9,}  {parts}{always}"
@@ -196,9 +196,9 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
     if not sessions:
         yield "No session is recorded yet."
         return
-    yield f"{_count(len(sessions), 'recorded session')}, each at its end; a hit of a search is taken for {HIT} tokens:"
+    yield f"{counted(len(sessions), 'recorded session')}, each at its end; a hit of a search is taken for {HIT} tokens:"
     for each in sessions[-_SHOWN_MAX:]:
-        did = f"{_count(each.searches, 'search', 'searches')}, {_count(each.calls, 'call')}"
+        did = f"{counted(each.searches, 'search', 'searches')}, {counted(each.calls, 'call')}"
         saved = _saved(prices.everything, each.price(prices))
         yield f"  {each.began[:16].replace('T', ' ')}  {each.label}: {did}; {saved}; {_changed(each.changes)}"
     if len(sessions) > _SHOWN_MAX:
@@ -222,11 +222,7 @@ def _saved(whole: int, part: int) -> str:
 
 
 def _changed(times: int) -> str:
-    return "its list stayed the same" if times == 0 else f"its list changed {_count(times, 'time')}"
-
-
-def _count(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+    return "its list stayed the same" if times == 0 else f"its list changed {counted(times, 'time')}"
 
 
 # -- for programs --------------------------------------------------------------------------------
