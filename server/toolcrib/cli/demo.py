@@ -56,7 +56,7 @@ async def _walk_through(folder: Path) -> None:
     repository = await _make_repository(folder / "repository")
     config = _write_config(folder, repository)
     with anyio.fail_after(_DEADLINE_S):
-        async with _client("serve", "--config", str(config)) as client:
+        async with _client(config) as client:
             print("toolcrib serve is running, with mcp-server-time and mcp-server-git behind it.\n")
             before = await _show_list(client, "1. What an agent is shown at first:")
             _expect(not any("__" in name for name in before), f"only our own tools should be listed, not {before}")
@@ -66,7 +66,7 @@ async def _walk_through(folder: Path) -> None:
             _expect(_HIDDEN in after, f"{_HIDDEN} should be listed after its first use")
             await _skill(client)
             shown = await _tokens(client)
-        async with _client("serve", "--config", str(_everything(config))) as everything:
+        async with _client(_everything(config)) as everything:
             tools = (await everything.list_tools(cache_mode="refresh")).tools
             _show_savings(shown, await _tokens(everything), len(tools))
 
@@ -101,8 +101,10 @@ def _everything(config: Path) -> Path:
 
 
 @asynccontextmanager
-async def _client(*command: str) -> AsyncGenerator[Client]:
-    server = StdioServerParameters(command=sys.executable, args=["-m", "toolcrib", *command])
+async def _client(config: Path) -> AsyncGenerator[Client]:
+    """Start toolcrib as a client does; what it tells of itself while it runs stays in the demo's own folder."""
+    words = ["-m", "toolcrib", "serve", "--config", str(config)]
+    server = StdioServerParameters(command=sys.executable, args=words, env={"XDG_RUNTIME_DIR": str(config.parent)})
     async with Client(stdio_client(server)) as client:
         yield client
 
