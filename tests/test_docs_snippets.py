@@ -143,3 +143,29 @@ def usable(document: dict[str, Any], file: Path) -> None:
 def test_every_snippet_says_what_it_is_in():
     found = {language for page in PAGES for language, _ in FENCE.findall(page.read_text(encoding="utf-8"))}
     assert found <= LANGUAGES
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each command that does something, with its whole name."""
+    if not hasattr(command, "commands"):
+        yield name, command
+        return
+    for word, inner in command.commands.items():
+        yield from leaves(inner, f"{name} {word}".strip())
+
+
+def test_the_page_of_commands_has_each_of_them_and_says_which_options_they_share():
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = page.partition("| command | what it does |")[2].partition("\n\n")[0]
+    found = dict(leaves(typer.main.get_command(build())))
+    for name in found:
+        assert all(word in re.findall(r"[\w-]+", table) for word in name.split()), f"{name} is not in the table"
+    without = {
+        option: {name for name, each in found.items() if not any(option in known.opts for known in each.params)}
+        for option in ("--json", "--config")
+    }
+    assert without == {"--json": {"serve", "demo"}, "--config": {"serve", "demo", "disconnect", "skills check", "top"}}
+    said = (
+        "all but `serve` and `demo` take `--json`, and all but `demo`, `disconnect`, `skills check` and `top` `--config"
+    )
+    assert said in " ".join(page.split())
