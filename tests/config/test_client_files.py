@@ -232,6 +232,17 @@ def test_what_the_config_has_already_is_not_added_again_with_secrets_or_with_var
         assert [change.path for change in changes_of(again, document)] == [("toolcrib", "policy", "deny")]
 
 
+@pytest.mark.parametrize("with_variables", [False, True], ids=["written out", "in variables"])
+@pytest.mark.parametrize("case", [each for each in CLIENT_TEXTS if each.servers], ids=_named)
+def test_no_shape_is_added_a_second_time(case: ClientText, with_variables: bool, read: Read, here: Surroundings):
+    found = read(case).servers
+    first = draft(found, {}, check_entry(here.environ), with_variables=with_variables)
+    document: dict[str, Any] = {"mcpServers": {server.key: server.entry for server in first.servers}}
+    again = draft(found, document, check_entry(here.environ), with_variables=with_variables)
+    assert [server.key for server in again.added] == []
+    assert [server.key for server in again.servers] == [server.key for server in first.servers]
+
+
 def test_a_limited_server_limits_neither_those_that_are_there_nor_is_widened_by_them(here: Surroundings):
     found = _found(here, copilot_cli='{"mcpServers": {"b": {"command": "b", "tools": ["x"]}}}')
     document = {
