@@ -154,7 +154,7 @@ LAYERS = {
         answers catalog checking text
         loading publishing reports
         use_cases
-        overviews resources
+        outcomes overviews resources
     """,
     "skills.formats": """
         frontmatter stated
@@ -191,7 +191,7 @@ LAYERS = {
     """,
     "wire.builtin": """
         schemas tool
-        read_more skill_get skill_list skill_search tool_search
+        read_more skill_get skill_list skill_report_outcome skill_search tool_search
         tool_call
         registry
     """,

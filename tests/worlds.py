@@ -155,8 +155,8 @@ class Client(mcp.Client):
         except MCPError as error:
             return error
 
-    async def skill(self, name: str, **arguments: Any) -> JsonObject:
-        """Call ``skill_search``, ``skill_get`` or ``skill_list``; return its structured answer, valid by its schema."""
+    async def skill(self, name: str, /, **arguments: Any) -> JsonObject:
+        """Call one of the tools for skills; return its structured answer, valid by its schema."""
         return (await self._answered(f"skill_{name}", arguments))["structuredContent"]
 
     async def tool_call(self, name: str, arguments: Any = None, **params: Any) -> JsonObject:

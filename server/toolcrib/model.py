@@ -15,7 +15,19 @@ JsonObject = dict[str, Any]
 READ_MORE = "read_more"
 """The name of the built-in tool that gives the rest of a result; listed only where there is one."""
 
-BUILTIN_NAMES = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list", READ_MORE)
+REPORT_OUTCOME = "skill_report_outcome"
+"""The name of the built-in tool that takes what came of a skill; listed only where the config asks for it."""
+
+BUILTIN_NAMES = (
+    "tool_search",
+    "tool_call",
+    "tool_call_read",
+    "skill_search",
+    "skill_get",
+    "skill_list",
+    REPORT_OUTCOME,
+    READ_MORE,
+)
 """Names of the built-in tools, which no downstream tool can have: public names hold ``__``."""
 
 

@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import re
 import shlex
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +15,10 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from toolcrib.access.state.skill_outcomes import Report, SkillOutcomes
+from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.cli import main
+from toolcrib.store.store import Store
 from worlds import world
 
 pytestmark = pytest.mark.anyio
@@ -218,6 +223,30 @@ def test_show_gives_what_an_agent_would_get_or_the_text_as_it_was_written(run: R
     answer = json.loads(run("show", "pdf-forms", "--json")[1])
     assert [each["name"] for each in answer["skills"]] == ["pdf-forms"]
     assert "Open it." in answer["formatted_context"]
+
+
+def test_show_explains_what_moves_a_skill_in_searches(run: Run, tmp_path: Path):
+    settings = {"outcomes": True, "frames": {"desk": ["office"], "talk": []}}
+    skill(tmp_path / "project" / ".agents" / "skills", "letters", "Writes letters.", "tags: [office]\n")
+    assert run("show", "letters", skills=settings)[2] == "before a task of the frame desk: +0.2\n"
+    meta = next(each for each in json.loads(run("list", "--json")[1])["skills"] if each["name"] == "letters")
+    [state] = Path(os.environ["XDG_DATA_HOME"]).rglob("state.db")
+    with Store(state, STATE_SCHEMA) as store:
+        for _ in range(5):
+            digest = json.loads(run("show", "letters", "--raw", "--json")[1])["skills"][0]["digest"]
+            report = Report(meta["id"], digest, success=False, note="It hangs.")
+            SkillOutcomes(store).record("local", report, time.time() - 3 * 86_400)
+    code, out, err = run("show", "letters", skills=settings)
+    assert (code, "It hangs." in out) == (0, False)
+    said = (
+        "5 reports by local, 100% of them failures, the last 3 days ago: -0.09 in searches by local, half of that every"
+    )
+    assert err.splitlines()[1] == f'{said} 30 days ("It hangs.")'
+    [explained] = json.loads(run("show", "letters", "--json", skills=settings)[1])["explained"]
+    assert explained["frames"] == ["desk"]
+    [told] = explained["outcomes"]
+    assert (told["principal"], told["reports"], told["setback"]) == ("local", 5, 0.09)
+    assert "no change to its score" in run("show", "letters", skills={"outcomes": False})[2]
 
 
 def test_show_keeps_to_its_budget(run: Run, repository: Path):

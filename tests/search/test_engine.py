@@ -158,3 +158,40 @@ def test_more_than_wanted_is_counted_and_the_order_does_not_depend_on_the_limit(
     if kind != "regex":
         assert (some.count, some.truncated) == (whole.count, whole.count > limit)
         assert (some.confidence, some.strength) == (whole.confidence, whole.strength)
+
+
+class TestLosses:
+    """What a document loses for a reason outside its words."""
+
+    @staticmethod
+    def search(world: World, query: str, **losses: float):
+        numbers = {world.documents.names.index(name): lost for name, lost in losses.items()}
+        return world.engine.search(Request(query), Scope(world.documents, losses=numbers))
+
+    def test_it_is_taken_off_the_score_which_stays_within_its_bounds(self, world: World):
+        before = {match.document: match.score for match in world.search("issues of a project").matches}
+        losses = dict.fromkeys(before, 0.1)
+        after = {match.document: match.score for match in self.search(world, "issues of a project", **losses).matches}
+        assert after == {name: pytest.approx(max(score - 0.1, 0.0)) for name, score in before.items()}
+
+    def test_what_the_query_names_loses_nothing(self, world: World):
+        found = self.search(world, "export", export=0.5)
+        assert (names(found)[0], found.matches[0].score, found.confidence) == ("export", 1.0, "high")
+
+    def test_another_first_match_is_not_certain(self, world: World):
+        assert world.search("merge branch project").confidence == "high"
+        found = self.search(world, "joins two branches of a project", merge_branch=1.0)
+        assert names(found)[0] != "merge_branch"
+        assert found.confidence == "low"
+
+    @given(
+        st.dictionaries(st.sampled_from(sorted(SAID)), st.floats(0, 2)),
+        st.sampled_from(["list", "a project", "export"]),
+    )
+    def test_the_matches_stay_the_same_and_in_the_order_of_their_scores(self, losses, query):
+        world = World(SAID)
+        found = self.search(world, query, **losses)
+        scores = [match.score for match in found.matches]
+        assert sorted(names(found)) == sorted(names(world.search(query)))
+        assert scores == sorted(scores, reverse=True)
+        assert all(0.0 <= score <= 1.0 for score in scores)

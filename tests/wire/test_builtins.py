@@ -8,6 +8,8 @@ import pytest
 from shelving import skills
 
 from fakes.menu import tool
+from toolcrib.base.json_values import compact
+from toolcrib.base.text import estimate_tokens
 from toolcrib.model import BUILTIN_NAMES
 from toolcrib.wire.builtin.registry import BUILTINS
 from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
@@ -15,14 +17,16 @@ from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
 pytestmark = pytest.mark.anyio
 
 README = Path(__file__).parents[2] / "README.md"
-EVERYTHING = skills()
+EVERYTHING = skills(outcomes=True)
+ASKED_FOR = ("skill_report_outcome",)
+"""Those that only a config lists which asks for them."""
 CONDITIONAL = ("read_more",)
 """Those that a list shows only once there is something for them to do."""
 
 
 def test_the_names_and_their_order_are_the_contracts():
     listed = ("tool_search", "tool_call", "tool_call_read", "skill_search", "skill_get", "skill_list")
-    assert (*listed, *CONDITIONAL) == BUILTIN_NAMES
+    assert (*listed, *ASKED_FOR, *CONDITIONAL) == BUILTIN_NAMES
 
 
 def test_everybody_knows_the_names_of_the_built_in_tools():
@@ -42,6 +46,13 @@ def test_the_readme_names_every_tool_that_is_offered_by_default():
 async def test_a_config_that_offers_everything_lists_every_unconditional_one_in_order(tmp_path, era):
     async with world(tmp_path, {}, EVERYTHING, listing="auto") as w, w.client(era) as client:
         assert (*await client.names(), *CONDITIONAL) == BUILTIN_NAMES
+
+
+async def test_those_that_not_every_list_has_take_at_most_300_tokens_together(tmp_path):
+    async with listing_all(tmp_path) as client:
+        shown = [each for each in await client.tools() if each["name"] in (*ASKED_FOR, *CONDITIONAL)]
+    assert len(shown) == len((*ASKED_FOR, *CONDITIONAL))
+    assert estimate_tokens("".join(map(compact, shown))) <= 300
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.trails import Trail
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
-from toolcrib.model import Caller, JsonObject
+from toolcrib.model import Caller, JsonObject, Skill
 
 SentKey = tuple[str, str, str]
 """The id of a skill, the hash of its text, and the format that it was given in."""
@@ -21,9 +21,15 @@ SentKey = tuple[str, str, str]
 _SENT_MAX = 1000
 
 
-def sent_skills() -> Recent[SentKey, tuple[int, int]]:
-    """Return room for what a session was given of skills, with nothing in it."""
-    return Recent(_SENT_MAX)
+class SentSkills(Recent[SentKey, tuple[int, int]]):
+    """What a session was given of skills: the largest budget in tokens, and the largest share that it had of one.
+
+    ``unreported`` are the skills, by id and as they were given last, of which no outcome was reported since.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_SENT_MAX)
+        self.unreported = Recent[str, Skill](_SENT_MAX)
 
 
 @dataclass(slots=True, eq=False)
@@ -36,8 +42,8 @@ class Session:
     ``capabilities`` are what its client says it can do, ``log_level`` the least important log messages it asked for.
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
-    ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills:
-    the largest budget in tokens, and the largest share that it had of one. ``trail`` is what it has done so far.
+    ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
+    ``trail`` is what it has done so far.
     """
 
     label: str
@@ -52,7 +58,7 @@ class Session:
     reads_more: bool = False
     permissions: tuple[Policy, Permissions] | None = None
     pass_through: bool | None = field(default=None)
-    sent_skills: Recent[SentKey, tuple[int, int]] = field(default_factory=sent_skills)
+    sent_skills: SentSkills = field(default_factory=SentSkills)
     trail: Trail = field(default_factory=Trail)
 
 

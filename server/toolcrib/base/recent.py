@@ -60,6 +60,16 @@ class Recent(Generic[_Key, _Value]):
                 made = self[key] = make()
                 return made
 
+    def values(self) -> list[_Value]:
+        """Return the values, the one first that was not used for longest."""
+        with self._lock:
+            return list(self._values.values())
+
+    def pop(self, key: _Key) -> _Value | None:
+        """Take the value of ``key`` out and return it; None where there is none."""
+        with self._lock:
+            return self._values.pop(key, None)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

@@ -22,6 +22,7 @@ from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.model import Skill
+    from toolcrib.skills.outcomes import Explained
     from toolcrib.skills.requests import GetAnswer, Overview
     from toolcrib.skills.use_cases import SkillUseCases
 
@@ -109,16 +110,24 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a skill as the tool skill_get gives it to an agent."""
+    """Show a skill as the tool skill_get gives it to an agent, and beside it what moves it in searches."""
     from toolcrib.skills.answers import get_json
+    from toolcrib.skills.outcomes import OutcomeReports
     from toolcrib.skills.requests import GetRequest
 
     request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
-    answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.get(session, request))
+
+    async def shown(skill_use_cases: "SkillUseCases", session: "Session") -> "tuple[GetAnswer, list[Explained]]":
+        answer = await skill_use_cases.get(session, request)
+        return answer, await OutcomeReports(skill_use_cases).explained([given.skill for given in answer.skills])
+
+    answer, explained = _with_skills(config, shown)
     if as_json:
-        print_json(get_json(answer, request))
+        print_json({**get_json(answer, request), "explained": [each.as_json for each in explained]})
     else:
         print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
+        for sentence in (sentence for each in explained for sentence in each.sentences):
+            print_text(sentence, error=True)
     if not answer.skills:
         raise typer.Exit(ExitCode.FAILED)
 

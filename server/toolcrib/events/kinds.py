@@ -283,6 +283,20 @@ class SkillGet(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SkillOutcome(Event):
+    """What came of a skill was reported."""
+
+    name: ClassVar[str] = "skill_outcome"
+
+    skill_name: str
+    """Its name."""
+    success: bool
+    """Whether it did what it was for."""
+    note: str
+    """What was said about it; empty where nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
 class SkillList(Event):
     """A page of the list of skills was given (R159)."""
 

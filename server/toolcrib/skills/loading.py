@@ -125,12 +125,13 @@ class SkillLoader:
         return "\n\n".join(filter(None, [text, tail])), sum(outcome.raw_tokens for outcome in outcomes)
 
     def remember(self, session: Session, answer: GetAnswer, request: GetRequest) -> None:
-        """Note which texts the session has now, so that they need not be sent again."""
+        """Note which texts the session has now: they need not be sent again, and an outcome of each may be reported."""
         for given in answer.skills:
             if given.share:
                 key = _sent_key(given, request)
                 budget, had = _had(session, key)
                 session.sent_skills[key] = max(budget, request.max_tokens), max(had, given.share)
+                session.sent_skills.unreported[given.skill.id] = given.skill
 
     def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner, kind: _PageKind) -> list[_Ready]:
         """Return these skills ready to be rendered; those whose row is gone are left out."""

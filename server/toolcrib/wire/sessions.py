@@ -14,7 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
 from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import Seen, SentKey, Session, local_caller, sent_skills
+from toolcrib.access.sessions import Seen, SentSkills, Session, local_caller
 from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
@@ -100,7 +100,7 @@ class Sessions:
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
-        self._sent = Recent[tuple[Caller, str | None], Recent[SentKey, tuple[int, int]]](_PER_CONNECTION)
+        self._sent = Recent[tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
         self._count = 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
@@ -169,15 +169,15 @@ class Sessions:
     def _trail(self) -> Trail:
         return Trail(began=self._clock())
 
-    def _sent_to(self, caller: Caller, context: Context) -> Recent[SentKey, tuple[int, int]]:
+    def _sent_to(self, caller: Caller, context: Context) -> SentSkills:
         """Return what a sessionless caller was given of skills before, where one request tells whose the next is.
 
         The one client of a process is always the same; over HTTP a token with a session id says so.
         """
         named = self._named(context)
         if not (self._hosts.serves_one or named):
-            return sent_skills()
-        return self._sent.get((caller, named), sent_skills)
+            return SentSkills()
+        return self._sent.get((caller, named), SentSkills)
 
     def keeping_nothing(self) -> Session:
         """Return a session of the sessionless era for whoever is asking right now."""

@@ -10,6 +10,7 @@ from toolcrib.model import JsonObject
 from toolcrib.wire.builtin.read_more import ReadMore
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
+from toolcrib.wire.builtin.skill_report_outcome import ReportOutcome
 from toolcrib.wire.builtin.skill_search import SearchSkills
 from toolcrib.wire.builtin.tool import Answer, BuiltinParts, BuiltinTool, CallMaker, checked
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
@@ -22,6 +23,7 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
     SearchSkills,
     GetSkills,
     ListSkills,
+    ReportOutcome,
     ReadMore,
 )
 """All of them, in the order in which they are listed; a new one needs its own file and a line here."""
