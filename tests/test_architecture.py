@@ -123,7 +123,7 @@ LAYERS = {
         dispatcher
     """,
     "tools": """
-        index kept_pages missing_servers places results
+        calling index kept_pages missing_servers places results
         definitions long_results mentions
         wording
         answers search

@@ -82,7 +82,7 @@ def call(
     as_json: JsonOption = False,
 ) -> None:
     """Call a tool, as tool_call does it for an agent, and print its answer."""
-    from toolcrib.tools.use_cases import ToolCall
+    from toolcrib.tools.calling import ToolCall
 
     try:
         given = json.loads(arguments)

@@ -18,7 +18,6 @@ from toolcrib.base.addresses import published_tool_result
 from toolcrib.base.json_values import as_object
 from toolcrib.base.names import may_belong_to
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
@@ -31,6 +30,7 @@ from toolcrib.search.matches import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
+from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
@@ -45,21 +45,6 @@ from toolcrib.tools.search import SearchRequest
 _NOT_UP = (State.STARTING, State.FAILED)
 """States of a server that matter to a caller; that one sleeps is normal."""
 _DECISIONS_MAX = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call as it came in; ``more`` is what goes on beside its name and arguments.
-
-    ``announce`` tells the session that its list has grown, before the result is sent.
-    """
-
-    name: str
-    arguments: object
-    more: JsonObject
-    on_progress: Progress | None
-    announce: Callable[[], Awaitable[None]]
-    asker: Asker = NOBODY
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,9 @@ from toolcrib.events.log import EventLog
 from toolcrib.model import JsonObject
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
+from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.results import failure
-from toolcrib.tools.use_cases import ToolCall, ToolUseCases
+from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.asking import asker_of
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.changes import ListChanges

@@ -16,7 +16,8 @@ from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.use_cases import ToolCall, ToolUseCases
+from toolcrib.tools.calling import ToolCall
+from toolcrib.tools.use_cases import ToolUseCases
 
 SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
 """What the argument ``search_type`` may be."""
