@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.config.child_environment import SAFE_WINDOWS, child_environment, safe_names
+from toolcrib.config.child_environment import SAFE_WINDOWS, ChildEnvironments, safe_names
 from toolcrib.config.private_values import masked
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.errors import ConfigError, Problem
@@ -94,7 +94,7 @@ def test_an_entry_cannot_take_the_marker_away(server: Any):
 def test_other_systems_have_other_safe_names():
     assert safe_names("win32") == SAFE_WINDOWS
     assert "HOME" in safe_names("linux")
-    assert child_environment({}, (), {}) == {"TOOLCRIB_PARENT": "1"}
+    assert ChildEnvironments({}).of((), {}) == {"TOOLCRIB_PARENT": "1"}
 
 
 # Secrets

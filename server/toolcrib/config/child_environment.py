@@ -28,11 +28,20 @@ def safe_names(platform: str = sys.platform) -> tuple[str, ...]:
     return SAFE_WINDOWS if platform == "win32" else SAFE_POSIX
 
 
-def child_environment(environ: Mapping[str, str], inherit: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a server: what it inherits, its ``own``, and the marker against nesting.
+class ChildEnvironments:
+    """The environments of servers, out of that of toolcrib. Shell functions, whose values begin with ``()``, stay."""
 
-    ``inherit`` are globs of more names. Shell functions, whose values begin with ``()``, are never inherited.
-    """
-    wanted = glob_matcher((*safe_names(), *NEEDED, *inherit))
-    inherited = {name: value for name, value in environ.items() if wanted(name) and not value.startswith("()")}
-    return {**inherited, **own, PARENT_MARKER: "1"}
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._everybody = self._inherited((*safe_names(), *NEEDED))
+
+    def of(self, inherit: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+        """Return the whole environment of a server: what it inherits, its ``own``, and the marker against nesting.
+
+        ``inherit`` are globs of more names than every server gets.
+        """
+        return {**self._everybody, **self._inherited(inherit), **own, PARENT_MARKER: "1"}
+
+    def _inherited(self, globs: Iterable[str]) -> dict[str, str]:
+        wanted = glob_matcher(globs)
+        return {name: value for name, value in self._environ.items() if wanted(name) and not value.startswith("()")}

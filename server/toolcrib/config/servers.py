@@ -5,14 +5,14 @@ Knows what an entry may hold, its secrets and its target; never knows how a serv
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from toolcrib.config.child_environment import child_environment, safe_names
+from toolcrib.config.child_environment import ChildEnvironments, safe_names
 from toolcrib.config.client_rules import foreign_rules
 from toolcrib.config.client_shapes import foreign_entry, meanings
 from toolcrib.config.expansion import Variables
@@ -34,14 +34,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOT_IN_URL = re.compile(r"[\x00-\x20\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
 class ServerReader:
     """Reads the entries of one config file. ``base`` is the directory that relative paths start from."""
 
-    section: ToolcribSection
-    environ: Mapping[str, str]
-    base: Path
-    findings: Findings
+    def __init__(self, section: ToolcribSection, environ: Mapping[str, str], base: Path, findings: Findings) -> None:
+        self.section, self.environ, self.base, self.findings = section, environ, base, findings
+        self._environments = ChildEnvironments(environ)
 
     def read(self, key: str, raw: Any) -> ServerSettings | None:
         """Return the server of one entry, or None where it is left out; what is wrong goes to the findings."""
@@ -93,7 +91,7 @@ class ServerReader:
         return StdioTarget(
             command=self._command(entry.command),
             args=entry.args or (),
-            env=child_environment(self.environ, options.inherit_env, entry.env or {}),
+            env=self._environments.of(options.inherit_env, entry.env or {}),
             cwd=None if entry.cwd is None else absolute(entry.cwd, self.base, self.environ),
         )
 

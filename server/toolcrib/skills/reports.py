@@ -3,18 +3,22 @@
 Knows which problems agents are told of and which only the person; never knows how they were found.
 """
 
+from typing import TYPE_CHECKING
+
 from toolcrib.model import Caller, SkillProblem
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.changes import LEARNED_KEPT
 from toolcrib.skills.requests import LoadError
 from toolcrib.skills.sources.walking import LIMITS_MET
-from toolcrib.skills.text.cleaning import Cleaner
+
+if TYPE_CHECKING:
+    from toolcrib.skills.text.cleaning import Cleaner
 
 ERRORS_MAX = 20
 """Files that could not be loaded, named in one answer."""
 
 
-def told_to_agents(catalog: SkillCatalog, caller: Caller, cleaner: Cleaner) -> list[LoadError]:
+def told_to_agents(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") -> list[LoadError]:
     """Return every file of the caller's roots that could not be loaded, and every limit that leaves some out."""
     return [
         _told(source, problem, cleaner)
@@ -23,7 +27,7 @@ def told_to_agents(catalog: SkillCatalog, caller: Caller, cleaner: Cleaner) -> l
     ]
 
 
-def told_to_person(catalog: SkillCatalog, caller: Caller, cleaner: Cleaner) -> list[LoadError]:
+def told_to_person(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") -> list[LoadError]:
     """Return what agents are told, and what is about skills that they may not know of (R113)."""
     return [
         _told(source, problem, cleaner)
@@ -32,5 +36,5 @@ def told_to_person(catalog: SkillCatalog, caller: Caller, cleaner: Cleaner) -> l
     ]
 
 
-def _told(source: str, problem: SkillProblem, cleaner: Cleaner) -> LoadError:
+def _told(source: str, problem: SkillProblem, cleaner: "Cleaner") -> LoadError:
     return LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message), problem.line)

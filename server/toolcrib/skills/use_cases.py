@@ -39,13 +39,13 @@ from toolcrib.skills.requests import (
 )
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.standing import Standing
-from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
 
 if TYPE_CHECKING:
     from toolcrib.skills.loading import SkillLoader
     from toolcrib.skills.publishing import Publisher
+    from toolcrib.skills.text.cleaning import Cleaner
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 160
@@ -175,7 +175,7 @@ class SkillUseCases:
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         return None
 
-    def visible(self, session: Session) -> tuple[VisibleSkills, Cleaner]:
+    def visible(self, session: Session) -> tuple[VisibleSkills, "Cleaner"]:
         """Return the skills that the session's caller may see, and what makes their texts fit for that caller.
 
         The one decision behind every answer here. May block.
@@ -183,6 +183,8 @@ class SkillUseCases:
         mentions = self.parts.gate.mentions(session, self.parts.indexer.current())
         cleaner = self._cleaners.get(mentions.permissions.key)
         if cleaner is None or not cleaner.is_for(mentions):
+            from toolcrib.skills.text.cleaning import Cleaner  # noqa: PLC0415 - as above
+
             cleaner = self._cleaners[mentions.permissions.key] = Cleaner(mentions, redact=self._section.redact_pii)
         return self._catalog.visible(session.caller), cleaner
 
@@ -230,7 +232,7 @@ class SkillUseCases:
             evidence=found.strength,
         )
 
-    def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: Cleaner) -> Found[Skill]:
+    def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: "Cleaner") -> Found[Skill]:
         setbacks = self.parts.standing.setbacks(session.caller.principal)
         return self.parts.searcher.search(query, visible, cleaner.mentions, setbacks)
 
@@ -276,13 +278,13 @@ class SkillUseCases:
         self._catalog.record_use(wanted.skills)
         return answer
 
-    def _wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, Cleaner]:
+    def _wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
         return visible.resolve(request.names, cleaner.text), cleaner
 
-    def _file(self, wanted: Wanted, written: str, cleaner: Cleaner) -> GetAnswer:
+    def _file(self, wanted: Wanted, written: str, cleaner: "Cleaner") -> GetAnswer:
         [skill] = wanted.skills
         path = self._loader.file_of(skill, written, cleaner)
         try:
@@ -376,7 +378,7 @@ class SkillUseCases:
 
     # -- what overviews tell too -----------------------------------------------------------------
 
-    def shown(self, cleaner: Cleaner, visible: VisibleSkills, skill: Skill) -> FoundSkill:
+    def shown(self, cleaner: "Cleaner", visible: VisibleSkills, skill: Skill) -> FoundSkill:
         """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""
         trigger = truncate(one_line(cleaner.text(skill.summary)), _TRIGGER_MAX)
         return FoundSkill(skill, visible.name_for(skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)

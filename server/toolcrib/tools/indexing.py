@@ -6,7 +6,8 @@ Knows when rows are trusted, stale or missing; never knows callers, sessions or 
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Never
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Never
 
 import anyio
 import anyio.to_thread
@@ -14,11 +15,13 @@ import anyio.to_thread
 from toolcrib.access.policy import Policy
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.model import Ingest, Refused
-from toolcrib.tools.definitions.examples import Fits
-from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import rows_fingerprint
 from toolcrib.tools.index.tool_index import Changes, ToolIndex
+
+if TYPE_CHECKING:
+    from toolcrib.tools.definitions.examples import Fits
+    from toolcrib.tools.definitions.ingest import Shaping
 
 _REST_S = 0.25
 """Between two looks at what other processes have written."""
@@ -47,10 +50,10 @@ class Indexer:
     """
 
     def __init__(
-        self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float], fits: Fits
+        self, settings: Settings, policy: Policy, index: ToolIndex, now: Callable[[], float], fits: "Fits"
     ) -> None:
         self._settings, self._policy, self._index, self._now = settings, policy, index, now
-        self._shaping = Shaping.of(settings, fits)
+        self._fits = fits
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self._swap = anyio.Lock()
         self._version = self._generation = 0
@@ -58,6 +61,12 @@ class Indexer:
         self._on_change: list[Callable[[CatalogChange], None]] = []
         self.refused: dict[str, tuple[Refused, ...]] = {}
         self.catalog = Catalog(())
+
+    @cached_property
+    def _shaping(self) -> "Shaping":
+        from toolcrib.tools.definitions.ingest import Shaping  # noqa: PLC0415 - a start whose catalog is known lists none
+
+        return Shaping.of(self._settings, self._fits)
 
     def open(self) -> None:
         """Load the last known catalog; rows of servers that are no longer configured are dropped."""
@@ -132,7 +141,7 @@ class Indexer:
 
     async def listed(self, server: ServerSettings, raw_tools: list[Any], era: str) -> dict[str, str]:
         """Take in a server's whole list. Return its tools' names with the fingerprints of their records."""
-        taken = await anyio.to_thread.run_sync(ingest, server, raw_tools, self._shaping)
+        taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools)
         async with self._swap:
             before = self.catalog
             self._version, rows, after = await anyio.to_thread.run_sync(self._store, taken, era)
@@ -148,10 +157,15 @@ class Indexer:
 
         For a connection that is not everybody's: what it lists decides what is called by it, and nothing else.
         """
-        taken = await anyio.to_thread.run_sync(ingest, server, raw_tools, self._shaping)
+        taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools)
         tools = {record.name: record.fingerprint for record in taken.records}
         indexed = {tool.name: tool.fingerprint for tool in self.catalog.tools if tool.server == server.key}
         return tools, tools == indexed
+
+    def _taken(self, server: ServerSettings, raw_tools: list[Any]) -> Ingest:
+        from toolcrib.tools.definitions.ingest import ingest  # noqa: PLC0415 - as above
+
+        return ingest(server, raw_tools, self._shaping)
 
     def _tell(self, change: CatalogChange) -> None:
         for on_change in self._on_change:

@@ -12,7 +12,6 @@ from toolcrib.access.policy import Permissions
 from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
 from toolcrib.model import LoadingMode
 from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.places import candidates, instead_of, is_several_words, places
 
 DENIED = "[denied]"
 MENTIONED_MAX = 5
@@ -104,6 +103,8 @@ class _Names:
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
         """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
+        from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - no start waits for its patterns
+
         several = is_several_words(name)
         if not name or name in self._own or not (in_code or several):
             return None
@@ -209,6 +210,8 @@ class ToolMentions:
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
+        from toolcrib.tools.places import instead_of, places  # noqa: PLC0415 - as above
+
         named: dict[str, None] = {}
         pieces: list[str] = []
         at = 0
@@ -238,6 +241,8 @@ class ToolMentions:
         return candidate if left == word else left.replace(_GONE, " ")
 
     def _is_whole(self, name: str) -> bool:
+        from toolcrib.tools.places import candidates  # noqa: PLC0415 - as above
+
         return all(self.without(candidate) == candidate for _, candidate in candidates(f"`{name}`"))
 
     def _read(self, word: str, *, in_code: bool) -> _Reading:

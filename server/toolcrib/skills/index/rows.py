@@ -14,7 +14,6 @@ from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.store.values import storable, to_json
-from toolcrib.tools.places import candidates
 
 ROW_FORMAT = 4
 """Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
@@ -185,6 +184,8 @@ def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
 
 def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
     """Return what may be the name of some tool in each field, with how often it stands there; the body last."""
+    from toolcrib.tools.places import candidates  # noqa: PLC0415 - no start waits for its patterns
+
     fields = (*_short_fields(text), text.body[:_BODY_MAX])
     return tuple(Counter(name for _, name in candidates(field)) for field in fields)
 
