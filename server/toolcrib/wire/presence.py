@@ -7,7 +7,6 @@ Knows how many requests are open and since when none is; never knows what they a
 import math
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -17,31 +16,50 @@ STATE, KEY = "state", "toolcrib.client"
 """Where the scope of a request has its client."""
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
 class Client:
-    """The client of one session. ``patience_s`` is how long it may be away."""
+    """The client of one session. ``patience_s`` is how long it may be away before its calls are cancelled."""
 
-    patience_s: float
-    requests: int = 0
-    left_at: float = -math.inf
-    _change: anyio.Event = field(default_factory=anyio.Event)
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._requests = 0
+        self._left_at = -math.inf
+        self._calls = dict[anyio.CancelScope, TaskGroup]()
+        self._is_watched = False
 
     def note(self, change: int) -> None:
         """Count a request that has begun (1) or ended (-1)."""
-        self.requests += change
-        if not self.requests:
-            self.left_at = anyio.current_time()
-        self._change.set()
-        self._change = anyio.Event()
+        self._requests += change
+        if not self._requests:
+            self._left_at = anyio.current_time()
+            self._watch()
 
-    async def gone(self) -> None:
-        """Wait until it has been away for too long."""
-        while True:
-            until = math.inf if self.requests else self.left_at + self.patience_s
-            if anyio.current_time() >= until:
-                return
-            with anyio.CancelScope(deadline=until):
-                await self._change.wait()
+    @contextmanager
+    def awaiting(self, tasks: TaskGroup) -> Generator[None]:
+        """Cancel the block when the client has been away for too long; ``tasks`` own the watching."""
+        with anyio.CancelScope() as call:
+            self._calls[call] = tasks
+            if not self._requests:  # it left before the call began
+                self._watch()
+            try:
+                yield
+            finally:
+                del self._calls[call]
+
+    def _watch(self) -> None:
+        """Have the calls watched that it has left; there is no task as long as it is there."""
+        if self._calls and not self._is_watched:
+            self._is_watched = True
+            next(iter(self._calls.values())).start_soon(self._cancel_when_gone)
+
+    async def _cancel_when_gone(self) -> None:
+        try:
+            while not self._requests and (left_s := self._left_at + self._patience_s - anyio.current_time()) > 0:
+                await anyio.sleep(left_s)
+            if not self._requests:
+                for call in self._calls:
+                    call.cancel()
+        finally:
+            self._is_watched = False
 
 
 def client_of(request: Any) -> Client | None:
@@ -51,22 +69,5 @@ def client_of(request: Any) -> Client | None:
 
 
 def ended_without(client: Client | None, tasks: TaskGroup) -> AbstractContextManager[None]:
-    """Cancel the block when the client has gone; ``tasks`` own the watching."""
-    return nullcontext() if client is None else _watched(client, tasks)
-
-
-@contextmanager
-def _watched(client: Client, tasks: TaskGroup) -> Generator[None]:
-    watching = anyio.CancelScope()
-
-    async def watch(work: anyio.CancelScope) -> None:
-        with watching:
-            await client.gone()
-            work.cancel()
-
-    with anyio.CancelScope() as work:
-        tasks.start_soon(watch, work)
-        try:
-            yield
-        finally:
-            watching.cancel()
+    """Cancel the block when the client has gone, if there is one that can go; ``tasks`` own the watching."""
+    return nullcontext() if client is None else client.awaiting(tasks)
