@@ -11,7 +11,7 @@ from itertools import count
 
 from pydantic_core import from_json, to_json
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024
 
 
 class Lines:
