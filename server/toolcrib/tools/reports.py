@@ -3,9 +3,8 @@
 Knows what an event says of a search, a call or a refusal; never knows how one of them goes, nor what a client is told.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from toolcrib.access.sessions import Session
 from toolcrib.downstream.connection import Outdated
@@ -23,14 +22,6 @@ from toolcrib.model import Tool
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
-
-
-@dataclass(slots=True)
-class Outcome:
-    """How a call went: whether it did, and about how many bytes its result has."""
-
-    ok: bool = False
-    size: int = 0
 
 
 class ToolReports:
@@ -68,36 +59,20 @@ class ToolReports:
         )
         self._events.emit(activated, session=session.label)
 
-    @contextmanager
-    def calling(self, session: Session, tool: Tool, began: float) -> Generator[Outcome]:
-        """Tell of a call, once it is over, what stands in the outcome by then; not of one that was never sent."""
-        outcome, is_sent = Outcome(), True
-        try:
-            yield outcome
-        except Outdated:
-            is_sent = False
-            raise
-        finally:
-            if is_sent:
-                self._called(session, tool, outcome, elapsed_ms(began))
+    def calling(self, session: Session, tool: Tool, began: float) -> "Calling":
+        """Return a block in which a tool is called, and of which is told when it is over."""
+        return Calling(self, session, tool, began)
 
-    def _called(self, session: Session, tool: Tool, outcome: Outcome, duration_ms: float) -> None:
-        session.trail.called(ok=outcome.ok)
+    def called(self, session: Session, tool: Tool, call: "Calling", duration_ms: float) -> None:
+        """Tell of a call that was made."""
+        session.trail.called(ok=call.ok)
         search, rank = _origin(session, tool.public_name)
-        called = ToolCalled(tool_name=tool.public_name, ok=outcome.ok, bytes=outcome.size, search=search, rank=rank)
+        called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
         self._events.emit(called, session=session.label, duration_ms=duration_ms)
 
-    @contextmanager
-    def preparing(self, session: Session, name: str) -> Generator[None]:
-        """Tell of a call of ``name`` that ends meanwhile, before anything has run."""
-        try:
-            yield
-        except BadRequest:
-            self.not_run(session, name, "arguments")
-            raise
-        except Unavailable:
-            self.not_run(session, name, "unavailable")
-            raise
+    def preparing(self, session: Session, name: str) -> "Preparing":
+        """Return a block in which a call of ``name`` is prepared: nothing has run where it ends in an error."""
+        return Preparing(self, session, name)
 
     def not_run(self, session: Session, name: str, reason: NotRunReason) -> None:
         """Tell of a call that ended before anything had run."""
@@ -105,6 +80,51 @@ class ToolReports:
         search, rank = _origin(session, name)
         not_run = ToolCallNotRun(tool_name=name, reason=reason, search=search, rank=rank)
         self._events.emit(not_run, session=session.label)
+
+
+# Classes and no generators, because every call passes here.
+
+
+class Calling:
+    """One call while it is made: whether it did, and about how many bytes its result has, are told when it is over.
+
+    Nothing is told of one that was never sent.
+    """
+
+    __slots__ = ("_began", "_reports", "_session", "_tool", "ok", "size")
+
+    def __init__(self, reports: ToolReports, session: Session, tool: Tool, began: float) -> None:
+        self._reports, self._session, self._tool, self._began = reports, session, tool, began
+        self.ok, self.size = False, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Outdated):
+            self._reports.called(self._session, self._tool, self, elapsed_ms(self._began))
+
+
+class Preparing:
+    """One call before it is made: of one that ends so early is told why nothing has run."""
+
+    __slots__ = ("_name", "_reports", "_session")
+
+    def __init__(self, reports: ToolReports, session: Session, name: str) -> None:
+        self._reports, self._session, self._name = reports, session, name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, BadRequest):
+            self._reports.not_run(self._session, self._name, "arguments")
+        elif isinstance(error, Unavailable):
+            self._reports.not_run(self._session, self._name, "unavailable")
 
 
 def _origin(session: Session, name: str) -> tuple[int | None, int | None]:
