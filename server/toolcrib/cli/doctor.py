@@ -23,7 +23,6 @@ from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import ConfigError, Problem, ToolcribError
-from toolcrib.events.log import timestamp
 from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
@@ -178,6 +177,8 @@ def _damaged_caches(settings: "Settings") -> list[Path]:
 
 
 def _of_servers(settings: "Settings", *, quiet: bool) -> Iterator[Finding]:
+    from toolcrib.events.log import timestamp
+
     if not settings.servers:
         return
     began = timestamp(time.time())
