@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from shelving import found, repo, skills
+from shelving import found, put, repo, skills
 
 from toolcrib.base.text import estimate_tokens
 from worlds import ERAS, world
@@ -113,6 +113,7 @@ async def test_a_skill_with_capabilities_loads_without_triggers_and_steps_and_sa
         assert (await client.skill("list"))["errors_count"] == 0
         answer = await client.skill("get", names=["paper-review"])
         raw = await client.skill("get", names=["paper-review"], format="raw")
+        assert (await found(client, "who can check the citations"))[0] == "paper-review"
     for text in (answer["formatted_context"], raw["formatted_context"]):
         assert "Version: 1.2.0" in text
         assert "Work direction: scientific writing" in text
@@ -131,8 +132,20 @@ async def test_such_a_skill_loads_from_a_pack_too(written):
     folder, config = written
     async with world(folder, {}, config, environ=SET) as w, w.client() as client:
         text = (await client.skill("get", names=["team.recipe"]))["formatted_context"]
-        assert "Version: 2.0\nWork direction: kitchen\nCapabilities: soup, bread" in text
+        assert "Work direction: kitchen\nCapabilities: soup, bread\nVersion: 2.0" in text
         assert "Capabilities: soup, bread" in await brief_of(client, "cook for many")
+        [given] = (await client.skill("get", names=["team.recipe"], format="raw"))["skills"]
+        published = await client.ask("resources/read", {"uri": given["uri"]})
+    assert "Work direction: kitchen" in published["contents"][0]["text"]
+
+
+async def test_a_version_alone_is_told_with_the_fields_and_not_with_the_text(written):
+    folder, config = written
+    put(repo(folder), "plain", "Does one thing.", version="7.1")
+    async with world(folder, {}, config, environ=SET) as w, w.client() as client:
+        assert "7.1" not in (await client.skill("get", names=["plain"]))["formatted_context"]
+        [given] = (await client.skill("get", names=["plain"], format="raw"))["skills"]
+    assert given["extra"] == {"version": "7.1"}
 
 
 async def test_a_pack_that_says_neither_is_still_told_what_is_missing(written):

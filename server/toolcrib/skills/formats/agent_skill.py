@@ -16,6 +16,7 @@ from toolcrib.base.text import estimate_tokens, one_line, sanitize, truncate
 from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline, outline, plain_title
 from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.skills.formats.frontmatter import Fields, UnreadableText, decode, read_frontmatter
+from toolcrib.skills.formats.stated import CAPABILITIES, stated_lines
 from toolcrib.skills.identity import SKILL_FILE, content_hash, slug
 
 TEXT_MAX_BYTES = 1024 * 1024
@@ -278,7 +279,8 @@ class Reading:
 
     def _tags(self) -> tuple[str, ...]:
         every = [tag for name in ("tags", "category", "domain", "frames") for tag in _parts(self._take(name))]
-        return tuple(dict.fromkeys(every))
+        # What a skill says that it can do is searched as its tags are, and told as it was written (R256).
+        return tuple(dict.fromkeys((*every, *stated_lines(self._frontmatter, *CAPABILITIES))))
 
     def _tools(self) -> tuple[ToolNote, ...]:
         every = [*tool_notes(self._take("tools")), *tool_notes(self._take("allowed-tools", "allowed_tools"))]

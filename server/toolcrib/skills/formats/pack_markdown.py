@@ -11,6 +11,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.formats.markdown import outline, plain_title
 from toolcrib.model import SkillText
 from toolcrib.skills.formats.agent_skill import DESCRIPTION_MAX
+from toolcrib.skills.formats.stated import facts
 
 
 class SkillParts(Protocol):
@@ -54,7 +55,8 @@ def skill_markdown(text: SkillText, slug: str) -> str:
         "metadata:",
         f"  toolcrib-name: {_quoted(text.name)}",
     ]
-    return "\n".join(["---", *fields, "---", "", skill_body(text), ""])
+    body = "\n\n".join(filter(None, [skill_body(text), "\n".join(facts(text.frontmatter))]))
+    return "\n".join(["---", *fields, "---", "", body, ""])
 
 
 def skill_body(text: SkillParts) -> str:

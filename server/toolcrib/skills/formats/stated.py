@@ -9,6 +9,31 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.text import one_line
 from toolcrib.model import JsonObject
 
+CAPABILITIES = ("capabilities",)
+_FACTS = (
+    ("Work direction", ("workDirection", "work-direction", "work_direction")),
+    ("Capabilities", CAPABILITIES),
+)
+_VERSION = ("Version", ("version",))
+"""Fields that are told as their author wrote them: at the top level, or under metadata, where the format wants them.
+
+Knows how such a field is looked up; never knows what it means.
+"""
+
+from typing import Any
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.text import one_line
+from toolcrib.model import JsonObject
+
+CAPABILITIES = ("capabilities",)
+_FACTS = (
+    ("Version", ("version",)),
+    ("Work direction", ("workDirection", "work-direction", "work_direction")),
+    ("Capabilities", CAPABILITIES),
+)
+"""Fields that are told as lines, with the names that authors give them (R256)."""
+
 
 def stated(frontmatter: JsonObject, *names: str) -> Any:
     """Return the first field of one of these names that says something; None where there is none."""
@@ -23,3 +48,13 @@ def stated_lines(frontmatter: JsonObject, *names: str) -> tuple[str, ...]:
     items = as_list(value) if isinstance(value, list) else [value]
     said = (item for item in items if isinstance(item, str | int | float) and not isinstance(item, bool))
     return tuple(filter(None, (one_line(str(item)) for item in said)))
+
+
+def facts(frontmatter: JsonObject) -> tuple[str, ...]:
+    """Return what a skill says of itself in place of a trigger and steps, a line for each field.
+
+    Nothing where it has only a version: many skills do, and no model works differently by it.
+    """
+    said = [(label, stated_lines(frontmatter, *names)) for label, names in (*_FACTS, _VERSION)]
+    lines = tuple(f"{label}: {', '.join(items)}" for label, items in said if items)
+    return lines if any(items for _, items in said[:-1]) else ()

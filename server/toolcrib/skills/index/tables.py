@@ -188,7 +188,14 @@ def _names_in_texts(connection: sqlite3.Connection) -> None:
 
 SKILLS_SCHEMA = Schema(
     APPLICATION_ID,
-    (_first_tables, _files_read_anew, create_vectors, _decisions_elsewhere, _names_in_texts, _files_read_anew),
+    (
+        _first_tables,
+        _files_read_anew,
+        create_vectors,
+        _decisions_elsewhere,
+        _names_in_texts,
+        *(_files_read_anew, _files_read_anew),
+    ),
 )
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
 

@@ -5,16 +5,16 @@ Room is counted in the quarters of tokens that an :class:`Estimate` counts in, s
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal, TypeVar
 
 from toolcrib.base.text import one_line, sanitize
 from toolcrib.formats.markdown import Block, Kind, Outline, outline
-from toolcrib.model import JsonObject, SkillText, ToolNote
+from toolcrib.model import SkillText, ToolNote
 from toolcrib.skills.formats.pack_markdown import skill_body
-from toolcrib.skills.formats.stated import stated_lines
+from toolcrib.skills.formats.stated import facts, stated_lines
 from toolcrib.skills.text.compression import About, beginning, compress
 from toolcrib.skills.text.selection import Size, closed, cut
 
@@ -29,12 +29,6 @@ _ABOUT_MAX = 1_600
 """Characters of what a skill is for, and of what else it is to be used at."""
 _TOOLS_WIDTHS = (300, 200, 120, 80, 40)
 """Characters of the line that names tools, tried in this order until it fits its share of the room."""
-_FACTS = (
-    ("Version", ("version",)),
-    ("Work direction", ("workDirection", "work-direction", "work_direction")),
-    ("Capabilities", ("capabilities",)),
-)
-"""Fields that are told as lines, with the names that authors give them (R256)."""
 _FILES = (20, 12, 8, 5, 3, 1)
 """How many files are named, tried in this order."""
 _TOOLS_MAX = 10
@@ -127,15 +121,8 @@ class Sheet:
             tags=text.tags,
             requires=text.requires,
             domain=stated_lines(text.frontmatter, "domain"),
-            facts=tuple(_facts(text.frontmatter)),
+            facts=facts(text.frontmatter),
         )
-
-
-def _facts(frontmatter: JsonObject) -> Iterator[str]:
-    for label, names in _FACTS:
-        said = stated_lines(frontmatter, *names)
-        if said:
-            yield f"{label}: {', '.join(said)}"
 
 
 def inert(text: str) -> str:
