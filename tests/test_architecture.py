@@ -24,7 +24,8 @@ LAYERS = {
         access downstream early
         tools
         offers skills
-        known status running
+        known running
+        status
         wire
         app
         serving

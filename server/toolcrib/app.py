@@ -32,10 +32,10 @@ from toolcrib.known import (
     Known,
     finder_of,
     open_catalog,
-    open_known_skills,
 )
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.status import open_known_skills
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.kept_pages import KeptPages

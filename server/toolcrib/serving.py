@@ -40,14 +40,14 @@ from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector
 from toolcrib.errors import StartFailed, ToolcribError, innermost
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
-from toolcrib.known import Known, open_catalog, open_decisions, open_known_skills, teller
+from toolcrib.known import Known, open_catalog, open_decisions, teller
 from toolcrib.model import OfferKind
 from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.status import Loaded, StatusParts
+from toolcrib.status import Loaded, StatusParts, open_known_skills
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
