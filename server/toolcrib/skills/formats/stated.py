@@ -15,23 +15,6 @@ _FACTS = (
     ("Capabilities", CAPABILITIES),
 )
 _VERSION = ("Version", ("version",))
-"""Fields that are told as their author wrote them: at the top level, or under metadata, where the format wants them.
-
-Knows how such a field is looked up; never knows what it means.
-"""
-
-from typing import Any
-
-from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.text import one_line
-from toolcrib.model import JsonObject
-
-CAPABILITIES = ("capabilities",)
-_FACTS = (
-    ("Version", ("version",)),
-    ("Work direction", ("workDirection", "work-direction", "work_direction")),
-    ("Capabilities", CAPABILITIES),
-)
 """Fields that are told as lines, with the names that authors give them (R256)."""
 
 
