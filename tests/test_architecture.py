@@ -149,7 +149,7 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats hooks own_files standing wording
+        formats hooks own_files standing tool_calls wording
         search
         preflight requests sources
         answers catalog checking text

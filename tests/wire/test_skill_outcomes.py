@@ -5,9 +5,15 @@ import json
 import pytest
 from shelving import found, put, refused, repo, skills
 
+from fakes.menu import tool
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
 from toolcrib.access.state.skill_outcomes import HALF_LIFE_S
 from toolcrib.model import Caller
-from worlds import ERAS, OWN_TOOLS, world
+from toolcrib.skills.outcomes import OutcomeReports
+from toolcrib.skills.requests import GetRequest
+from toolcrib.skills.tool_calls import ToolCalls
+from worlds import ERAS, OWN_TOOLS, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -180,3 +186,24 @@ async def test_arguments_that_are_no_report_are_refused(forms):
     async with world(forms, {}, CONFIG) as w, w.client() as client:
         for wrong in ({"success": "yes"}, {"success": 1}, {}, {"success": True, "note": 7}):
             assert "do not fit" in await refused(client, "report_outcome", {"name": "paper-forms", **wrong})
+
+
+async def test_calls_of_its_tools_are_explained_from_the_events_and_move_nothing(forms):
+    put(repo(forms), "letters", "Writes letters.", tools=["mcp__post__send", "post.fetch", "Read"])
+    servers = {"post": MemoryServer([tool("send"), tool("fetch"), tool("count")])}
+    async with world(forms, servers, CONFIG) as w:
+        async with w.client() as client:
+            before = await scores(client, "write letters")
+            await client.tool_call("post__send")
+            await client.skill("get", names=["letters"])
+            servers["post"].answers["send"] = text("no", isError=True)
+            for name in ("post__send", "post__send", "post__fetch", "post__count"):
+                await client.tool_call(name)
+            assert await scores(client, "write letters") == before
+    async with world(forms, servers, CONFIG) as w, w.client() as client:
+        reports = OutcomeReports(w.wire.instructions._overviews._skill_use_cases)
+        shown = await reports._skill_use_cases.get(
+            Session("test", Caller(), RunActivations(), growing=False), GetRequest(("letters",))
+        )
+        [explained] = await reports.explained([shown.skills[0].skill])
+    assert explained.calls == (ToolCalls("post__send", 2, 2), ToolCalls("post__fetch", 1, 0))
