@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from shelving import found, put, refused, repo, skills
+from shelving import found, put, refused, repo, skills, user
 
 from fakes.menu import tool
 from toolcrib.access.activations import RunActivations
@@ -79,6 +79,16 @@ async def test_a_skill_that_is_hidden_denied_or_not_there_is_refused_in_the_same
             for name in ("paper-forms", "web-forms", "nothing-such")
         ]
     assert len(set(said)) == 1
+
+
+async def test_of_several_skills_with_one_name_the_one_that_is_meant_has_to_be_said(forms):
+    put(user(forms), "paper-forms", "Fills in forms of paper, another way.", "Look twice.\n")
+    async with world(forms, {}, CONFIG) as w, w.client() as client:
+        await client.skill("get", names=["repo/paper-forms", "user/paper-forms"])
+        said = await refused(client, "report_outcome", {"name": "paper-forms", "success": True})
+        assert said.endswith("name one of: repo/paper-forms, user/paper-forms")
+        await report(client, "user/paper-forms", success=True)
+        await report(client, "paper-forms", success=True)
 
 
 async def test_a_file_of_a_skill_and_a_text_that_had_no_room_are_no_delivery(forms):

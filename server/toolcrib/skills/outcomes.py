@@ -21,6 +21,7 @@ from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.preflight import frame_tags
 from toolcrib.skills.search import has_tag
 from toolcrib.skills.standing import Told
+from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.tool_calls import ToolCalls, calls_while_active
 from toolcrib.skills.use_cases import SkillUseCases
 
@@ -93,8 +94,8 @@ class OutcomeReports:
         return skill
 
     def _report(self, session: Session, request: OutcomeRequest) -> tuple[Skill, str]:
-        skill = _taken(session, request.name)
         _, cleaner = self._skill_use_cases.visible(session)
+        skill = _taken(session, request.name, cleaner)
         note = truncate(self._parts.settings.redactor.redact(cleaner.text(one_line(request.note))), _NOTE_MAX)
         try:
             report = Report(skill.id, skill.content_hash, request.success, note)
@@ -135,13 +136,14 @@ class OutcomeReports:
             return ()
 
 
-def _taken(session: Session, name: str) -> Skill:
+def _taken(session: Session, name: str, cleaner: Cleaner) -> Skill:
     """Return the one skill of this name whose outcome the session may report, and have it reported."""
     unreported = session.sent_skills.unreported
-    meant = VisibleSkills(unreported.values()).find(name)
+    given = VisibleSkills(unreported.values())
+    meant = given.find(name)
     shown = truncate(one_line(name), _NAME_MAX)
     if len(meant) > 1:
-        named = ", ".join(f"{skill.source}/{skill.name}" for skill in meant)
+        named = ", ".join(given.name_for(skill, cleaner.text) for skill in meant)
         raise BadRequest(f"Several skills of this session are called {shown}; name one of: {named}")
     skill = unreported.pop(meant[0].id) if meant else None
     if skill is None:
