@@ -32,11 +32,11 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations hosts policy skill_rules state trails
+        activations confirm_rules hosts policy skill_rules state trails
         sessions
     """,
     "access.state": """
-        earlier kept_sessions skill_decisions skill_outcomes tables
+        approvals earlier kept_sessions skill_decisions skill_outcomes tables
         opening
     """,
     "base": """
@@ -124,11 +124,11 @@ LAYERS = {
         dispatcher
     """,
     "tools": """
-        calling index kept_pages missing_servers places results
+        calling confirming index kept_pages missing_servers places results
         definitions long_results mentions
         wording
         answers search
-        arguments config_names failures finding gate indexing lint
+        arguments config_names confirmed_calls failures finding gate indexing lint
         reports
         use_cases
     """,
@@ -153,7 +153,7 @@ LAYERS = {
         search
         preflight requests sources
         answers catalog checking text
-        loading publishing reports
+        confirming loading parts publishing reports
         use_cases
         outcomes overviews resources
     """,
@@ -183,6 +183,7 @@ LAYERS = {
     "wire": """
         builtin envelopes http_connections pending presence replay sessions stdio
         asking http_limits
+        carrying
         instructions listing methods updates
         changes
         greeting

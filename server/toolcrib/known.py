@@ -31,6 +31,7 @@ from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.confirming import Confirmations
 from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.finding import ToolFinder
 from toolcrib.tools.gate import Gate
@@ -66,6 +67,7 @@ class Known:
     failures: ServerFailures
     gate: Gate
     state: State
+    confirmations: Confirmations
     wordings: Wordings
     checker: SchemaChecker
     events: EventLog
@@ -130,6 +132,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
             failures=failures,
             gate=gate,
             state=state,
+            confirmations=Confirmations(state.approvals, section.limits.answer_timeout_s, events, clocks.wall_clock),
             wordings=wordings,
             checker=checker,
             events=events,

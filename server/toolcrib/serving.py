@@ -52,6 +52,7 @@ from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
+from toolcrib.wire.carrying import CarriedRequests, open_carried
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.greeting import GreetingParts
 from toolcrib.wire.instructions import Instructions
@@ -77,6 +78,7 @@ class _Cases:
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
     offers: OfferUseCases
+    carried: CarriedRequests
 
 
 @dataclass(eq=False)
@@ -285,7 +287,9 @@ class Serving:
                 skill_use_cases = await stack.enter_async_context(_opened(skills))
                 await stack.enter_async_context(scanning(skill_use_cases))
             offers = self._offers(settings, known, deadline)
-            wire = Wire(self._wire_parts(_Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers)))
+            carried = await stack.enter_async_context(open_carried(settings.toolcrib.limits))
+            cases = _Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers, carried)
+            wire = Wire(self._wire_parts(cases))
             yield World(settings, known, tool_use_cases, offers, wire)
 
     def _offers(self, settings: Settings, known: Known, deadline: float) -> OfferUseCases:
@@ -330,7 +334,7 @@ class Serving:
             instructions=instructions,
             sessions=sessions,
             hosts=cases.hosts,
-            methods=methods_offered(sessions, status, skill_use_cases, cases.offers),
+            methods=methods_offered(sessions, status, skill_use_cases, cases.offers, cases.carried),
             greeting=GreetingParts(
                 settings.cache_dir, cases.tool_use_cases, skill_use_cases, instructions, known.stores
             ),
@@ -338,6 +342,7 @@ class Serving:
             limits=settings.toolcrib.limits,
             logs=bool(settings.servers),
             updates=self._lasting.updates,
+            carried=cases.carried,
             tasks=self._lasting.tasks,
             events=known.events,
             answered=self.pulse.beat,

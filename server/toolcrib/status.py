@@ -31,10 +31,11 @@ from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.overviews import Overviews
+from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.requests import SkillsStatus
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
-from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.gate import Gate
@@ -210,6 +211,7 @@ def open_known_skills(
             gate=known.gate,
             indexer=known.indexer,
             events=known.events,
+            confirmations=known.confirmations,
             deadline=deadline,
             is_local=is_local,
         )

@@ -119,7 +119,7 @@ def show(
     request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
 
     async def shown(skill_use_cases: "SkillUseCases", session: "Session") -> "tuple[GetAnswer, list[Explained]]":
-        answer = await skill_use_cases.get(session, request)
+        answer = await skill_use_cases.get(session, request, None)
         return answer, await OutcomeReports(skill_use_cases).explained([given.skill for given in answer.skills])
 
     answer, explained = _with_skills(config, shown)

@@ -106,6 +106,15 @@ class ListRequest:
     cursor: str | None = None
     page_size: int = 50
 
+    def passes(self, skill: Skill) -> bool:
+        """Return whether a skill is of the kind that is asked for."""
+        return (
+            self.task_type in (None, skill.task_type)
+            and self.origin in (None, skill.origin)
+            and self.scope in (None, skill.scope_mode)
+            and self.source in (None, skill.source)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LoadError:

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,14 +17,16 @@ import anyio.to_thread
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
-from toolcrib.config.settings import Settings
+from toolcrib.downstream.askers import NOBODY, Asker
 from toolcrib.errors import BadRequest, ToolcribError, UnknownSkill
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
-from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.events.log import elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.search.matches import Found
-from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
+from toolcrib.skills.catalog import Footing, RootLoad
+from toolcrib.skills.confirming import Confirmed, ConfirmedSkills
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
+from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.preflight import CANDIDATES, both, chosen, frame_tags
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents
 from toolcrib.skills.requests import (
@@ -37,10 +39,7 @@ from toolcrib.skills.requests import (
     RelevantRequest,
     SearchAnswer,
 )
-from toolcrib.skills.search import SkillQuery, SkillSearcher
-from toolcrib.skills.standing import Standing
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.indexing import Indexer
+from toolcrib.skills.search import SkillQuery
 
 if TYPE_CHECKING:
     from toolcrib.skills.loading import SkillLoader
@@ -56,24 +55,6 @@ _UNASKED_S = 0.5
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SkillUseCaseParts:
-    """What the use cases work with; put together by the composition root. ``deadline`` is on anyio's clock.
-
-    ``is_local``: nobody asks but the one client of this process, on this machine.
-    """
-
-    settings: Settings
-    catalog: SkillCatalog
-    searcher: SkillSearcher
-    standing: Standing
-    gate: Gate
-    indexer: Indexer
-    events: EventLog
-    deadline: float
-    is_local: bool
-
-
 class SkillUseCases:
     """The use cases over one set of parts. Work that may block is done in worker threads."""
 
@@ -83,6 +64,7 @@ class SkillUseCases:
         self._catalog, self._events = parts.catalog, parts.events
         self._cleaners: dict[tuple[int, ...], Cleaner] = {}
         self.loads: list[RootLoad] = []
+        self.confirmed = ConfirmedSkills(parts.catalog, parts.confirmations, self.worked_out, self.cleaner)
         self._is_wanted, self._is_loaded = anyio.Event(), anyio.Event()
         self._stopped = threading.Event()
 
@@ -188,6 +170,10 @@ class SkillUseCases:
             cleaner = self._cleaners[mentions.permissions.key] = Cleaner(mentions, redact=self._section.redact_pii)
         return self._catalog.visible(session.caller), cleaner
 
+    def cleaner(self, session: Session) -> "Cleaner":
+        """Return what makes texts fit for the session's caller. May block."""
+        return self.visible(session)[1]
+
     # -- search ----------------------------------------------------------------------------------
 
     async def search(self, session: Session, query: SkillQuery) -> SearchAnswer:
@@ -238,16 +224,19 @@ class SkillUseCases:
 
     # -- get -------------------------------------------------------------------------------------
 
-    async def get(self, session: Session, request: GetRequest) -> GetAnswer:
+    async def get(self, session: Session, request: GetRequest, asker: Asker | None = NOBODY) -> GetAnswer:
         """Return skills by name, rendered within the budget; what cannot be found or told apart is named (R135).
 
+        ``asker`` is whose request it is, who may have to say yes first; None: the person whose machine this is.
+
         Raises:
+            NotConfirmed, MustAsk: somebody has to say yes first.
             BadRequest: ``file`` with several skills, or one that cannot be shown as text.
             UnknownSkill: ``file`` is no file of the skill.
 
         """
         began = time.perf_counter()
-        answer = await self.worked_out(partial(self._get, session, request))
+        answer = await self.confirmed.given(session, asker, partial(self._get, session, request))
         self._loader.remember(session, answer, request)
         names = [given.text.name for given in answer.skills]
         session.trail.given(names)
@@ -263,12 +252,13 @@ class SkillUseCases:
         )
         return answer
 
-    def _get(self, session: Session, request: GetRequest) -> GetAnswer:
+    def _get(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
         wanted, cleaner = self._wanted(session, request)
         if self._catalog.freshen(wanted.skills):
             wanted, cleaner = self._wanted(session, request)
         if not wanted.skills:
             return self._loader.missing(wanted, request.max_tokens)
+        self.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
         if request.file is None:
             answer = self._loader.load(wanted, request, cleaner, session)
         elif len(request.names) > 1:
@@ -317,7 +307,7 @@ class SkillUseCases:
 
     def _list(self, session: Session, request: ListRequest) -> ListAnswer:
         visible, cleaner = self.visible(session)
-        wanted = sorted((skill for skill in visible.skills if _passes(skill, request)), key=_by_name)
+        wanted = sorted((skill for skill in visible.skills if request.passes(skill)), key=_by_name)
         page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
         errors = told_to_agents(self._catalog, session.caller, cleaner)
         return ListAnswer(
@@ -331,7 +321,10 @@ class SkillUseCases:
     # -- before a task ---------------------------------------------------------------------------
 
     async def relevant(self, session: Session, request: RelevantRequest) -> RelevantAnswer:
-        """Return the skills that fit a task, within the budget, for a host to put before it (R141)."""
+        """Return the skills that fit a task, within the budget, for a host to put before it (R141).
+
+        One that a person has to confirm is among them only where they have: nobody is asked about what nobody named.
+        """
         began = time.perf_counter()
         answer, raw_tokens = await self.worked_out(partial(self._relevant, session, request))
         self._events.emit(
@@ -358,20 +351,20 @@ class SkillUseCases:
         if tags and len(matches) >= CANDIDATES:
             of_frame = self._found(session, replace(query, tags=tags), visible, cleaner)
             matches = both(matches, of_frame.matches)
-        skills = chosen(matches, tags, request.task_type)[:top_k]
+        skills = self.confirmed.unasked(session, chosen(matches, tags, request.task_type))[:top_k]
         text, raw_tokens = self._loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
-    async def whole(self, session: Session, name: str) -> str:
+    async def whole(self, session: Session, name: str, asker: Asker) -> str:
         """Return one skill as a person asked for it: as much of it as the largest budget holds.
 
         Raises:
+            NotConfirmed, MustAsk: somebody has to say yes first.
             BadRequest: no visible skill has this name, or several have.
 
         """
-        answer = await self.get(
-            session, GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
-        )
+        request = GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
+        answer = await self.get(session, request, asker)
         if not answer.skills:
             raise BadRequest(answer.formatted)
         return answer.formatted
@@ -385,15 +378,6 @@ class SkillUseCases:
 
     def _for_events(self, session: Session, query: str) -> str:
         return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())
-
-
-def _passes(skill: Skill, request: ListRequest) -> bool:
-    return (
-        request.task_type in (None, skill.task_type)
-        and request.origin in (None, skill.origin)
-        and request.scope in (None, skill.scope_mode)
-        and request.source in (None, skill.source)
-    )
 
 
 def _by_name(skill: Skill) -> tuple[str, str]:

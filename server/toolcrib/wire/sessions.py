@@ -14,7 +14,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
 from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import Seen, SentSkills, Session, local_caller
+from toolcrib.access.sessions import Seen, SentSkills, Session, confirmed, local_caller
+from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
@@ -101,6 +102,7 @@ class Sessions:
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
         self._sent = Recent[tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
+        self._confirmed = Recent[tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
         self._count = 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
@@ -138,6 +140,7 @@ class Sessions:
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
                 trail=known.trail,
+                confirmed=self._confirmed_by(caller, context),
             )
         open_here = self._of_connection(context.session)
         connected = open_here.get((caller, session_id))
@@ -157,6 +160,7 @@ class Sessions:
                 capabilities=_declared(context),
                 trail=self._trail(),
             )
+            session.confirmed = confirmed() if session_id is None else self._confirmed_by(caller, context)
             self._follower.expect(session)
             connected = open_here[caller, session_id] = Connected(session, context.session)
             if len(open_here) > _PER_CONNECTION:
@@ -178,6 +182,11 @@ class Sessions:
         if not (self._hosts.serves_one or named):
             return SentSkills()
         return self._sent.get((caller, named), SentSkills)
+
+    def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
+        """Return what the person has allowed before, where one request tells whose the next is; else None."""
+        named = self._named(context)
+        return self._confirmed.get((caller, named), confirmed) if self._hosts.serves_one or named else None
 
     def keeping_nothing(self) -> Session:
         """Return a session of the sessionless era for whoever is asking right now."""
