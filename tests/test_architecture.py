@@ -207,7 +207,7 @@ LAYERS = {
         config in_process running serve
         completion
         importing
-        connecting doctor events index lint servers skills tokens tools
+        allow connecting doctor events index lint servers skills tokens tools
         uninstall
         app
     """,

@@ -61,10 +61,10 @@ class Subject:
 
 
 class Confirmations:
-    """Puts questions and knows what was answered. ``now`` is in seconds since the epoch."""
+    """Puts questions and knows what was answered; ``approvals`` last. ``now`` is in seconds since the epoch."""
 
     def __init__(self, approvals: Approvals, answer_s: float, events: EventLog, now: Callable[[], float]) -> None:
-        self._approvals, self._answer_s, self._events, self._now = approvals, answer_s, events, now
+        self.approvals, self._answer_s, self._events, self._now = approvals, answer_s, events, now
 
     async def require(self, session: Session, asker: Asker, subject: Subject) -> None:
         """Return once a person has said yes, now or before.
@@ -91,14 +91,23 @@ class Confirmations:
         if session.confirmed is not None and approval in session.confirmed:
             return True
         try:
-            return approval in self._approvals
+            return approval in self.approvals
         except StoreError as error:
             _log.warning("what was allowed cannot be read: %s", error.detail)
             return False
 
+    def allow(self, approval: Approval) -> None:
+        """Keep a lasting yes. Blocks.
+
+        Raises:
+            StoreError: it cannot be kept.
+
+        """
+        self.approvals.give(approval, self._now())
+
     def _keep(self, approval: Approval) -> None:
         try:
-            self._approvals.give(approval, self._now())
+            self.allow(approval)
         except StoreError as error:
             _log.warning("an answer cannot be kept: %s", error.detail)
 
