@@ -40,8 +40,8 @@ async def test_no_built_in_lists_a_schema_of_its_answers(shelf, era):
 async def test_a_host_that_shows_text_where_it_stands_alone_gets_nothing_else(shelf, era, name):
     async with world(shelf, DB, skills(outcomes=True), listing="auto") as w:
         results = []
-        for host in ({}, {"name": "copilot-cli"}):
-            async with w.client(era, **host) as client:
+        for host in ("mcp", "copilot-cli"):
+            async with w.client(era, name=host) as client:
                 if name == "skill_report_outcome":  # there is none to report of what was not given
                     await client.call("skill_get", {"names": ["pdf-forms"], "force": True})
                 results.append(await client.call(name, CALLS[name]))
