@@ -90,7 +90,12 @@ async def test_a_call_runs_once_a_person_has_said_yes_and_every_door_asks_the_sa
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     ("answer", "told"),
-    [(NO, "said no"), (DISMISSED, "without an answer"), (yes("whatever"), "without an answer"), (yes(None), "without")],
+    [
+        (NO, "answer is no"),
+        (DISMISSED, "without an answer"),
+        (yes("whatever"), "without an answer"),
+        (yes(None), "without"),
+    ],
 )
 async def test_what_is_no_yes_is_a_no_and_the_model_is_told_how_it_can_be_allowed(tmp_path, era, answer, told):
     server = zoo()
@@ -183,7 +188,7 @@ async def test_an_answer_that_never_comes_is_a_no(tmp_path):
         raise AssertionError
 
     async with world(tmp_path, {"zoo": server}, config) as w, w.client(elicitation_callback=silent) as client:
-        assert "did not answer in time" in await feed(client)
+        assert "no answer came in time" in await feed(client)
     assert server.calls("feed") == []
 
 
@@ -240,7 +245,7 @@ async def test_a_yes_is_to_what_the_tool_was_then(tmp_path, era, answer):
     ):
         assert await feed(client) == "fed"
         await w.change("zoo", tool("feed", "Feeds an animal to another one.", {"animal": "string"}))
-        assert "said no" in await feed(client)
+        assert "answer is no" in await feed(client)
     assert "to another one" in person.asked[-1].message
 
 
@@ -255,7 +260,7 @@ async def test_a_tool_that_changes_while_a_person_thinks_is_asked_about_anew(tmp
             return await person(context, params)
 
         async with w.client(era, elicitation_callback=thinking) as client:
-            assert "said no" in await feed(client)
+            assert "answer is no" in await feed(client)
     assert len(person.asked) == 2
     assert server.calls("feed") == []
 

@@ -31,9 +31,9 @@ _ELICIT = "elicitation/create"
 _REASON_MAX = 200
 _NO_ANSWER: dict[object, ConfirmationAnswer] = {"decline": "no", "cancel": "dismissed"}
 _SAID = {
-    "no": "A person was asked, and said no. Do not try again unless they ask for it.",
-    "dismissed": "A person was asked, and closed the question without an answer.",
-    "none": "A person was asked, and did not answer in time.",
+    "no": "Their client was asked, and the answer is no. Do not try again unless they ask for it.",
+    "dismissed": "Their client was asked, and closed the question without an answer.",
+    "none": "Their client was asked, and no answer came in time.",
 }
 
 _log = logging.getLogger(__name__)
