@@ -100,6 +100,7 @@ def _patterns(settings: Settings) -> Iterator[tuple[str, Sequence[str], bool]]:
     yield "toolcrib.tool_search.always_loaded_patterns", settings.toolcrib.tool_search.always_loaded_patterns, False
     yield "toolcrib.policy.allow", policy.allow, False
     yield "toolcrib.policy.deny", policy.deny, True
+    yield "toolcrib.policy.confirm.tools", policy.confirm.tools, True
     for number, rule in enumerate(policy.visibility):
         place = join("toolcrib.policy.visibility", number)
         yield join(place, "allow"), rule.allow or (), False
