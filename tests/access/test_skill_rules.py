@@ -1,37 +1,18 @@
 """The rules about skills: of deny, allow and confirm the first that any rule says holds (R248)."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
+from skill_builders import SKILL
 
 from toolcrib.access.skill_rules import Visibility
 from toolcrib.config.skills_schema import SkillPermission, SkillsSection
-from toolcrib.model import Skill, SkillOrigin, TaskType
 
 ACTIONS = ("deny", "allow", "confirm")
 """In the order of their rank."""
 
-VAULT = Skill(
-    row=1,
-    id="sk_1",
-    name="vault",
-    source="repo",
-    root="root",
-    folder="vault",
-    path="vault/SKILL.md",
-    title="",
-    description="",
-    trigger="",
-    task_type=TaskType.UNKNOWN,
-    tags=(),
-    requires=(),
-    origin=SkillOrigin.DIR,
-    origin_ref="",
-    scope_mode="project",
-    content_hash="",
-    is_pinned=False,
-    is_hidden=False,
-    is_conforming=True,
-)
+VAULT = replace(SKILL, name="vault", folder="vault")
 
 RULES = st.lists(
     st.builds(

@@ -32,6 +32,30 @@ EVERYBODY = SkillScope("global")
 NOW = 1_000_000.0
 DAY = 86400.0
 
+SKILL = Skill(
+    row=1,
+    id="sk_1",
+    name="pdf",
+    source="repo",
+    root="r",
+    folder="pdf",
+    path="pdf/SKILL.md",
+    description="",
+    title="",
+    trigger="",
+    task_type=TaskType.UNKNOWN,
+    tags=(),
+    requires=(),
+    origin=SkillOrigin.DIR,
+    origin_ref="",
+    scope_mode="project",
+    content_hash="1",
+    is_pinned=False,
+    is_hidden=False,
+    is_conforming=True,
+)
+"""A skill of the repository, as it is held in memory."""
+
 
 def text(name: str, description: str = "Does one thing.", **fields: object) -> SkillText:
     """Make a text the way a reader does, as far as the index can tell."""

@@ -5,32 +5,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skill_builders import SKILL
 
-from toolcrib.model import Skill, SkillOrigin, TaskType
+from toolcrib.model import Skill
 from toolcrib.skills.index.visible import VisibleSkills
-
-SKILL = Skill(
-    row=1,
-    id="sk_1",
-    name="pdf",
-    source="repo",
-    root="r",
-    folder="pdf",
-    path="pdf/SKILL.md",
-    description="",
-    title="",
-    trigger="",
-    task_type=TaskType.UNKNOWN,
-    tags=(),
-    requires=(),
-    origin=SkillOrigin.DIR,
-    origin_ref="",
-    scope_mode="project",
-    content_hash="1",
-    is_pinned=False,
-    is_hidden=False,
-    is_conforming=True,
-)
 
 
 def skill(row: int, name: str, source: str = "repo", folder: str = "", content: str = "") -> Skill:
