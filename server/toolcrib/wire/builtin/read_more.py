@@ -10,7 +10,7 @@ from pydantic import Strict
 from toolcrib.access.sessions import Session
 from toolcrib.model import READ_MORE, JsonObject
 from toolcrib.tools.long_results import LongResults
-from toolcrib.wire.builtin.schemas import described
+from toolcrib.wire.builtin.schemas import COUNT, TEXT
 from toolcrib.wire.builtin.tool import READ_ONLY, Arguments, BuiltinParts, BuiltinTool, CallMaker
 
 
@@ -23,15 +23,12 @@ class ReadMoreArguments(Arguments):
 
 _DEFINITION: JsonObject = {
     "title": "Read the rest of a result",
-    "description": (
-        "Read the next page of a tool's result that toolcrib has cut, or the one asked for.\n"
-        'Examples:\n- args: {"handle":"the one in the result","page":2}'
-    ),
+    "description": 'Read the next page of a result that was cut.\nExamples:\n- args: {"handle":"as given","page":2}',
     "inputSchema": {
         "type": "object",
         "properties": {
-            "handle": described("string", "As the result gives it"),
-            "page": described("integer", "From 2 on; by default the one after the last that was read"),
+            "handle": TEXT,
+            "page": COUNT,
         },
         "required": ["handle"],
     },

@@ -10,7 +10,7 @@ from pydantic import Field, Strict
 from toolcrib.access.sessions import Session
 from toolcrib.model import REPORT_OUTCOME, JsonObject
 from toolcrib.skills.outcomes import OutcomeReports, OutcomeRequest
-from toolcrib.wire.builtin.schemas import FLAG, TEXT, described, object_of
+from toolcrib.wire.builtin.schemas import FLAG, TEXT, object_of
 from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Answer, Arguments, BuiltinParts, BuiltinTool, CallMaker
 
 _NAME_MAX, _NOTE_MAX = 1024, 2000
@@ -26,12 +26,9 @@ class OutcomeArguments(Arguments):
 
 _DEFINITION: JsonObject = {
     "title": "Report what a skill did",
-    "description": (
-        "After working by a skill: did it do what it was for?\n"
-        'Examples:\n- args: {"name":"pdf-forms","success":false,"note":"step 2 fails"}'
-    ),
+    "description": 'Report if a skill worked.\nExamples:\n- args: {"name":"pdf-forms","success":false}',
     "inputSchema": object_of(
-        {"name": described("string", "As skill_get gave it"), "success": {"type": "boolean"}, "note": TEXT},
+        {"name": TEXT, "success": FLAG, "note": TEXT},
         ["name", "success"],
     ),
     "annotations": {
