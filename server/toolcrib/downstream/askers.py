@@ -3,13 +3,15 @@
 Knows the requests that servers send to clients and the capabilities these need; never knows a transport or a tool.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import mcp_types as types
-from mcp import MCPError
 
 from toolcrib.base.json_values import as_object
 from toolcrib.model import JsonObject
+
+if TYPE_CHECKING:
+    from mcp import MCPError
 
 QUESTIONS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a server may ask a client, with the capability that the client has to declare."""
@@ -98,7 +100,7 @@ class Nobody:
 
     async def ask(self, method: str, _params: JsonObject) -> JsonObject:
         """Refuse."""
-        raise MCPError(types.METHOD_NOT_FOUND, "There is no client to ask.", method)
+        raise _refused(types.METHOD_NOT_FOUND, "There is no client to ask.", method)
 
     async def tell(self, _method: str, _params: JsonObject) -> None:
         """Let it pass."""
@@ -155,12 +157,18 @@ def refuse_beyond(capabilities: JsonObject, method: str, params: JsonObject) -> 
     """
     needed = QUESTIONS[method]
     if not isinstance(capabilities.get(needed), dict):
-        raise MCPError(types.METHOD_NOT_FOUND, f"The client of this call does not declare {needed!r}.")
+        raise _refused(types.METHOD_NOT_FOUND, f"The client of this call does not declare {needed!r}.")
     declared = as_object(capabilities[needed])
     if method == "elicitation/create":
         mode = params.get("mode", "form")
         # A client of before there were modes declares nothing in it, and means forms.
         if mode not in declared and (mode != "form" or "url" in declared):
-            raise MCPError(types.INVALID_PARAMS, f"The client of this call does not declare 'elicitation.{mode}'.")
+            raise _refused(types.INVALID_PARAMS, f"The client of this call does not declare 'elicitation.{mode}'.")
     if method == "sampling/createMessage" and "tools" not in declared and ("tools" in params or "toolChoice" in params):
-        raise MCPError(types.INVALID_PARAMS, "The client of this call does not declare 'sampling.tools'.")
+        raise _refused(types.INVALID_PARAMS, "The client of this call does not declare 'sampling.tools'.")
+
+
+def _refused(code: int, message: str, data: str | None = None) -> "MCPError":
+    from mcp import MCPError  # noqa: PLC0415 - who only says that nobody can be asked does not wait for the SDK
+
+    return MCPError(code, message, data)

@@ -11,7 +11,6 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-from mcp import MCPError
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.approvals import Approval, Approvals
@@ -118,6 +117,8 @@ class Confirmations:
             MustAsk: see :meth:`require`.
 
         """
+        from mcp import MCPError  # noqa: PLC0415 - commands that only read what is allowed do not wait for the SDK
+
         try:
             refuse_beyond(asker.capabilities, _ELICIT, {})
         except MCPError:
