@@ -44,7 +44,7 @@ LAYERS = {
     """,
     "config": """
         client_rules findings nesting paths private_values values
-        child_environment client_shapes documents expansion http_schema policy_schema skills_schema
+        child_environment client_shapes documents expansion http_schema policy_schema skills_schema tool_search_schema
         schema
         fingerprints settings without_effect
         programs reloading servers
@@ -157,7 +157,7 @@ LAYERS = {
         outcomes overviews resources
     """,
     "skills.formats": """
-        frontmatter stated
+        fields frontmatter stated
         agent_skill
         pack pack_markdown
     """,

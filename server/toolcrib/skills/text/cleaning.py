@@ -11,6 +11,7 @@ from toolcrib.base.json_values import as_list
 from toolcrib.base.text import sanitize
 from toolcrib.model import JsonObject, SkillText, ToolNote
 from toolcrib.redaction.documents import redact_document
+from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
 from toolcrib.tools.mentions import ToolMentions
 
 
@@ -86,8 +87,6 @@ class Cleaner:
         return self.mentions.clean(text)[0]
 
     def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
-        from toolcrib.skills.formats.agent_skill import LISTS_OF_TOOLS  # noqa: PLC0415 - no start waits for its parsers
-
         cleaned = self.value(frontmatter)
         # A list of tools loses a denied name entirely: plain words in its place would tell that something was there.
         for key in LISTS_OF_TOOLS & frontmatter.keys():
@@ -96,8 +95,6 @@ class Cleaner:
 
     def list_of_tools(self, value: Any) -> Any:
         """Return a field that lists tools as it was written, without those that the caller may not know of."""
-        from toolcrib.skills.formats.agent_skill import tool_notes  # noqa: PLC0415 - as above
-
         if isinstance(value, str):
             notes = list(tool_notes(value))
             kept = [note for note in notes if self.tool_names([note.tool])]

@@ -16,8 +16,9 @@ from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.names import name_digest, public_name, qualified_spellings
 from toolcrib.base.text import glob_matcher, one_line, search_text, truncate
-from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
+from toolcrib.config.schema import LimitsSection, ToolExamplesSection
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.tools.definitions.examples import Fits, collect
 from toolcrib.tools.definitions.listable import DefinitionError, listable, tool_name
