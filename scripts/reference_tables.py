@@ -24,6 +24,7 @@ from toolcrib.wire.builtin.registry import BUILTINS
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- begin, written by scripts/reference_tables.py -->", "<!-- end -->"
 REFERENCE = re.compile(r" \(R\d+\)")
+LIST_OF = re.compile(r"(?:dict\[str, )?tuple\[")
 PLAIN_TYPES = {
     "str": "text",
     "str | None": "text or null",
@@ -100,7 +101,7 @@ def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[type[BaseMode
         if nested is not None:
             shape = str(field.annotation)
             mark = ".NAME" if shape.startswith("dict") else ""
-            mark += "[]" if "tuple" in shape else ""
+            mark += "[]" if LIST_OF.match(shape) else ""
             yield from _sections(nested, f"{path}.{key}{mark}")
 
 

@@ -127,7 +127,7 @@ LAYERS = {
         definitions long_results mentions
         wording
         answers search
-        arguments config_names failures finding gate indexing lint
+        arguments bindings config_names failures finding gate indexing lint
         reports
         use_cases
     """,
@@ -152,7 +152,8 @@ LAYERS = {
         search
         preflight requests sources
         answers catalog checking text
-        loading publishing reports
+        binding parts publishing reports
+        loading
         use_cases
         outcomes overviews resources
     """,

@@ -31,9 +31,10 @@ from toolcrib.search.static_model import load_model
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
+from toolcrib.skills.parts import AroundSkills, SkillUseCaseParts
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
-from toolcrib.skills.use_cases import SkillUseCaseParts, SkillUseCases
+from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
@@ -152,12 +153,9 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
 
 @contextmanager
 def open_known_skills(
-    settings: Settings, known: Known, clocks: Clocks, deadline: float, *, is_local: bool = True
+    settings: Settings, known: Known, clocks: Clocks, around: AroundSkills
 ) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned; questions wait for a first scan until ``deadline``, on anyio's clock.
-
-    Blocks.
-    """
+    """Open the skills as they were last scanned. Blocks."""
     section = settings.toolcrib
     told = teller(known.events, IndexRebuilt, SKILL_CACHE)
     with Store(
@@ -174,8 +172,7 @@ def open_known_skills(
             gate=known.gate,
             indexer=known.indexer,
             events=known.events,
-            deadline=deadline,
-            is_local=is_local,
+            around=around,
         )
         yield SkillUseCases(parts)
 
@@ -195,7 +192,8 @@ def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
             known.indexer.load()
             known.offers.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                skill_use_cases = stack.enter_context(open_known_skills(settings, known, clocks, deadline=-math.inf))
+                around = AroundSkills(deadline=-math.inf)
+                skill_use_cases = stack.enter_context(open_known_skills(settings, known, clocks, around))
         yield StatusParts(
             settings=settings,
             gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],

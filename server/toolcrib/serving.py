@@ -46,6 +46,7 @@ from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
+from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts
 from toolcrib.tools.kept_pages import KeptPages
@@ -281,7 +282,8 @@ class Serving:
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
-                skills = partial(open_known_skills, settings, known, outside, deadline, is_local=hosts.serves_one)
+                around = AroundSkills(deadline, is_local=hosts.serves_one, has_failed=lasting.fleet.has_failed)
+                skills = partial(open_known_skills, settings, known, outside, around)
                 skill_use_cases = await stack.enter_async_context(_opened(skills))
                 await stack.enter_async_context(scanning(skill_use_cases))
             offers = self._offers(settings, known, deadline)

@@ -13,6 +13,7 @@ _ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_END = re.compile(r"-[0-9a-f]{8}\Z")
 _SEPARATOR = "__"
+_HOST_PREFIX, _OURS = "mcp__", "toolcrib__"
 _SEPARATORS = (_SEPARATOR, ".", "/", ":")
 
 
@@ -39,6 +40,15 @@ def _is_plain_server(server: str) -> bool:
 def qualified_spellings(server: str, tool: str, public: str) -> tuple[str, ...]:
     """Return every spelling that names the server too; what ``allow`` and always patterns are matched against."""
     return public, f"{server}__{tool}", f"{server}.{tool}", f"{server}/{tool}", f"{server}:{tool}"
+
+
+def host_spellings(name: str) -> tuple[str, ...]:
+    """Return ``name``, and what is left of it without what hosts put before the names of tools.
+
+    ``mcp__SERVER__TOOL``, or ``mcp__toolcrib__SERVER__TOOL`` of one that came through toolcrib.
+    """
+    own = name.removeprefix(_HOST_PREFIX)
+    return tuple(dict.fromkeys((name, own, own.removeprefix(_OURS) if own != name else name)))
 
 
 def bare_name(name: str, server: str) -> str | None:

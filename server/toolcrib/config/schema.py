@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from toolcrib.config.http_schema import HttpSection
 from toolcrib.config.policy_schema import PolicySection
-from toolcrib.config.skills_schema import SkillsSection
+from toolcrib.config.skills_schema import SkillsSection, SkillTools
 from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.config.values import Bool, Count, Seconds, Section, Str, Strings
 from toolcrib.model import LoadingMode, SideEffects
@@ -304,6 +304,8 @@ class ToolcribSection(Section):
     """The same keys for all servers; what is said about a single one takes their place."""
     skills: SkillsSection = SkillsSection()
     """Skills."""
+    skill_tools: dict[str, SkillTools] = Field(default={})
+    """The tools that skills need, by the skill's name, `source/name` or id."""
     http: HttpSection = HttpSection()
     """Serving over HTTP."""
     events: EventsSection = EventsSection()

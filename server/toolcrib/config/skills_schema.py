@@ -42,6 +42,21 @@ class SkillPermission(Section):
     """What happens: a deny beats an allow, which beats a confirmation; nobody is asked yet, such a skill is hidden."""
 
 
+class SkillToolsConfig(Section):
+    """What one skill needs of the tools of servers; a list alone means `tools`."""
+
+    tools: Strings = ()
+    """The tools that it needs: names or globs of `server.tool`, besides those that its own text names."""
+
+
+def _as_tools(value: object) -> object:
+    return {"tools": value} if isinstance(value, list | tuple) else value
+
+
+SkillTools = Annotated[SkillToolsConfig, BeforeValidator(_as_tools, json_schema_input_type=Strings | SkillToolsConfig)]
+"""What a skill needs, or just the list of its tools."""
+
+
 class SkillsInitialSection(Section):
     """Bounds of the full catalog of skills (R173)."""
 

@@ -17,6 +17,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
 from toolcrib.model import Skill, SkillText
+from toolcrib.skills.binding import SkillBinding, names_in, told_inside
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import SKILL_FILE, skill_uri
 from toolcrib.skills.index.visible import Wanted
@@ -60,8 +61,8 @@ _MadeOf = tuple[Skill, Home | None, Listing, _PageKind]
 class SkillLoader:
     """Makes texts of skills for one configuration. What it reads may block."""
 
-    def __init__(self, settings: Settings, catalog: SkillCatalog, *, is_local: bool) -> None:
-        self._catalog, self._limits = catalog, settings.toolcrib.limits
+    def __init__(self, settings: Settings, catalog: SkillCatalog, binding: SkillBinding, *, is_local: bool) -> None:
+        self._catalog, self._binding, self._limits = catalog, binding, settings.toolcrib.limits
         exposes = settings.toolcrib.skills.expose_paths
         # With tokens there are callers on other machines, who have no use for paths of this one.
         is_shared = bool(settings.toolcrib.http.tokens) and not is_local
@@ -77,9 +78,13 @@ class SkillLoader:
         share = request.max_tokens // max(len(loaded), 1)
         known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
-        mentioned = (name for each in fresh for name in each.mentioned if name not in session.activations.names)
-        tail = self._tail(wanted, known, mentioned, request.max_tokens // (_TAIL_SHARE if fresh else 1))
-        left = request.max_tokens - self.estimate(f"{tail}\n\n")
+        room = request.max_tokens // _TAIL_SHARE
+        tools = self._binding.told(session, [each.given for each in fresh], lambda text: self.estimate(text) <= room)
+        known_names = tools.names | session.activations.names
+        mentioned = (name for each in fresh for name in each.mentioned if name not in known_names)
+        tail = self._tail(wanted, known, mentioned, room if fresh else request.max_tokens)
+        beside = sum(self.estimate(f"{part}\n\n") for part in (tools.text, tail) if part)
+        left = request.max_tokens - beside
         text, outcomes = rendered([each.page for each in fresh], left, self.estimate)
         portions = {"full": request.max_tokens, "compressed": request.max_tokens // max(len(fresh), 1)}
         shares = {
@@ -88,7 +93,7 @@ class SkillLoader:
         }
         return GetAnswer(
             skills=tuple(self._dated(each.given, shares.get(each.given.skill.row, 0)) for each in loaded),
-            formatted="\n\n".join(filter(None, [text, tail])),
+            formatted="\n\n".join(filter(None, [tools.text, text, tail])),
             not_found=wanted.not_found,
             ambiguous=wanted.ambiguous,
             near=wanted.near,
@@ -162,7 +167,10 @@ class SkillLoader:
         sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
         sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
         folder = base or cleaner.text(skill_uri(skill.source, skill.folder, ""))
-        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder)
+        names = names_in(skill, text)
+        if kind != "raw":
+            sheet = replace(sheet, tools=told_inside(sheet.tools, names))
+        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder, names)
         return _Ready(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)
 
     def _files(self, home: Home | None) -> Listing:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType
+from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
 from toolcrib.search.matches import Confidence, Reason
 
 Format = Literal["raw", "injection"]
@@ -58,6 +58,17 @@ class GetRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SkillNames:
+    """How a skill spells the tools that it works with, as its author wrote it: for no caller to read.
+
+    ``required`` are those of them without which a pack says that it is of no use.
+    """
+
+    notes: tuple[ToolNote, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedSkill:
     """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
 
@@ -71,6 +82,7 @@ class LoadedSkill:
     digest: str
     files: tuple[str, ...]
     base: str
+    names: SkillNames
     share: int = 0
     modified_ms: int | None = None
 
@@ -97,7 +109,10 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A page of all visible skills, filtered (R137). ``cursor`` is what the page before gave."""
+    """A page of all visible skills, filtered (R137). ``cursor`` is what the page before gave.
+
+    ``usable``: only those whose required tools the caller has.
+    """
 
     task_type: TaskType | None = None
     origin: SkillOrigin | None = None
@@ -105,6 +120,16 @@ class ListRequest:
     source: str | None = None
     cursor: str | None = None
     page_size: int = 50
+    usable: bool = False
+
+    def passes(self, skill: Skill) -> bool:
+        """Return whether a skill is of the kind that is asked for, whatever tools it needs."""
+        return (
+            self.task_type in (None, skill.task_type)
+            and self.origin in (None, skill.origin)
+            and self.scope in (None, skill.scope_mode)
+            and self.source in (None, skill.source)
+        )
 
 
 @dataclass(frozen=True, slots=True)

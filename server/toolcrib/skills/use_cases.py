@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,14 +17,14 @@ import anyio.to_thread
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
-from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest, ToolcribError, UnknownSkill
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
-from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.events.log import elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.search.matches import Found
-from toolcrib.skills.catalog import Footing, RootLoad, SkillCatalog
+from toolcrib.skills.catalog import Footing, RootLoad
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
+from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.preflight import CANDIDATES, both, chosen, frame_tags
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents
 from toolcrib.skills.requests import (
@@ -37,12 +37,11 @@ from toolcrib.skills.requests import (
     RelevantRequest,
     SearchAnswer,
 )
-from toolcrib.skills.search import SkillQuery, SkillSearcher
-from toolcrib.skills.standing import Standing
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.indexing import Indexer
+from toolcrib.skills.search import SkillQuery
+from toolcrib.skills.text.cleaning import Cleaner
 
 if TYPE_CHECKING:
+    from toolcrib.skills.binding import SkillBinding
     from toolcrib.skills.loading import SkillLoader
     from toolcrib.skills.publishing import Publisher
     from toolcrib.skills.text.cleaning import Cleaner
@@ -54,24 +53,6 @@ _UNASKED_S = 0.5
 """After how long the skills are scanned although nobody has asked for them."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SkillUseCaseParts:
-    """What the use cases work with; put together by the composition root. ``deadline`` is on anyio's clock.
-
-    ``is_local``: nobody asks but the one client of this process, on this machine.
-    """
-
-    settings: Settings
-    catalog: SkillCatalog
-    searcher: SkillSearcher
-    standing: Standing
-    gate: Gate
-    indexer: Indexer
-    events: EventLog
-    deadline: float
-    is_local: bool
 
 
 class SkillUseCases:
@@ -97,7 +78,14 @@ class SkillUseCases:
     def _loader(self) -> "SkillLoader":
         from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
-        return SkillLoader(self.parts.settings, self.parts.catalog, is_local=self.parts.is_local)
+        return SkillLoader(self.parts.settings, self.parts.catalog, self._binding, is_local=self.parts.around.is_local)
+
+    @cached_property
+    def _binding(self) -> "SkillBinding":
+        from toolcrib.skills.binding import SkillBinding  # noqa: PLC0415
+
+        parts = self.parts
+        return SkillBinding(parts.settings, parts.catalog, parts.gate, parts.indexer, parts.around.has_failed)
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -150,7 +138,7 @@ class SkillUseCases:
     async def worked_out(self, work: Callable[[], _Answer]) -> _Answer:
         """Return what ``work`` does in a worker thread, once the first scan is over or has taken too long."""
         self._is_wanted.set()
-        with anyio.move_on_after(self.parts.deadline - anyio.current_time()):
+        with anyio.move_on_after(self.parts.around.deadline - anyio.current_time()):
             await self._is_loaded.wait()
         return await anyio.to_thread.run_sync(partial(self._looked, work))
 
@@ -217,6 +205,8 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         named = visible.find(query.query) if "://" in query.query else ()
         query_here = replace(query, query=named[0].id) if named else query
+        if query.usable:
+            query_here = replace(query_here, without=self._binding.lacking(session, visible))
         found = self._found(session, query_here, visible, cleaner)
         return SearchAnswer(
             hits=tuple(
@@ -317,7 +307,9 @@ class SkillUseCases:
 
     def _list(self, session: Session, request: ListRequest) -> ListAnswer:
         visible, cleaner = self.visible(session)
-        wanted = sorted((skill for skill in visible.skills if _passes(skill, request)), key=_by_name)
+        lacking = self._binding.lacking(session, visible) if request.usable else ()
+        fitting = (skill for skill in visible.skills if request.passes(skill) and skill.row not in lacking)
+        wanted = sorted(fitting, key=_by_name)
         page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
         errors = told_to_agents(self._catalog, session.caller, cleaner)
         return ListAnswer(
@@ -385,15 +377,6 @@ class SkillUseCases:
 
     def _for_events(self, session: Session, query: str) -> str:
         return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())
-
-
-def _passes(skill: Skill, request: ListRequest) -> bool:
-    return (
-        request.task_type in (None, skill.task_type)
-        and request.origin in (None, skill.origin)
-        and request.scope in (None, skill.scope_mode)
-        and request.source in (None, skill.source)
-    )
 
 
 def _by_name(skill: Skill) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from toolcrib.base.json_values import as_list, as_object, json_type
 from toolcrib.base.text import estimate_tokens, one_line, sanitize, truncate
 from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline, outline, plain_title
 from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType, ToolNote
-from toolcrib.skills.formats.fields import TOOL, line_of, lines_of, tool_notes
+from toolcrib.skills.formats.fields import REQUIRED_TOOLS, TOOL, line_of, lines_of, tool_notes
 from toolcrib.skills.formats.frontmatter import Fields, UnreadableText, decode, read_frontmatter
 from toolcrib.skills.formats.stated import CAPABILITIES, stated_lines
 from toolcrib.skills.identity import SKILL_FILE, content_hash, slug
@@ -279,8 +279,8 @@ class Reading:
         return tuple(dict.fromkeys((*every, *stated_lines(self._frontmatter, *CAPABILITIES))))
 
     def _tools(self) -> tuple[ToolNote, ...]:
-        every = [*tool_notes(self._take("tools")), *tool_notes(self._take("allowed-tools", "allowed_tools"))]
-        return tuple(dict.fromkeys(every))
+        fields = (("tools",), REQUIRED_TOOLS, ("allowed-tools", "allowed_tools"))
+        return tuple(dict.fromkeys(note for names in fields for note in tool_notes(self._take(*names))))
 
     def _requires(self) -> tuple[str, ...]:
         """Return names of environment variables; whatever else ``requires`` lists is no such condition (C24)."""

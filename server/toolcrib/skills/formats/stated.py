@@ -20,11 +20,6 @@ _VERSION = ("Version", ("version",))
 Knows how such a field is looked up; never knows what it means.
 """
 
-from typing import Any
-
-from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.text import one_line
-from toolcrib.model import JsonObject
 
 CAPABILITIES = ("capabilities",)
 _FACTS = (

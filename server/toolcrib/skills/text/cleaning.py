@@ -23,6 +23,23 @@ class Cleaned:
     mentioned: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Makes the fields of one skill fit: also without names that its list of tools has lost, ``unknown``."""
+
+    cleaner: "Cleaner"
+    unknown: frozenset[str]
+
+    def text(self, text: str) -> str:
+        """Return one field."""
+        cleaned = self.cleaner.text(text)
+        return self.cleaner.mentions.without_names(cleaned, self.unknown) if self.unknown else cleaned
+
+    def texts(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return a field that is a list."""
+        return tuple(map(self.text, texts))
+
+
 class Cleaner:
     """Cleans for one caller: ``redact_pii`` of the config, and the names that the caller may not see (R146, R149)."""
 
@@ -61,20 +78,24 @@ class Cleaner:
 
     def skill(self, text: SkillText) -> Cleaned:
         """Return a whole skill, every field of it cleaned."""
+        listed = [note.tool for note in text.tools]
+        allowed = self.tool_names(listed)
+        # What the list loses is lost in the text too: a name that stays there would tell that no such tool is denied.
+        fit = _Fit(self, frozenset(listed).difference(allowed))
         body, mentioned = self.mentions.clean(self._redact(sanitize(text.body)))
-        steps = tuple(map(self.text, text.steps))
-        allowed = self.tool_names([note.tool for note in text.tools])
+        body = self.mentions.without_names(body, fit.unknown)
+        steps = fit.texts(text.steps)
         cleaned = replace(
             text,
-            name=self.text(text.name),
-            title=self.text(text.title),
-            description=self.text(text.description),
-            trigger=self.text(text.trigger),
-            tags=tuple(map(self.text, text.tags)),
+            name=fit.text(text.name),
+            title=fit.text(text.title),
+            description=fit.text(text.description),
+            trigger=fit.text(text.trigger),
+            tags=fit.texts(text.tags),
             steps=steps,
-            preconditions=tuple(map(self.text, text.preconditions)),
-            failure_modes=tuple(map(self.text, text.failure_modes)),
-            tools=tuple(ToolNote(note.tool, self.text(note.note)) for note in text.tools if note.tool in allowed),
+            preconditions=fit.texts(text.preconditions),
+            failure_modes=fit.texts(text.failure_modes),
+            tools=tuple(ToolNote(note.tool, fit.text(note.note)) for note in text.tools if note.tool in allowed),
             body=body,
             frontmatter=self._frontmatter(text.frontmatter),
             extra=self.value(text.extra),

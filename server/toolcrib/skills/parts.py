@@ -1,0 +1,41 @@
+"""What the use cases of skills are made of, and in what they are served.
+
+Knows which parts there are; never knows what any of them does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolcrib.config.settings import Settings
+from toolcrib.events.log import EventLog
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.search import SkillSearcher
+from toolcrib.skills.standing import Standing
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.indexing import Indexer
+
+
+@dataclass(frozen=True, slots=True)
+class AroundSkills:
+    """In what skills are served. Until ``deadline``, on anyio's clock, questions wait for a first scan.
+
+    ``is_local``: nobody asks but the one client of this process, on this machine. ``has_failed`` tells of a server.
+    """
+
+    deadline: float
+    is_local: bool = True
+    has_failed: Callable[[str], bool] = lambda _server: False
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUseCaseParts:
+    """What the use cases work with; put together by the composition root."""
+
+    settings: Settings
+    catalog: SkillCatalog
+    searcher: SkillSearcher
+    standing: Standing
+    gate: Gate
+    indexer: Indexer
+    events: EventLog
+    around: AroundSkills

@@ -1,0 +1,118 @@
+"""The tools that skills name: which tools of servers their spellings mean.
+
+Knows the config's `skill_tools`, and how authors and hosts spell tools; never knows sessions, texts of skills or lists.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolcrib.base.names import SEPARATOR, host_spellings, qualified_spellings
+from toolcrib.base.text import glob_matcher
+from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.skills_schema import SkillToolsConfig
+from toolcrib.model import BUILTIN_NAMES, Tool
+from toolcrib.tools.index.catalog import Catalog, Permitted
+
+_GLOB = re.compile(r"[*?\[]")
+_OF_A_HOST = re.compile(r"[A-Z][A-Za-z]*\Z")
+"""How hosts spell their own tools: ``Read``, ``WebFetch``."""
+_GLOB_MAX = 100
+"""Tools that one glob may mean."""
+_NOTHING = SkillToolsConfig()
+
+
+class NamesSkill(Protocol):
+    """What a skill is called, in the config too."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name, which others may have too."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The label of the root that it is of."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTools:
+    """What a list of spellings means to a caller: ``by_spelling`` has the tools of each that means some.
+
+    ``missing`` are those that mean none: whether such a tool is denied or nobody has it is not told apart.
+    """
+
+    by_spelling: Mapping[str, tuple[Tool, ...]]
+    missing: tuple[str, ...]
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools, each once."""
+        return tuple({tool.row: tool for tools in self.by_spelling.values() for tool in tools}.values())
+
+
+class Bindings:
+    """What the config says of the tools of skills."""
+
+    def __init__(self, section: ToolcribSection) -> None:
+        self._entries = section.skill_tools
+
+    def of(self, skill: NamesSkill) -> SkillToolsConfig:
+        """Return what the config says of one skill, by the spelling that is most its own."""
+        spellings = (skill.id, f"{skill.source}/{skill.name}", skill.name)
+        return next((self._entries[each] for each in spellings if each in self._entries), _NOTHING)
+
+
+def named_tools(catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> NamedTools:
+    """Return the tools among those ``permitted`` that spellings of skills mean.
+
+    A public name, ``S.T`` and the like, ``mcp__S__T``, a bare name that one tool alone has, or a glob of these. Our own
+    tools and those of hosts are none of a server: they are neither found nor missing.
+    """
+    found: dict[str, tuple[Tool, ...]] = {}
+    missing: list[str] = []
+    for spelling in dict.fromkeys(spellings):
+        tools = _meant(catalog, permitted, spelling)
+        if tools:
+            found[spelling] = tools
+        elif not is_of_others(spelling):
+            missing.append(spelling)
+    return NamedTools(found, tuple(missing))
+
+
+def is_of_others(spelling: str) -> bool:
+    """Return whether a spelling means no tool of a server, but one of ours or of a host."""
+    # A host's Bash(git:*) is read as the tool Bash with a note, but may also stand there whole.
+    own = SEPARATOR.split(spelling)[-1]
+    return own in BUILTIN_NAMES or bool(_OF_A_HOST.match(spelling.partition("(")[0]))
+
+
+def is_glob(spelling: str) -> bool:
+    """Return whether a spelling has wildcards."""
+    return _GLOB.search(spelling) is not None
+
+
+def matches_tool(globs: Iterable[str], server: str, name: str, public: str) -> bool:
+    """Return whether one of these names or globs is about a tool, by any of its spellings, the bare name too."""
+    matches = glob_matcher([spelling for glob in globs for spelling in host_spellings(glob)])
+    return any(map(matches, (name, *qualified_spellings(server, name, public))))
+
+
+def _meant(catalog: Catalog, permitted: Permitted, spelling: str) -> tuple[Tool, ...]:
+    if not is_glob(spelling):
+        tools = (catalog.find(each, permitted) for each in host_spellings(spelling))
+        return tuple(next(([tool] for tool in tools if tool), ()))
+    matches = glob_matcher(host_spellings(spelling))
+    meant = (
+        tool
+        for tool in permitted.tools
+        if any(map(matches, (tool.name, *qualified_spellings(tool.server, tool.name, tool.public_name))))
+    )
+    return tuple(tool for tool, _ in zip(meant, range(_GLOB_MAX), strict=False))
