@@ -31,8 +31,9 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations hosts policy skill_rules state trails
+        activations active_skills hosts policy skill_rules state trails
         sessions
+        skill_scopes
     """,
     "access.state": """
         earlier kept_sessions skill_decisions skill_outcomes tables
@@ -46,6 +47,7 @@ LAYERS = {
         client_rules findings nesting paths private_values values
         child_environment client_shapes documents expansion http_schema policy_schema skills_schema tool_search_schema
         schema
+        scoping
         fingerprints settings without_effect
         programs reloading servers
         editing
@@ -126,8 +128,8 @@ LAYERS = {
         calling index kept_pages missing_servers places results
         definitions long_results mentions
         wording
-        answers search
-        arguments bindings config_names failures finding gate indexing lint
+        answers bindings search
+        arguments config_names failures finding gate indexing lint
         reports
         use_cases
     """,
@@ -152,7 +154,8 @@ LAYERS = {
         search
         preflight requests sources
         answers catalog checking text
-        binding parts publishing reports
+        parts publishing reports told_tools
+        binding
         loading
         use_cases
         outcomes overviews resources
@@ -191,8 +194,8 @@ LAYERS = {
         http
     """,
     "wire.builtin": """
-        schemas tool
-        read_more skill_get skill_list skill_report_outcome skill_search tool_search
+        handles schemas tool
+        read_more skill_activate skill_get skill_list skill_report_outcome skill_search tool_search
         tool_call
         registry
     """,

@@ -171,6 +171,7 @@ def open_known_skills(
             standing=Standing(known.state.outcomes, clocks.wall_clock, enabled=section.skills.outcomes),
             gate=known.gate,
             indexer=known.indexer,
+            wordings=known.wordings,
             events=known.events,
             around=around,
         )

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.hosts import Hosts
+from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.access.state.opening import State
 from toolcrib.app import (
     Outside,
@@ -282,7 +283,8 @@ class Serving:
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
-                around = AroundSkills(deadline, is_local=hosts.serves_one, has_failed=lasting.fleet.has_failed)
+                keep = lasting.sessions.scopes.keep
+                around = AroundSkills(deadline, hosts.serves_one, lasting.fleet.has_failed, keep)
                 skills = partial(open_known_skills, settings, known, outside, around)
                 skill_use_cases = await stack.enter_async_context(_opened(skills))
                 await stack.enter_async_context(scanning(skill_use_cases))
@@ -308,7 +310,9 @@ class Serving:
 
     def _wire_parts(self, cases: _Cases) -> WireParts:
         settings, known, skill_use_cases = cases.settings, cases.known, cases.skill_use_cases
-        builtins = Builtins(BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers))
+        builtins = Builtins(
+            BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers, self._lasting.sessions.scopes)
+        )
         instructions = Instructions(settings, cases.tool_use_cases, builtins, skill_use_cases)
         status = StatusParts(
             settings=settings,
@@ -385,7 +389,8 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         around = reports.surroundings(settings, hosts, frozenset())
         fleet = await stack.enter_async_context(open_fleet({}, {}, around))
         kept = KeptActivations(state.sessions, outside.wall_clock)
-        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat)
+        scopes = SkillScopes(settings.toolcrib.limits.skill_handles_s, outside.clock)
+        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, scopes)
         sessions = Sessions(settings, hosts, parts)
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)

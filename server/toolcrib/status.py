@@ -178,7 +178,7 @@ class StatusParts:
 async def status_of(parts: StatusParts, session: Session) -> Status:
     """Return what the session's caller may know of what is going on (R187, R204)."""
     catalog = parts.catalog()
-    permitted = parts.gate.permitted(session, catalog)
+    permitted = parts.gate.allowed(session, catalog)
     usable = {tool.public_name for tool in permitted.tools}
     known = await anyio.to_thread.run_sync(lambda: (parts.rows(), parts.failures()))
     loaded = await anyio.to_thread.run_sync(parts.loaded)
@@ -189,7 +189,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
         served=session.served,
         allowed=len(permitted.tools),
         deferred=permitted.deferred_count,
-        activated=tuple(sorted(usable.intersection(session.activations.names))),
+        activated=tuple(sorted(usable.intersection(parts.gate.activated(session, catalog)))),
         servers=tuple(_servers(parts, session, catalog, *known)),
         skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
         semantic=semantic,
@@ -207,7 +207,7 @@ def _servers(
 ) -> Iterable[ServerStatus]:
     """Yield the servers of which the caller may use something, or could."""
     permissions = parts.gate.permissions(session)
-    tools = [tool.server for tool in parts.gate.permitted(session, catalog).tools]
+    tools = [tool.server for tool in parts.gate.allowed(session, catalog).tools]
     told = partial(parts.gate.without_denied_names, session, catalog=catalog)
     offers: Mapping[tuple[str, OfferKind], int] = parts.offers.permitted(session).by_server if parts.offers else {}
     for key, server in parts.settings.servers.items():

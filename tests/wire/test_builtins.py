@@ -17,9 +17,9 @@ from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
 pytestmark = pytest.mark.anyio
 
 README = Path(__file__).parents[2] / "README.md"
-EVERYTHING = skills(outcomes=True)
-ASKED_FOR = ("skill_report_outcome",)
-"""Those that only a config lists which asks for them."""
+EVERYTHING = {**skills(outcomes=True), "tool_search": {"skill_scoped_patterns": ["nothing.at_all"]}}
+ASKED_FOR = ("skill_activate", "skill_deactivate", "skill_report_outcome")
+"""Those that only a config lists which asks for them, or scopes tools to skills."""
 CONDITIONAL = ("read_more",)
 """Those that a list shows only once there is something for them to do."""
 
@@ -57,7 +57,7 @@ async def test_those_that_not_every_list_has_take_at_most_300_tokens_together(tm
 
 @asynccontextmanager
 async def listing_all(folder: Path) -> AsyncGenerator[Client]:
-    """Connect a client whose list shows every one of them: the rest of a result is kept for it."""
+    """Connect a client whose list shows all of them: tools are scoped, and the rest of a result is kept for it."""
     config = {**EVERYTHING, "limits": {"result_max_bytes": 1024}}
     servers = {"db": MemoryServer([tool("get")], answers={"get": text("x" * 2000)})}
     async with world(folder, servers, config) as w, w.client() as client:

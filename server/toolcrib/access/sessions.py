@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.access.activations import Activations
+from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.trails import Trail
@@ -43,7 +44,7 @@ class Session:
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
-    ``trail`` is what it has done so far.
+    ``trail`` is what it has done so far, ``skills`` are active in its scope.
     """
 
     label: str
@@ -60,6 +61,7 @@ class Session:
     pass_through: bool | None = field(default=None)
     sent_skills: SentSkills = field(default_factory=SentSkills)
     trail: Trail = field(default_factory=Trail)
+    skills: ActiveSkills = field(default_factory=ActiveSkills)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,10 @@ Knows the naming rule; never knows which tools exist.
 """
 
 import re
+from collections.abc import Callable, Iterable
 from hashlib import sha256
+
+from toolcrib.base.text import glob_matcher
 
 SEPARATOR = re.compile(r"(__|[./:])")
 """What may stand between a server and a tool in a spelling."""
@@ -49,6 +52,15 @@ def host_spellings(name: str) -> tuple[str, ...]:
     """
     own = name.removeprefix(_HOST_PREFIX)
     return tuple(dict.fromkeys((name, own, own.removeprefix(_OURS) if own != name else name)))
+
+
+def tool_matcher(globs: Iterable[str]) -> Callable[[str, str, str], bool]:
+    """Return what tells of a server, a name and a public name whether one of these means that tool.
+
+    Every spelling counts, the bare name too; what hosts put before names does not.
+    """
+    matches = glob_matcher([spelling for glob in globs for spelling in host_spellings(glob)])
+    return lambda server, name, public: any(map(matches, (name, *qualified_spellings(server, name, public))))
 
 
 def bare_name(name: str, server: str) -> str | None:

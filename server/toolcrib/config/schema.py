@@ -253,6 +253,8 @@ class LimitsSection(Section):
     """Calls that wait for an answer of a client without a session."""
     parked_calls_per_principal: Count = 16
     """Those of them that are of one principal."""
+    skill_handles_s: Seconds = 3600
+    """How long after its last use the handle of a scope of skills is good, for clients without a session."""
     close_timeout_s: Seconds = 3
     """How long a server may take to stop."""
     backoff_max_s: Seconds = 60

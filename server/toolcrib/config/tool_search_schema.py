@@ -38,9 +38,11 @@ class ToolSearchSection(Section):
     include_search_tool: Bool = True
     """Offer `tool_search`."""
     default_loading_mode: LoadingMode = LoadingMode.DEFERRED
-    """Whether tools are listed from the start or only once activated."""
+    """Whether tools are listed from the start, once activated, or are there while a skill that names them is active."""
     always_loaded_patterns: Strings = ()
     """Tools listed from the start whatever else is said: globs of `server.tool`."""
+    skill_scoped_patterns: Strings = ()
+    """Tools that are there only while a skill that names them is active: names or globs of `server.tool`."""
     activation_scope: Literal["run", "session"] = "run"
     """How long an activation holds: one connection, or a session id that outlives it."""
     preferred_namespaces: Strings = ()

@@ -1,33 +1,25 @@
-"""The tools of skills, told to whoever is given one: which there are, in which state, and how many are missing.
+"""Skills and the tools that they name: what is told of these, and which skills are active from then on.
 
 Knows what skills name and what a session may use; never knows how a skill is shortened, or how a tool is called.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from toolcrib.access.active_skills import Active, ActiveSkill, joined_by
 from toolcrib.access.sessions import Session
 from toolcrib.base.recent import RecentBy
-from toolcrib.base.text import one_line, truncate
-from toolcrib.config.settings import Settings
+from toolcrib.events.kinds import SkillDeactivated, ToolActivated
 from toolcrib.model import LoadingMode, Skill, SkillOrigin, SkillText, Tool, ToolNote
-from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.formats.fields import required_tools, working_tools
 from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.requests import LoadedSkill, SkillNames
-from toolcrib.skills.text.rendering import inert_line
-from toolcrib.tools.bindings import Bindings, NamedTools, is_glob, is_of_others, named_tools
-from toolcrib.tools.gate import Gate
+from toolcrib.skills.told_tools import Fits, ToldSkill, ToldTool, told_text
+from toolcrib.tools.bindings import NamedTools, is_glob, is_of_others, named_tools
 from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.indexing import Indexer
 
-_NOTE_MAX = 80
-"""Characters of what an author notes of a tool."""
-_NAME_MAX = 80
 _CALL = "Call those that your list lacks with toolcrib's tool_call."
-
-Fits = Callable[[str], bool]
-"""Tells whether a text fits into the room that there is for it."""
 
 
 def names_in(skill: Skill, text: SkillText) -> SkillNames:
@@ -53,122 +45,129 @@ class Told(NamedTuple):
 
 
 class SkillBinding:
-    """Tells of the tools that skills name. ``has_failed`` says of a server whether it has failed. May block."""
+    """Tells of the tools that skills name, and has skills active. What is said of tools may block."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        skills: SkillCatalog,
-        gate: Gate,
-        indexer: Indexer,
-        has_failed: Callable[[str], bool],
-    ) -> None:
-        self._skills, self._gate, self._indexer, self._has_failed = skills, gate, indexer, has_failed
-        self._bindings = Bindings(settings.toolcrib)
+    def __init__(self, parts: SkillUseCaseParts) -> None:
+        self._parts = parts
+        self._gate, self._bindings = parts.gate, parts.gate.bindings
         self._required = RecentBy[VisibleSkills, str, Mapping[int, tuple[str, ...]]](1)
+
+    # -- which skills can be used ----------------------------------------------------------------
 
     def lacking(self, session: Session, visible: VisibleSkills) -> frozenset[int]:
         """Return the rows of the skills that need a tool which the session's caller does not have."""
-        catalog = self._indexer.current()
-        permitted = self._gate.permitted(session, catalog)
+        catalog = self._parts.indexer.current()
+        allowed = self._gate.allowed(session, catalog)
         by_text = self._required[visible].get("", lambda: self._required_by_texts(visible))
         needed = ((skill, self._needed(skill, by_text.get(skill.row, ()))) for skill in visible.everything)
-        return frozenset(skill.row for skill, names in needed if named_tools(catalog, permitted, names).missing)
+        return frozenset(skill.row for skill, names in needed if named_tools(catalog, allowed, names).missing)
 
     def _required_by_texts(self, visible: VisibleSkills) -> dict[int, tuple[str, ...]]:
         of_packs = [skill for skill in visible.everything if skill.origin is SkillOrigin.PACK]
-        return {row: names for row, text in self._skills.texts(of_packs).items() if (names := required_tools(text))}
+        return {row: required_tools(text) for row, text in self._parts.catalog.texts(of_packs).items()}
 
     def _needed(self, skill: Skill, by_text: Sequence[str]) -> tuple[str, ...]:
         return (*self._bindings.of(skill).tools, *by_text)
 
+    # -- what is told beside a text --------------------------------------------------------------
+
     def told(self, session: Session, skills: Sequence[LoadedSkill], fits: Fits) -> Told:
-        """Return what is said of the tools of some skills, as much of it as fits; what is missing comes first.
+        """Return what is said of the tools of some skills as they are once these are active, as much of it as fits.
 
         Public names with their states; what is denied and what does not exist are one number.
         """
-        catalog = self._indexer.current()
-        state_of = _States(self._has_failed, session)
-        sections = [
-            _Section(given, named, self._lacking_of(given, named), state_of)
-            for given, named in ((given, self._named(session, given, catalog)) for given in skills)
-            if named.by_spelling or named.missing
-        ]
-        names = {tool.public_name for section in sections for tool in section.tools}
-        return Told(_fitting(sections, fits), frozenset(names))
+        catalog = self._parts.indexer.current()
+        telling = _Telling(self._parts, session, catalog, self._joined(session.skills.skills, skills))
+        told: list[ToldSkill] = []
+        for given in skills:
+            needed = self._needed(given.skill, given.names.required)
+            named = telling.named((*needed, *(note.tool for note in given.names.notes)))
+            if named.by_spelling or named.missing:
+                told.append(telling.skill(given, named, len(set(needed).intersection(named.missing))))
+        names = frozenset(tool.name for skill in told for tool in skill.tools)
+        return Told(told_text(told, telling.call, fits), names)
 
-    def _named(self, session: Session, given: LoadedSkill, catalog: Catalog) -> NamedTools:
-        needed = self._needed(given.skill, given.names.required)
-        spellings = (*needed, *(note.tool for note in given.names.notes))
-        return named_tools(catalog, self._gate.permitted(session, catalog), spellings)
+    # -- what is active --------------------------------------------------------------------------
 
-    def _lacking_of(self, given: LoadedSkill, named: NamedTools) -> int:
-        return len(set(self._needed(given.skill, given.names.required)).intersection(named.missing))
+    def activate(self, session: Session, skills: Sequence[LoadedSkill]) -> None:
+        """Have the skills active whose text was delivered, in this order; tell events of what that opens and ends."""
+        before = session.skills.skills
+        session.skills.skills = self._joined(before, [each for each in skills if each.is_delivered])
+        self._parts.around.keep(session)
+        catalog, after = self._parts.indexer.current(), {each.id for each in session.skills.skills}
+        self._tell_gone(session, [each for each in before if each.id not in after], "exclusive")
+        opened = self._gate.opened(session, catalog).keys() - self._gate.opened(session, catalog, before).keys()
+        for tool in self._gate.allowed(session, catalog).tools if opened else ():
+            if tool.row in opened and tool.public_name not in session.activations.names:
+                scope = self._gate.scope
+                activated = ToolActivated(tool.public_name, activation_scope=scope, source="skill", reason="skill")
+                self._parts.events.emit(activated, session=session.label)
+
+    def let_go(self, session: Session, names: Iterable[str]) -> list[str]:
+        """Have skills active no longer; return those of ``names`` that none is called."""
+        unknown: list[str] = []
+        for name in names:
+            meant = [each for each in session.skills.skills if each.is_called(name)]
+            unknown += [] if meant else [name]
+            session.skills.let_go([each.id for each in meant])
+            self._tell_gone(session, meant, "explicit")
+        return unknown
+
+    def _tell_gone(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
+        for each in gone:
+            self._parts.events.emit(SkillDeactivated(each.label, reason), session=session.label)
+
+    def _joined(self, active: Active, skills: Iterable[LoadedSkill]) -> Active:
+        for given in skills:
+            skill = given.skill
+            label = skill.name if given.text.name == skill.name else skill.id
+            tools = (*given.names.required, *(note.tool for note in given.names.notes))
+            joining = ActiveSkill(skill.id, skill.name, skill.source, given.uri, label, tools)
+            active = joined_by(active, joining, exclusive=self._bindings.of(skill).exclusive)
+        return active
 
 
-class _States:
-    """Says in which state the tools of a session are."""
+class _Telling:
+    """Tells of tools as they are for a session while certain skills are active."""
 
-    def __init__(self, has_failed: Callable[[str], bool], session: Session) -> None:
-        self._has_failed, self._activated = has_failed, session.activations.names
+    def __init__(self, parts: SkillUseCaseParts, session: Session, catalog: Catalog, active: Active) -> None:
+        self._has_failed, self._wordings, self._session = parts.around.has_failed, parts.wordings, session
+        self._catalog, self._allowed = catalog, parts.gate.allowed(session, catalog)
+        self._opened = parts.gate.opened(session, catalog, active)
+        self._is_listed = parts.gate.shows_opened(session)
 
-    def __call__(self, tool: Tool) -> str:
+    def named(self, spellings: Iterable[str]) -> NamedTools:
+        """Return what spellings mean to the session's caller."""
+        return named_tools(self._catalog, self._allowed, spellings)
+
+    def skill(self, given: LoadedSkill, named: NamedTools, lacking: int) -> ToldSkill:
+        """Return what is told of the tools of one skill."""
+        spelled = {note.tool: note.note for note in given.text.tools}
+        notes = {tool.row: spelled.get(name, "") for name, tools in named.by_spelling.items() for tool in tools}
+        signed = () if self._is_listed else [tool.row for tool in named.tools if tool.row in self._opened]
+        cards = self._wordings.of(self._catalog, self._allowed).cards(signed) if signed else {}
+        tools = tuple(
+            ToldTool(
+                tool.public_name,
+                self._state(tool),
+                cards[tool.row].signature if tool.row in cards else "",
+                notes[tool.row],
+            )
+            for tool in named.tools
+        )
+        return ToldSkill(given.text.name, tools, len(named.missing), lacking)
+
+    @property
+    def call(self) -> str:
+        """How the tools are called."""
+        handle = self._session.skills.handle
+        if not handle or not any(tool.row in self._opened for tool in self._allowed.scoped):
+            return _CALL
+        return f'Call them with toolcrib\'s tool_call and "handle": "{handle}", which tool_search takes too.'
+
+    def _state(self, tool: Tool) -> str:
         if self._has_failed(tool.server):
             return "its server failed"
-        is_ready = tool.loading_mode is LoadingMode.ALWAYS or tool.public_name in self._activated
+        is_used = tool.public_name in self._session.activations.names
+        is_ready = is_used or tool.loading_mode is LoadingMode.ALWAYS or tool.row in self._opened
         return "ready" if is_ready else "deferred"
-
-
-class _Section:
-    """What is said of the tools of one skill."""
-
-    def __init__(self, given: LoadedSkill, named: NamedTools, lacking: int, state_of: Callable[[Tool], str]) -> None:
-        self._name = truncate(inert_line(given.text.name), _NAME_MAX)
-        self._named, self._lacking, self._state_of = named, lacking, state_of
-        spelled = {note.tool: note.note for note in given.text.tools if note.note}
-        named_with = ((tool, spelled.get(name, "")) for name, tools in named.by_spelling.items() for tool in tools)
-        self._notes = {tool.row: note for tool, note in named_with if note}
-
-    @property
-    def need(self) -> str:
-        """What is said first where the skill lacks what it needs."""
-        if not self._lacking:
-            return ""
-        what = "a tool that is" if self._lacking == 1 else f"{self._lacking} tools that are"
-        return f"{self._name} needs {what} not available now: its steps may not work."
-
-    def lines(self, *, notes: bool, most: int) -> list[str]:
-        """Return the section, with at most so many tools, and what their author notes of them or not."""
-        tools = self.tools
-        lines = [f"SKILL TOOLS: {self._name}"]
-        for tool in tools[:most]:
-            note = self._notes.get(tool.row, "") if notes else ""
-            said = f": {truncate(inert_line(note), _NOTE_MAX)}" if note else ""
-            lines.append(f"- {tool.public_name} [{self._state_of(tool)}]{said}")
-        if len(tools) > most:
-            lines.append(f"- and {len(tools) - most} more")
-        missing = len(self._named.missing)
-        if missing:
-            lines.append(f"{missing} {'tool' if missing == 1 else 'tools'} that it names: not available now.")
-        return lines
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that there are to tell of."""
-        return self._named.tools
-
-
-def _fitting(sections: Sequence[_Section], fits: Fits) -> str:
-    """Return what is said of these skills: whole, without notes, with fewer tools, at the least what is needed."""
-    if not sections:
-        return ""
-    needs = [section.need for section in sections if section.need]
-    most = max(len(section.tools) for section in sections)
-    call = [_CALL] if most else []
-    for notes, count in ((True, most), *((False, count) for count in range(most, -1, -1))):
-        lines = [line for section in sections for line in section.lines(notes=notes, most=count)]
-        text = "\n".join([*needs, *lines, *call])
-        if fits(text):
-            return text
-    text = one_line(" ".join(needs))
-    return text if fits(text) else ""

@@ -17,7 +17,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
 from toolcrib.model import Skill, SkillText
-from toolcrib.skills.binding import SkillBinding, names_in, told_inside
+from toolcrib.skills.binding import SkillBinding, Told, names_in, told_inside
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import SKILL_FILE, skill_uri
 from toolcrib.skills.index.visible import Wanted
@@ -79,25 +79,49 @@ class SkillLoader:
         known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
         room = request.max_tokens // _TAIL_SHARE
-        tools = self._binding.told(session, [each.given for each in fresh], lambda text: self.estimate(text) <= room)
+        # Of a skill that is let go and asked for again only the text is known; its tools are there anew.
+        active = {each.id for each in session.skills.skills}
+        told = [each.given for each in loaded if each in fresh or each.given.skill.id not in active]
+        tools = self._told(session, told, room)
         known_names = tools.names | session.activations.names
         mentioned = (name for each in fresh for name in each.mentioned if name not in known_names)
-        tail = self._tail(wanted, known, mentioned, room if fresh else request.max_tokens)
-        beside = sum(self.estimate(f"{part}\n\n") for part in (tools.text, tail) if part)
-        left = request.max_tokens - beside
-        text, outcomes = rendered([each.page for each in fresh], left, self.estimate)
+        rest = request.max_tokens - self._cost(tools.text)
+        tail = self._tail(wanted, known, mentioned, room if fresh else rest)
+        text, outcomes = rendered([each.page for each in fresh], rest - self._cost(tail), self.estimate)
         portions = {"full": request.max_tokens, "compressed": request.max_tokens // max(len(fresh), 1)}
         shares = {
             each.given.skill.row: portions.get(outcome.included, 0)
             for each, outcome in zip(fresh, outcomes, strict=True)
         }
+        answered = tuple(
+            replace(self._dated(each.given, shares.get(each.given.skill.row, 0)), is_known=each in known)
+            for each in loaded
+        )
+        if not all(each.is_delivered for each in answered):
+            rows = {each.skill.row for each in told}
+            delivered = [each for each in answered if each.is_delivered and each.skill.row in rows]
+            tools = self._told(session, delivered, self.estimate(tools.text))
         return GetAnswer(
-            skills=tuple(self._dated(each.given, shares.get(each.given.skill.row, 0)) for each in loaded),
+            skills=answered,
             formatted="\n\n".join(filter(None, [tools.text, text, tail])),
             not_found=wanted.not_found,
             ambiguous=wanted.ambiguous,
             near=wanted.near,
         )
+
+    def _told(self, session: Session, skills: Sequence[LoadedSkill], room: int) -> Told:
+        return self._binding.told(session, skills, lambda text: self.estimate(text) <= room)
+
+    def _cost(self, part: str) -> int:
+        """Return what a part of the answer takes, with what sets it apart from the next."""
+        return self.estimate(f"{part}\n\n") if part else 0
+
+    def without_texts(self, wanted: Wanted, max_tokens: int, cleaner: Cleaner, session: Session) -> GetAnswer:
+        """Return the skills as if whoever asks had their texts already, with what is told of their tools."""
+        skills = tuple(replace(each.given, is_known=True) for each in self._loaded(wanted.skills, cleaner, "injection"))
+        tools = self._told(session, skills, max_tokens // 2).text
+        tail = self._tail(wanted, (), (), max_tokens - self._cost(tools))
+        return GetAnswer(skills, "\n\n".join(filter(None, [tools, tail])), wanted.not_found, wanted.ambiguous)
 
     def load_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
         """Return the one skill that is wanted with ``content``, which is its file ``path``, in place of its text."""

@@ -73,7 +73,8 @@ class LoadedSkill:
     """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
 
     ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is when
-    its file was changed, in milliseconds since the epoch; None where it has no file.
+    its file was changed, in milliseconds since the epoch; None where it has no file. ``is_known``: whoever asks has its
+    text already.
     """
 
     skill: Skill
@@ -85,6 +86,12 @@ class LoadedSkill:
     names: SkillNames
     share: int = 0
     modified_ms: int | None = None
+    is_known: bool = False
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether whoever asks has its text now."""
+        return self.is_known or self.share > 0
 
 
 @dataclass(frozen=True, slots=True)

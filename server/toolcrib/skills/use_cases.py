@@ -38,7 +38,6 @@ from toolcrib.skills.requests import (
     SearchAnswer,
 )
 from toolcrib.skills.search import SkillQuery
-from toolcrib.skills.text.cleaning import Cleaner
 
 if TYPE_CHECKING:
     from toolcrib.skills.binding import SkillBinding
@@ -84,8 +83,7 @@ class SkillUseCases:
     def _binding(self) -> "SkillBinding":
         from toolcrib.skills.binding import SkillBinding  # noqa: PLC0415
 
-        parts = self.parts
-        return SkillBinding(parts.settings, parts.catalog, parts.gate, parts.indexer, parts.around.has_failed)
+        return SkillBinding(self.parts)
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -239,6 +237,7 @@ class SkillUseCases:
         began = time.perf_counter()
         answer = await self.worked_out(partial(self._get, session, request))
         self._loader.remember(session, answer, request)
+        self._binding.activate(session, answer.skills)
         names = [given.text.name for given in answer.skills]
         session.trail.given(names)
         self._events.emit(
@@ -282,6 +281,22 @@ class SkillUseCases:
         except UnknownSkill:
             raise self._loader.without_file(skill, written, cleaner) from None
         return self._loader.load_file(wanted, path, content, cleaner)
+
+    # -- what is active --------------------------------------------------------------------------
+
+    async def activate(self, session: Session, names: tuple[str, ...], max_tokens: int) -> GetAnswer:
+        """Have skills active without their texts, and return what is told of their tools (R210)."""
+        answer = await self.worked_out(partial(self._activated, session, GetRequest(names, max_tokens=max_tokens)))
+        self._binding.activate(session, answer.skills)
+        return answer
+
+    def _activated(self, session: Session, request: GetRequest) -> GetAnswer:
+        wanted, cleaner = self._wanted(session, request)
+        return self._loader.without_texts(wanted, request.max_tokens, cleaner, session)
+
+    def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
+        """Have skills active no longer; return those of ``names`` that are not those of active skills (R210)."""
+        return self._binding.let_go(session, names)
 
     # -- list ------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The tools that skills name: which tools of servers their spellings mean.
+"""The tools that skills name: which tools of servers their spellings mean, and which of them active skills open.
 
 Knows the config's `skill_tools`, and how authors and hosts spell tools; never knows sessions, texts of skills or lists.
 """
@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolcrib.base.names import SEPARATOR, host_spellings, qualified_spellings
-from toolcrib.base.text import glob_matcher
+from toolcrib.access.active_skills import Active
+from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
+from toolcrib.base.recent import RecentBy
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.skills_schema import SkillToolsConfig
-from toolcrib.model import BUILTIN_NAMES, Tool
+from toolcrib.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 
 _GLOB = re.compile(r"[*?\[]")
@@ -20,6 +21,7 @@ _OF_A_HOST = re.compile(r"[A-Z][A-Za-z]*\Z")
 """How hosts spell their own tools: ``Read``, ``WebFetch``."""
 _GLOB_MAX = 100
 """Tools that one glob may mean."""
+_OPENED_MAX = 256
 _NOTHING = SkillToolsConfig()
 
 
@@ -59,15 +61,36 @@ class NamedTools:
 
 
 class Bindings:
-    """What the config says of the tools of skills."""
+    """What the config says of the tools of skills, and which tools active skills open by that."""
 
     def __init__(self, section: ToolcribSection) -> None:
         self._entries = section.skill_tools
+        self._opened = RecentBy[Catalog, tuple[tuple[int, ...], Active], Mapping[int, str]](_OPENED_MAX)
+        deferred = {LoadingMode.DEFERRED} if section.skills.tool_activation == "auto" else set[LoadingMode]()
+        self._opens = frozenset({LoadingMode.SKILL, *deferred})
 
     def of(self, skill: NamesSkill) -> SkillToolsConfig:
         """Return what the config says of one skill, by the spelling that is most its own."""
         spellings = (skill.id, f"{skill.source}/{skill.name}", skill.name)
         return next((self._entries[each] for each in spellings if each in self._entries), _NOTHING)
+
+    def opened(self, catalog: Catalog, permitted: Permitted, active: Active) -> Mapping[int, str]:
+        """Return the rows of the tools that active skills open to a caller, each with the first skill that names it.
+
+        ``permitted`` is what the caller's policy permits, scoped to skills or not.
+        """
+        if not active:
+            return {}
+        key = permitted.permissions.key, active
+        return self._opened[catalog].get(key, lambda: self._worked_out(catalog, permitted, active))
+
+    def _worked_out(self, catalog: Catalog, permitted: Permitted, active: Active) -> dict[int, str]:
+        found: dict[int, str] = {}
+        for skill in active:
+            for tool in named_tools(catalog, permitted, (*self.of(skill).tools, *skill.tools)).tools:
+                if tool.loading_mode in self._opens:
+                    found.setdefault(tool.row, skill.label)
+        return found
 
 
 def named_tools(catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> NamedTools:
@@ -99,20 +122,10 @@ def is_glob(spelling: str) -> bool:
     return _GLOB.search(spelling) is not None
 
 
-def matches_tool(globs: Iterable[str], server: str, name: str, public: str) -> bool:
-    """Return whether one of these names or globs is about a tool, by any of its spellings, the bare name too."""
-    matches = glob_matcher([spelling for glob in globs for spelling in host_spellings(glob)])
-    return any(map(matches, (name, *qualified_spellings(server, name, public))))
-
-
 def _meant(catalog: Catalog, permitted: Permitted, spelling: str) -> tuple[Tool, ...]:
     if not is_glob(spelling):
         tools = (catalog.find(each, permitted) for each in host_spellings(spelling))
         return tuple(next(([tool] for tool in tools if tool), ()))
-    matches = glob_matcher(host_spellings(spelling))
-    meant = (
-        tool
-        for tool in permitted.tools
-        if any(map(matches, (tool.name, *qualified_spellings(tool.server, tool.name, tool.public_name))))
-    )
+    matches = tool_matcher([spelling])
+    meant = (tool for tool in permitted.tools if matches(tool.server, tool.name, tool.public_name))
     return tuple(tool for tool, _ in zip(meant, range(_GLOB_MAX), strict=False))

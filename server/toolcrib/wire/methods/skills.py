@@ -20,6 +20,7 @@ from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.streams.sdk import Context
 from toolcrib.wire.methods.resources import FixedResource, as_json, text_contents
+from toolcrib.wire.sessions import announce_tools
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Published
@@ -135,20 +136,23 @@ class SkillPrompts:
         """Return both prompts."""
         return [as_json(_FOR_TASK), as_json(_WHOLE)], None
 
-    async def get(self, _context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
+    async def get(self, context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
         """Return the skills for a task, or one skill.
 
         Raises:
             BadRequest: an argument is missing or wrong, or names no one skill.
 
         """
-        name, given = params["name"], as_object(params.get("arguments"))
+        name, given, active = params["name"], as_object(params.get("arguments")), session.skills.skills
         if name == _FOR_TASK.name:
             text = await self._for_task(session, given)
         elif name == _WHOLE.name:
             text = await self._skill_use_cases.whole(session, _required(given, "name"))
         else:
             return None
+        parts = self._skill_use_cases.parts
+        if parts.gate.shows_otherwise(session, parts.indexer.current(), active):
+            await announce_tools(context)
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return as_json(types.GetPromptResult(messages=[message]))
 
