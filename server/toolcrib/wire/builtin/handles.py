@@ -13,7 +13,7 @@ HANDLE = "handle"
 _TAKEN_BY = frozenset(
     ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
 )
-_PARAMETER: JsonObject = {"type": "string", "description": "From skill_get: reaches the tools of its skills"}
+_PARAMETER: JsonObject = {"type": "string", "description": "From skill_get"}
 
 
 class Handles:
