@@ -16,7 +16,7 @@ from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.requests import LoadedSkill, SkillNames
 from toolcrib.skills.told_tools import Fits, ToldSkill, ToldTool, told_text
-from toolcrib.tools.bindings import NamedTools, is_glob, is_of_others, named_tools
+from toolcrib.tools.bindings import NamedTools, is_glob, is_of_others
 from toolcrib.tools.index.catalog import Catalog
 
 _CALL = "Call those that your list lacks with toolcrib's tool_call."
@@ -60,7 +60,7 @@ class SkillBinding:
         allowed = self._gate.allowed(session, catalog)
         by_text = self._required[visible].get("", lambda: self._required_by_texts(visible))
         needed = ((skill, self._needed(skill, by_text.get(skill.row, ()))) for skill in visible.everything)
-        return frozenset(skill.row for skill, names in needed if named_tools(catalog, allowed, names).missing)
+        return frozenset(skill.row for skill, names in needed if self._bindings.named(catalog, allowed, names).missing)
 
     def _required_by_texts(self, visible: VisibleSkills) -> dict[int, tuple[str, ...]]:
         of_packs = [skill for skill in visible.everything if skill.origin is SkillOrigin.PACK]
@@ -132,13 +132,14 @@ class _Telling:
 
     def __init__(self, parts: SkillUseCaseParts, session: Session, catalog: Catalog, active: Active) -> None:
         self._has_failed, self._wordings, self._session = parts.around.has_failed, parts.wordings, session
+        self._bindings = parts.gate.bindings
         self._catalog, self._allowed = catalog, parts.gate.allowed(session, catalog)
         self._opened = parts.gate.opened(session, catalog, active)
         self._is_listed = parts.gate.shows_opened(session)
 
     def named(self, spellings: Iterable[str]) -> NamedTools:
         """Return what spellings mean to the session's caller."""
-        return named_tools(self._catalog, self._allowed, spellings)
+        return self._bindings.named(self._catalog, self._allowed, spellings)
 
     def skill(self, given: LoadedSkill, named: NamedTools, lacking: int) -> ToldSkill:
         """Return what is told of the tools of one skill."""

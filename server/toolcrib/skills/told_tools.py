@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from toolcrib.base.text import truncate
 from toolcrib.skills.text.rendering import inert_line
 
+_TOLD_MAX = 100
+"""Tools of one skill that are told of by name."""
 _NOTE_MAX, _NAME_MAX = 80, 80
 """Characters of what an author notes of a tool, and of a skill's name."""
 
@@ -50,7 +52,7 @@ def told_text(skills: Sequence[ToldSkill], call: str, fits: Fits) -> str:
     if not skills:
         return ""
     needs = [need for skill in skills if (need := _need(skill))]
-    for detail in _details(max(len(skill.tools) for skill in skills)):
+    for detail in _details(min(max(len(skill.tools) for skill in skills), _TOLD_MAX)):
         lines = [line for skill in skills for line in _section(skill, detail)]
         text = "\n".join([*needs, *lines, *([call] if detail.tools else [])])
         if fits(text):
@@ -66,8 +68,11 @@ def _details(most: int) -> Iterator[_Detail]:
     while signed:
         yield _Detail(most, signed, notes=False)
         signed //= 2
-    for tools in range(most, -1, -1):
+    tools = most
+    while tools:
         yield _Detail(tools, 0, notes=False)
+        tools -= 1 + tools // 8
+    yield _Detail(0, 0, notes=False)
 
 
 def _need(skill: ToldSkill) -> str:

@@ -6,6 +6,7 @@ Knows the config's `skill_tools`, and how authors and hosts spell tools; never k
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from toolcrib.access.active_skills import Active
@@ -21,7 +22,8 @@ _OF_A_HOST = re.compile(r"[A-Z][A-Za-z]*\Z")
 """How hosts spell their own tools: ``Read``, ``WebFetch``."""
 _GLOB_MAX = 100
 """Tools that one glob may mean."""
-_OPENED_MAX = 256
+_OPENED_MAX, _MEANT_MAX = 256, 10_000
+"""Sets of active skills, and spellings, of which it is remembered what they mean."""
 _NOTHING = SkillToolsConfig()
 
 
@@ -65,6 +67,7 @@ class Bindings:
 
     def __init__(self, section: ToolcribSection) -> None:
         self._entries = section.skill_tools
+        self._meant = RecentBy[Catalog, tuple[tuple[int, ...], str], tuple[Tool, ...]](_MEANT_MAX)
         self._opened = RecentBy[Catalog, tuple[tuple[int, ...], Active], Mapping[int, str]](_OPENED_MAX)
         deferred = {LoadingMode.DEFERRED} if section.skills.tool_activation == "auto" else set[LoadingMode]()
         self._opens = frozenset({LoadingMode.SKILL, *deferred})
@@ -73,6 +76,23 @@ class Bindings:
         """Return what the config says of one skill, by the spelling that is most its own."""
         spellings = (skill.id, f"{skill.source}/{skill.name}", skill.name)
         return next((self._entries[each] for each in spellings if each in self._entries), _NOTHING)
+
+    def named(self, catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> NamedTools:
+        """Return the tools among those ``permitted`` that spellings of skills mean.
+
+        A public name, ``S.T`` and the like, ``mcp__S__T``, a bare name that one tool alone has, or a glob of these. Our
+        own tools and those of hosts are none of a server: they are neither found nor missing.
+        """
+        found: dict[str, tuple[Tool, ...]] = {}
+        missing: list[str] = []
+        known, key = self._meant[catalog], permitted.permissions.key
+        for spelling in dict.fromkeys(spellings):
+            tools = known.get((key, spelling), partial(_meant, catalog, permitted, spelling))
+            if tools:
+                found[spelling] = tools
+            elif not is_of_others(spelling):
+                missing.append(spelling)
+        return NamedTools(found, tuple(missing))
 
     def opened(self, catalog: Catalog, permitted: Permitted, active: Active) -> Mapping[int, str]:
         """Return the rows of the tools that active skills open to a caller, each with the first skill that names it.
@@ -87,27 +107,10 @@ class Bindings:
     def _worked_out(self, catalog: Catalog, permitted: Permitted, active: Active) -> dict[int, str]:
         found: dict[int, str] = {}
         for skill in active:
-            for tool in named_tools(catalog, permitted, (*self.of(skill).tools, *skill.tools)).tools:
+            for tool in self.named(catalog, permitted, (*self.of(skill).tools, *skill.tools)).tools:
                 if tool.loading_mode in self._opens:
                     found.setdefault(tool.row, skill.label)
         return found
-
-
-def named_tools(catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> NamedTools:
-    """Return the tools among those ``permitted`` that spellings of skills mean.
-
-    A public name, ``S.T`` and the like, ``mcp__S__T``, a bare name that one tool alone has, or a glob of these. Our own
-    tools and those of hosts are none of a server: they are neither found nor missing.
-    """
-    found: dict[str, tuple[Tool, ...]] = {}
-    missing: list[str] = []
-    for spelling in dict.fromkeys(spellings):
-        tools = _meant(catalog, permitted, spelling)
-        if tools:
-            found[spelling] = tools
-        elif not is_of_others(spelling):
-            missing.append(spelling)
-    return NamedTools(found, tuple(missing))
 
 
 def is_of_others(spelling: str) -> bool:
