@@ -303,8 +303,6 @@ def _for_next_hop(params: Mapping[str, Any]) -> JsonObject:
     return more
 
 
-
-
 # -- refusals ------------------------------------------------------------------------------------
 
 

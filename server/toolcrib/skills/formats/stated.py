@@ -15,18 +15,6 @@ _FACTS = (
     ("Capabilities", CAPABILITIES),
 )
 _VERSION = ("Version", ("version",))
-"""Fields that are told as their author wrote them: at the top level, or under metadata, where the format wants them.
-
-Knows how such a field is looked up; never knows what it means.
-"""
-
-
-CAPABILITIES = ("capabilities",)
-_FACTS = (
-    ("Version", ("version",)),
-    ("Work direction", ("workDirection", "work-direction", "work_direction")),
-    ("Capabilities", CAPABILITIES),
-)
 """Fields that are told as lines, with the names that authors give them (R256)."""
 
 

@@ -24,14 +24,14 @@ class ReadMoreArguments(Arguments):
 _DEFINITION: JsonObject = {
     "title": "Read the rest of a result",
     "description": (
-        "Read the next page of a tool's result that toolcrib has cut, or the one asked for.\n"
-        'Examples:\n- args: {"handle":"the one in the result","page":2}'
+        "Read the next page of a tool's result that was cut.\n"
+        'Examples:\n- args: {"handle":"as given","page":2}'
     ),
     "inputSchema": {
         "type": "object",
         "properties": {
-            "handle": described("string", "As the result gives it"),
-            "page": described("integer", "From 2 on; by default the one after the last that was read"),
+            "handle": described("string", "From the result"),
+            "page": described("integer", "From 2 on; else the next"),
         },
         "required": ["handle"],
     },

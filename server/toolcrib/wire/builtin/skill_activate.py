@@ -18,21 +18,19 @@ _NAMES_MAX = 10
 _TOLD_TOKENS = 1500
 """What an answer may take of a model's room (an estimate)."""
 
-_NAMES = object_of(
-    {"names": {**TEXTS, "minItems": 1, "maxItems": _NAMES_MAX, "description": "Names, ids or URIs"}}, ["names"]
-)
+_NAMES = object_of({"names": {**TEXTS, "description": "As skill_get"}}, ["names"])
 _AMBIGUOUS: JsonObject = {"type": "object", "additionalProperties": TEXTS}
 
 _ACTIVATE: JsonObject = {
     "title": "Open the tools of skills",
-    "description": 'Make tools of skills available, without texts.\nExamples:\n- args: {"names":["pdf-forms"]}',
+    "description": 'Open skills\' tools without texts.\nExamples:\n- args: {"names":["pdf"]}',
     "inputSchema": _NAMES,
     **READ_ONLY,
 }
 
 _DEACTIVATE: JsonObject = {
     "title": "Close the tools of skills",
-    "description": 'Let go of skills and of their tools.\nExamples:\n- args: {"names":["pdf-forms"]}',
+    "description": 'Close skills\' tools.\nExamples:\n- args: {"names":["pdf"]}',
     "inputSchema": _NAMES,
     **READ_ONLY,
 }
