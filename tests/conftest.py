@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import secrets
+import signal
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -77,6 +78,15 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
         if slow and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_S))
+
+
+def pytest_collection() -> None:
+    """Have what tests start end by an interrupt, also where all of this runs in the background of a shell.
+
+    There the signal is ignored, which a program inherits.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -24,19 +24,20 @@ LAYERS = {
         access downstream early
         tools
         offers skills
-        known status running
+        known running
+        status
         wire
         app
         serving
         cli __main__
     """,
     "access": """
-        activations active_skills hosts policy skill_rules state trails
+        activations active_skills confirm_rules hosts policy skill_rules state trails
         sessions
         skill_scopes
     """,
     "access.state": """
-        earlier kept_sessions skill_decisions skill_outcomes tables
+        approvals earlier kept_sessions skill_decisions skill_outcomes tables
         opening
     """,
     "base": """
@@ -125,11 +126,11 @@ LAYERS = {
         dispatcher
     """,
     "tools": """
-        calling index kept_pages missing_servers places results
+        calling confirming index kept_pages missing_servers places results
         definitions long_results mentions
         wording
         answers bindings search
-        arguments config_names failures finding gate indexing lint
+        arguments config_names confirmed_calls failures finding gate indexing lint
         reports
         use_cases
     """,
@@ -150,15 +151,15 @@ LAYERS = {
     """,
     "skills": """
         directory identity index
-        formats hooks own_files standing wording
+        formats hooks own_files standing tool_calls wording
         search
         preflight requests sources
         answers catalog checking text
         parts publishing reports told_tools
         binding
-        loading
+        confirming loading
         use_cases
-        outcomes overviews resources
+        activation outcomes overviews resources
     """,
     "skills.formats": """
         fields frontmatter stated
@@ -186,6 +187,7 @@ LAYERS = {
     "wire": """
         builtin envelopes http_connections pending presence replay sessions stdio
         asking http_limits
+        carrying
         instructions listing methods updates
         changes
         greeting
@@ -209,7 +211,7 @@ LAYERS = {
         config in_process running serve
         completion
         importing
-        connecting doctor events index lint servers skills tokens tools
+        allow connecting doctor events index lint servers skills tokens tools
         uninstall
         app
     """,

@@ -32,12 +32,13 @@ from toolcrib.known import (
     Known,
     finder_of,
     open_catalog,
-    open_known_skills,
 )
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.status import open_known_skills
 from toolcrib.tools.arguments.checks import ArgumentChecks
+from toolcrib.tools.confirmed_calls import ConfirmedCalls
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.long_results import LongResults
@@ -97,14 +98,17 @@ async def open_tool_use_cases(
     settings: Settings, known: Known, outside: Outside, fleet: Fleet, kept: KeptPages | None = None
 ) -> AsyncGenerator[ToolUseCases]:
     """Open the use cases over a fleet, and keep what is known up to date. ``kept`` are pages of results, if any are."""
-    section = settings.toolcrib
+    section, finder = settings.toolcrib, finder_of(settings, known)
     parts = ToolUseCaseParts(
         settings=settings,
         indexer=known.indexer,
-        finder=finder_of(settings, known),
+        finder=finder,
         fleet=fleet,
         gate=known.gate,
         checks=ArgumentChecks(known.index, known.checker, section.limits.schema_check_ms),
+        confirmed_calls=ConfirmedCalls(
+            settings, known.confirmations, lambda session: finder.wording(session, known.indexer.current())
+        ),
         long_results=LongResults(settings, kept or KeptPages(section.limits, outside.clock)),
         events=known.events,
         first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,

@@ -6,6 +6,7 @@ Knows every way toolcrib says no; never knows where an error is shown or how it 
     ├── ConfigError         the config file is wrong; carries every problem at once
     ├── StartRefused        the config is right, but serving it would not be safe
     ├── BadRequest          arguments the caller can correct
+    ├── NotConfirmed        a person has to say yes first, and has not
     ├── UnknownTool         denied, hidden and nonexistent are this one error
     ├── UnknownResource     the same for resources
     │   └── UnknownSkill    the same for skills and their files
@@ -67,6 +68,10 @@ class StartRefused(ToolcribError):
 
 class BadRequest(ToolcribError):
     """The caller's arguments cannot be served; the text says what to change."""
+
+
+class NotConfirmed(ToolcribError):
+    """A person has to say yes first, and has not; nothing ran, and nothing was given."""
 
 
 class UnknownTool(ToolcribError):

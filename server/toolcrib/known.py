@@ -5,7 +5,6 @@ does not wait for the SDK.
 """
 
 import logging
-import math
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -16,10 +15,10 @@ from pathlib import Path
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.access.state.kept_sessions import KeptBounds
 from toolcrib.access.state.opening import Earlier, State, open_state
-from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE, Settings
+from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
-from toolcrib.model import BUILTIN_NAMES, Refused
+from toolcrib.model import BUILTIN_NAMES
 from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.index import OfferIndex
 from toolcrib.offers.indexing import OfferIndexer
@@ -28,21 +27,14 @@ from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, VectorStore
 from toolcrib.search.static_model import load_model
-from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILL_TEXTS, SKILLS_SCHEMA
-from toolcrib.skills.parts import AroundSkills, SkillUseCaseParts
-from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.standing import Standing
-from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.status import Loaded, StatusParts
+from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.store.store import Store
 from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.tools.confirming import Confirmations
 from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.finding import ToolFinder
 from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.failures import KeptFailures
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
@@ -75,6 +67,7 @@ class Known:
     failures: ServerFailures
     gate: Gate
     state: State
+    confirmations: Confirmations
     wordings: Wordings
     checker: SchemaChecker
     events: EventLog
@@ -139,6 +132,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
             failures=failures,
             gate=gate,
             state=state,
+            confirmations=Confirmations(state.approvals, section.limits.answer_timeout_s, events, clocks.wall_clock),
             wordings=wordings,
             checker=checker,
             events=events,
@@ -148,68 +142,6 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
             offers=offers,
             offer_gate=OfferGate(settings.servers, gate, offers, indexer.current),
             offer_texts=OfferTexts(offer_index),
-        )
-
-
-@contextmanager
-def open_known_skills(
-    settings: Settings, known: Known, clocks: Clocks, around: AroundSkills
-) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned. Blocks."""
-    section = settings.toolcrib
-    told = teller(known.events, IndexRebuilt, SKILL_CACHE)
-    with Store(
-        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told
-    ) as store:
-        known.stores[SKILL_CACHE] = store
-        index = SkillIndex(store)
-        search = search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
-        parts = SkillUseCaseParts(
-            settings=settings,
-            catalog=SkillCatalog(settings, index, known.state.skills, clocks.wall_clock),
-            searcher=SkillSearcher(index, search),
-            standing=Standing(known.state.outcomes, clocks.wall_clock, enabled=section.skills.outcomes),
-            gate=known.gate,
-            indexer=known.indexer,
-            wordings=known.wordings,
-            events=known.events,
-            around=around,
-        )
-        yield SkillUseCases(parts)
-
-
-@contextmanager
-def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
-    """Open what is known, without a server or a scan, for whoever the config belongs to. What is not there is not made.
-
-    Raises:
-        StoreError: an index cannot be read.
-
-    """
-    with ExitStack() as stack:
-        known = skill_use_cases = None
-        if settings.tool_cache.exists():
-            known = stack.enter_context(open_known(settings, clocks, EventLog(_to_nobody)))
-            known.indexer.load()
-            known.offers.load()
-            if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                around = AroundSkills(deadline=-math.inf)
-                skill_use_cases = stack.enter_context(open_known_skills(settings, known, clocks, around))
-        yield StatusParts(
-            settings=settings,
-            gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
-            catalog=known.indexer.current if known else partial(Catalog, ()),
-            rows=known.index.server_rows if known else dict,
-            failures=known.failures.read if known else dict,
-            stores=known.stores if known else {},
-            fleet=None,
-            skill_use_cases=skill_use_cases,
-            offers=known.offer_gate if known else None,
-            refused_offers=known.offers.refused if known else _nothing_refused,
-            model=model_of(settings),
-            now=clocks.wall_clock,
-            is_owners=True,
-            loaded=partial(_last_reload, known),
         )
 
 
@@ -285,21 +217,6 @@ def finder_of(settings: Settings, known: Known) -> ToolFinder:
     """Return what finds tools in the index, whether their servers are up or not."""
     preferred = settings.toolcrib.tool_search.preferred_namespaces
     return ToolFinder(Searcher(known.wordings, known.search, preferred), known.gate, known.wordings)
-
-
-def _last_reload(known: Known | None) -> Loaded | None:
-    """Return how the last reload went, in whichever process."""
-    noted = known.index.last_reload() if known else None
-    return Loaded(*noted) if noted else None
-
-
-def _nothing_refused(_server: str) -> tuple[Refused, ...]:
-    """Know of nothing that was refused."""
-    return ()
-
-
-def _to_nobody(_line: Callable[[], str]) -> None:
-    """Take an event that nobody is told of."""
 
 
 def _open_events(

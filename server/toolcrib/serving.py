@@ -15,7 +15,6 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.hosts import Hosts
-from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.access.state.opening import State
 from toolcrib.app import (
     Outside,
@@ -41,7 +40,7 @@ from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector
 from toolcrib.errors import StartFailed, ToolcribError, innermost
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
-from toolcrib.known import Known, open_catalog, open_decisions, open_known_skills, teller
+from toolcrib.known import Known, open_catalog, open_decisions, teller
 from toolcrib.model import OfferKind
 from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
@@ -49,11 +48,12 @@ from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
 from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.status import Loaded, StatusParts
+from toolcrib.status import Loaded, StatusParts, open_known_skills
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
+from toolcrib.wire.carrying import CarriedRequests, open_carried
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.greeting import GreetingParts
 from toolcrib.wire.instructions import Instructions
@@ -79,6 +79,7 @@ class _Cases:
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
     offers: OfferUseCases
+    carried: CarriedRequests
 
 
 @dataclass(eq=False)
@@ -283,13 +284,14 @@ class Serving:
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
-                keep = lasting.sessions.scopes.keep
-                around = AroundSkills(deadline, hosts.serves_one, lasting.fleet.has_failed, keep)
-                skills = partial(open_known_skills, settings, known, outside, around)
-                skill_use_cases = await stack.enter_async_context(_opened(skills))
+                at = AroundSkills(deadline, hosts.serves_one, lasting.fleet.has_failed, lasting.sessions.scopes.keep)
+                opening = _opened(partial(open_known_skills, settings, known, outside, at))
+                skill_use_cases = await stack.enter_async_context(opening)
                 await stack.enter_async_context(scanning(skill_use_cases))
             offers = self._offers(settings, known, deadline)
-            wire = Wire(self._wire_parts(_Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers)))
+            carried = await stack.enter_async_context(open_carried(settings.toolcrib.limits))
+            cases = _Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers, carried)
+            wire = Wire(self._wire_parts(cases))
             yield World(settings, known, tool_use_cases, offers, wire)
 
     def _offers(self, settings: Settings, known: Known, deadline: float) -> OfferUseCases:
@@ -310,9 +312,9 @@ class Serving:
 
     def _wire_parts(self, cases: _Cases) -> WireParts:
         settings, known, skill_use_cases = cases.settings, cases.known, cases.skill_use_cases
-        builtins = Builtins(
-            BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers, self._lasting.sessions.scopes)
-        )
+        sessions = self._lasting.sessions
+        parts = BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers, sessions.scopes)
+        builtins = Builtins(parts)
         instructions = Instructions(settings, cases.tool_use_cases, builtins, skill_use_cases)
         status = StatusParts(
             settings=settings,
@@ -329,14 +331,13 @@ class Serving:
             now=self._outside.wall_clock,
             loaded=lambda: self._loaded,
         )
-        sessions = self._lasting.sessions
         return WireParts(
             tool_use_cases=cases.tool_use_cases,
             builtins=builtins,
             instructions=instructions,
             sessions=sessions,
             hosts=cases.hosts,
-            methods=methods_offered(sessions, status, skill_use_cases, cases.offers),
+            methods=methods_offered(sessions, status, skill_use_cases, cases.offers, cases.carried),
             greeting=GreetingParts(
                 settings.cache_dir, cases.tool_use_cases, skill_use_cases, instructions, known.stores
             ),
@@ -344,6 +345,7 @@ class Serving:
             limits=settings.toolcrib.limits,
             logs=bool(settings.servers),
             updates=self._lasting.updates,
+            carried=cases.carried,
             tasks=self._lasting.tasks,
             events=known.events,
             answered=self.pulse.beat,
@@ -389,8 +391,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         around = reports.surroundings(settings, hosts, frozenset())
         fleet = await stack.enter_async_context(open_fleet({}, {}, around))
         kept = KeptActivations(state.sessions, outside.wall_clock)
-        scopes = SkillScopes(settings.toolcrib.limits.skill_handles_s, outside.clock)
-        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, scopes)
+        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
         sessions = Sessions(settings, hosts, parts)
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)

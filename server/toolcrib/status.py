@@ -3,7 +3,9 @@
 Knows what is gathered, and what of it must be kept from a caller; never knows where it is shown.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,18 +16,28 @@ import anyio.to_thread
 
 from toolcrib import __version__
 from toolcrib.access.hosts import Served
-from toolcrib.access.policy import Permissions
+from toolcrib.access.policy import Permissions, policy_of
 from toolcrib.access.sessions import Session
 from toolcrib.base.names import public_name
-from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
+from toolcrib.events.kinds import IndexRebuilt
+from toolcrib.events.log import EventLog
+from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
 from toolcrib.model import JsonObject, OfferKind, Refused
 from toolcrib.offers.catalog import KINDS
 from toolcrib.offers.gate import OfferGate
 from toolcrib.search.encoding import SemanticState, SharedModel, state_of
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.index.skill_index import SkillIndex
+from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.overviews import Overviews
+from toolcrib.skills.parts import AroundSkills, SkillUseCaseParts
 from toolcrib.skills.requests import SkillsStatus
+from toolcrib.skills.search import SkillSearcher
+from toolcrib.skills.standing import Standing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.store.store import Store
+from toolcrib.store.vectors import VectorCache
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.failures import KeptFailure
@@ -175,6 +187,70 @@ class StatusParts:
     loaded: Callable[[], Loaded | None] = lambda: None
 
 
+@contextmanager
+def open_known_skills(
+    settings: Settings, known: Known, clocks: Clocks, around: AroundSkills
+) -> Generator[SkillUseCases]:
+    """Open the skills as they were last scanned. Blocks."""
+    section = settings.toolcrib
+    told = teller(known.events, IndexRebuilt, SKILL_CACHE)
+    with Store(
+        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told
+    ) as store:
+        known.stores[SKILL_CACHE] = store
+        index = SkillIndex(store)
+        search = search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
+        parts = SkillUseCaseParts(
+            settings=settings,
+            catalog=SkillCatalog(settings, index, known.state.skills, clocks.wall_clock),
+            searcher=SkillSearcher(index, search),
+            standing=Standing(known.state.outcomes, clocks.wall_clock, enabled=section.skills.outcomes),
+            gate=known.gate,
+            indexer=known.indexer,
+            wordings=known.wordings,
+            events=known.events,
+            confirmations=known.confirmations,
+            around=around,
+        )
+        yield SkillUseCases(parts)
+
+
+@contextmanager
+def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
+    """Open what is known, without a server or a scan, for whoever the config belongs to. What is not there is not made.
+
+    Raises:
+        StoreError: an index cannot be read.
+
+    """
+    with ExitStack() as stack:
+        known = skill_use_cases = None
+        if settings.tool_cache.exists():
+            known = stack.enter_context(open_known(settings, clocks, EventLog(_to_nobody)))
+            known.indexer.load()
+            known.offers.load()
+            if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
+                skill_use_cases = stack.enter_context(
+                    open_known_skills(settings, known, clocks, AroundSkills(-math.inf))
+                )
+        yield StatusParts(
+            settings=settings,
+            gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
+            catalog=known.indexer.current if known else partial(Catalog, ()),
+            rows=known.index.server_rows if known else dict,
+            failures=known.failures.read if known else dict,
+            stores=known.stores if known else {},
+            fleet=None,
+            skill_use_cases=skill_use_cases,
+            offers=known.offer_gate if known else None,
+            refused_offers=known.offers.refused if known else _nothing_refused,
+            model=model_of(settings),
+            now=clocks.wall_clock,
+            is_owners=True,
+            loaded=partial(_last_reload, known),
+        )
+
+
 async def status_of(parts: StatusParts, session: Session) -> Status:
     """Return what the session's caller may know of what is going on (R187, R204)."""
     catalog = parts.catalog()
@@ -262,3 +338,18 @@ def _failure_json(kept: KeptFailure | None) -> JsonObject | None:
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _last_reload(known: Known | None) -> Loaded | None:
+    """Return how the last reload went, in whichever process."""
+    noted = known.index.last_reload() if known else None
+    return Loaded(*noted) if noted else None
+
+
+def _nothing_refused(_server: str) -> tuple[Refused, ...]:
+    """Know of nothing that was refused."""
+    return ()
+
+
+def _to_nobody(_line: Callable[[], str]) -> None:
+    """Take an event that nobody is told of."""

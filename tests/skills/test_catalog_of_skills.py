@@ -49,6 +49,32 @@ def test_only_other_bytes_make_a_file_another_one(tmp_path: Path):
         assert skills.visible(Caller()).skills == ()
 
 
+@pytest.mark.parametrize(("look_s", "rest_s"), [(0.0, 1.0), (0.1, 1.0), (0.2, 1.8), (2.0, 18.0)])
+def test_what_is_seen_of_files_is_a_second_old_at_most_or_ten_times_a_look(
+    tmp_path: Path, look_s: float, rest_s: float
+):
+    now = [100.0]
+
+    def passing() -> float:
+        now[0] += look_s  # as if nothing took time but what lies between two readings of the clock
+        return now[0] - look_s
+
+    settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
+    with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
+        skills = catalog.SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0, passing)
+        skills.look(threading.Event())
+        ended = now[0] - look_s
+        file = tmp_path / "home/.agents/skills/tidy/SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text("---\nname: tidy\ndescription: Tidy up.\n---\n# Tidy\n")
+        now[0] = ended + rest_s - 0.01
+        skills.look(threading.Event())
+        assert skills.visible(Caller()).names == ()
+        now[0] = ended + rest_s + 0.01
+        skills.look(threading.Event())
+        assert skills.visible(Caller()).names == ("tidy",)
+
+
 def test_a_root_that_cannot_be_scanned_leaves_the_others_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

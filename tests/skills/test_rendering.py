@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sheets import PLAIN, injection, named, raw, sheet
 
 from toolcrib.model import ToolNote
-from toolcrib.skills.text.rendering import Estimate, Sheet, estimator, inert
+from toolcrib.skills.text.rendering import Estimate, Page, Sheet, estimator, inert
 from toolcrib.skills.text.sharing import Rendered
+from toolcrib.skills.text.sharing import rendered as rendered_pages
 
 CHARS, BYTES = estimator("chars"), estimator("bytes")
 LONG = "\n\n".join(f"## Part {number}\n\n" + "Words that fill a line. " * 20 for number in range(30))
@@ -47,6 +48,12 @@ def test_a_skill_that_fits_is_given_whole_in_its_wrapper():
     ]
     assert included(rendered) == ["full"]
     assert rendered.outcomes[0].raw_tokens == 25
+
+
+def test_a_page_that_is_kept_gives_to_each_budget_what_a_new_one_does():
+    page = Page(sheet(LONG), CHARS)
+    for tokens in (500, 300, 300, 500, 900):
+        assert rendered_pages([page], tokens, CHARS) == injection([sheet(LONG)], tokens, CHARS)
 
 
 def test_a_skill_that_does_not_fit_is_compressed_and_the_text_says_how_to_get_the_rest():

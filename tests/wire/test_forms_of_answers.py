@@ -43,8 +43,8 @@ async def test_a_host_that_shows_text_where_it_stands_alone_gets_nothing_else(sh
     config = {**skills(outcomes=True), "tool_search": {"skill_scoped_patterns": ["other.*"]}}
     async with world(shelf, DB, config, listing="auto") as w:
         results = []
-        for host in ({}, {"name": "copilot-cli"}):
-            async with w.client(era, **host) as client:
+        for host in ("mcp", "copilot-cli"):
+            async with w.client(era, name=host) as client:
                 if name == "skill_report_outcome":  # there is none to report of what was not given
                     await client.call("skill_get", {"names": ["pdf-forms"], "force": True})
                 results.append(await client.call(name, CALLS[name]))

@@ -141,11 +141,11 @@ async def test_such_a_skill_loads_from_a_pack_too(written):
 
 async def test_a_version_alone_is_told_with_the_fields_and_not_with_the_text(written):
     folder, config = written
-    put(repo(folder), "plain", "Does one thing.", version="7.1")
+    put(repo(folder), "plain", "Does one thing.", version="version-7.1")
     async with world(folder, {}, config, environ=SET) as w, w.client() as client:
-        assert "7.1" not in (await client.skill("get", names=["plain"]))["formatted_context"]
+        assert "version-7.1" not in (await client.skill("get", names=["plain"]))["formatted_context"]
         [given] = (await client.skill("get", names=["plain"], format="raw"))["skills"]
-    assert given["extra"] == {"version": "7.1"}
+    assert given["extra"] == {"version": "version-7.1"}
 
 
 async def test_a_pack_that_says_neither_is_still_told_what_is_missing(written):

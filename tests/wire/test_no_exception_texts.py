@@ -53,7 +53,7 @@ MODULES = {
         "unwrap_arguments",
     ],
     long_results: ["weight"],
-    server: ["_list_result", "_call_result", "meta_for_next_hop", "_tool_call"],
+    server: ["list_result", "call_result", "meta_for_next_hop", "_tool_call"],
     registry: ["checked"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],

@@ -3,11 +3,17 @@
 import json
 
 import pytest
-from shelving import found, put, refused, repo, skills
+from shelving import found, put, refused, repo, skills, user
 
+from fakes.menu import tool
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
 from toolcrib.access.state.skill_outcomes import HALF_LIFE_S
 from toolcrib.model import Caller
-from worlds import ERAS, OWN_TOOLS, world
+from toolcrib.skills.outcomes import OutcomeReports
+from toolcrib.skills.requests import GetRequest
+from toolcrib.skills.tool_calls import ToolCalls
+from worlds import ERAS, OWN_TOOLS, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +79,16 @@ async def test_a_skill_that_is_hidden_denied_or_not_there_is_refused_in_the_same
             for name in ("paper-forms", "web-forms", "nothing-such")
         ]
     assert len(set(said)) == 1
+
+
+async def test_of_several_skills_with_one_name_the_one_that_is_meant_has_to_be_said(forms):
+    put(user(forms), "paper-forms", "Fills in forms of paper, another way.", "Look twice.\n")
+    async with world(forms, {}, CONFIG) as w, w.client() as client:
+        await client.skill("get", names=["repo/paper-forms", "user/paper-forms"])
+        said = await refused(client, "report_outcome", {"name": "paper-forms", "success": True})
+        assert said.endswith("name one of: repo/paper-forms, user/paper-forms")
+        await report(client, "user/paper-forms", success=True)
+        await report(client, "paper-forms", success=True)
 
 
 async def test_a_file_of_a_skill_and_a_text_that_had_no_room_are_no_delivery(forms):
@@ -180,3 +196,24 @@ async def test_arguments_that_are_no_report_are_refused(forms):
     async with world(forms, {}, CONFIG) as w, w.client() as client:
         for wrong in ({"success": "yes"}, {"success": 1}, {}, {"success": True, "note": 7}):
             assert "do not fit" in await refused(client, "report_outcome", {"name": "paper-forms", **wrong})
+
+
+async def test_calls_of_its_tools_are_explained_from_the_events_and_move_nothing(forms):
+    put(repo(forms), "letters", "Writes letters.", tools=["mcp__post__send", "post.fetch", "Read"])
+    servers = {"post": MemoryServer([tool("send"), tool("fetch"), tool("count")])}
+    async with world(forms, servers, CONFIG) as w:
+        async with w.client() as client:
+            before = await scores(client, "write letters")
+            await client.tool_call("post__send")
+            await client.skill("get", names=["letters"])
+            servers["post"].answers["send"] = text("no", isError=True)
+            for name in ("post__send", "post__send", "post__fetch", "post__count"):
+                await client.tool_call(name)
+            assert await scores(client, "write letters") == before
+    async with world(forms, servers, CONFIG) as w, w.client() as client:
+        reports = OutcomeReports(w.wire.instructions._overviews._skill_use_cases)
+        shown = await reports._skill_use_cases.get(
+            Session("test", Caller(), RunActivations(), growing=False), GetRequest(("letters",))
+        )
+        [explained] = await reports.explained([shown.skills[0].skill])
+    assert explained.calls == (ToolCalls("post__send", 2, 2), ToolCalls("post__fetch", 1, 0))

@@ -116,7 +116,7 @@ async def test_a_file_is_text_or_a_blob_and_has_a_type(tmp_path):
 
 HIDING = {
     "disabled_skills": ["off"],
-    "permissions": [{"skill_name": "denied", "action": "deny"}, {"skill_name": "asked", "action": "confirm"}],
+    "permissions": [{"skill_name": "denied", "action": "deny"}],
 }
 
 
@@ -125,13 +125,12 @@ def put_hidden_ones(tmp_path) -> list[str]:
     put(repo(tmp_path), "pdf-forms")
     put(repo(tmp_path), "off")
     put(repo(tmp_path), "denied")
-    put(repo(tmp_path), "asked")
     put(repo(tmp_path), "unready", requires=["NOT_SET"])
     put(repo(tmp_path), "human", disable_model_invocation=True)
     put(repo(tmp_path), "private", "Mail jane.roe@corp-mail.com.")
     put(repo(tmp_path), "naming", "Uses drop_table.")
     write(put(repo(tmp_path), "inside").parent, "references/a.md", "Call `drop_table`.")
-    return ["off", "denied", "asked", "unready", "human", "private", "naming", "inside", "never-was"]
+    return ["off", "denied", "unready", "human", "private", "naming", "inside", "never-was"]
 
 
 @pytest.mark.parametrize("era", ERAS)

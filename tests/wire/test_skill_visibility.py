@@ -80,7 +80,6 @@ RULES = {
     "a rule about the skill": {"permissions": [{"skill_name": "vault", "action": "deny"}]},
     "a rule about its place": {"permissions": [{"skill_name": "repo/vault", "action": "deny"}]},
     "a rule of another program": {"permissions": [{"tool": "skill_load", "skill_name": "vault", "action": "deny"}]},
-    "a question that nobody is asked": {"permissions": [{"skill_name": "vault", "action": "confirm"}]},
 }
 
 
@@ -114,21 +113,9 @@ async def test_rules_about_something_else_change_nothing(shelf, section):
 
 
 async def test_a_rule_without_a_name_is_about_every_skill(shelf):
-    rules = [{"action": "confirm"}, {"skill_name": "vault", "action": "allow"}]
-    async with world(shelf, {}, skills(permissions=rules)) as w, w.client() as client:
-        assert await listed(client) == ["vault"]
     async with world(shelf, {}, skills(permissions=[{"action": "deny"}])) as w, w.client() as client:
         assert await listed(client) == []
         assert "<skill_directory>" not in (client.instructions or "")
-
-
-@pytest.mark.parametrize("first", ["deny", "allow", "confirm"])
-@pytest.mark.parametrize("second", ["deny", "allow", "confirm"])
-async def test_a_deny_beats_an_allow_and_an_allow_beats_a_confirmation(shelf, first, second):
-    rules = [{"skill_name": "vault", "action": first}, {"action": second}]
-    async with world(shelf, {}, skills(permissions=rules)) as w, w.client() as client:
-        is_there = "deny" not in (first, second) and "allow" in (first, second)
-        assert ("vault" in await listed(client)) is is_there
 
 
 # -- what a skill says of itself -----------------------------------------------------------------

@@ -11,6 +11,7 @@ from toolcrib.access.activations import Activations
 from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions, Policy
+from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
 from toolcrib.base.recent import Recent
 from toolcrib.config.settings import Settings
@@ -19,7 +20,7 @@ from toolcrib.model import Caller, JsonObject, Skill
 SentKey = tuple[str, str, str]
 """The id of a skill, the hash of its text, and the format that it was given in."""
 
-_SENT_MAX = 1000
+_SENT_MAX = _CONFIRMED_MAX = 1000
 
 
 class SentSkills(Recent[SentKey, tuple[int, int]]):
@@ -33,6 +34,11 @@ class SentSkills(Recent[SentKey, tuple[int, int]]):
         self.unreported = Recent[str, Skill](_SENT_MAX)
 
 
+def confirmed() -> Recent[Approval, None]:
+    """Return room for what a person has allowed in a session, with nothing in it."""
+    return Recent(_CONFIRMED_MAX)
+
+
 @dataclass(slots=True, eq=False)
 class Session:
     """Who is asking, and through which activation scope.
@@ -44,7 +50,8 @@ class Session:
     ``reads_more``: its list shows ``read_more``, because the rest of a result was kept for it.
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
-    ``trail`` is what it has done so far, ``skills`` are active in its scope.
+    ``trail`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
+    lasts; None where nothing tells which the next request of the same session is. ``skills`` are active in its scope.
     """
 
     label: str
@@ -61,6 +68,7 @@ class Session:
     pass_through: bool | None = field(default=None)
     sent_skills: SentSkills = field(default_factory=SentSkills)
     trail: Trail = field(default_factory=Trail)
+    confirmed: Recent[Approval, None] | None = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
 
 

@@ -29,19 +29,23 @@ class Visibility:
             return "disabled"
         if self._disabled & {skill.name, skill.id, f"{skill.source}/{skill.name}"}:
             return "in skills.disabled_skills"
-        if action := self._action(skill):
-            return f"skills.permissions: {action}"
+        if self._action(skill) == "deny":
+            return "skills.permissions: deny"
         if skill.is_hidden and not by_person:
             return "its author keeps it from models (disable-model-invocation)"
         missing = self.missing(skill)
         return f"needs the environment variable {', '.join(missing)}" if missing else None
+
+    def must_confirm(self, skill: Skill) -> bool:
+        """Return whether a person has to say yes before the text of the skill is given."""
+        return self._action(skill) == "confirm"
 
     def missing(self, skill: Skill) -> list[str]:
         """Return the environment variables that the skill needs and that are not set (R199)."""
         return [name for name in skill.requires if name not in self._variables]
 
     def _action(self, skill: Skill) -> str | None:
-        """Return what forbids the skill: a deny beats an allow, an allow beats a confirmation (R248)."""
+        """Return what stands against giving the skill: a deny beats an allow, an allow beats a confirmation (R248)."""
         actions = {rule.action for rule in self._rules if _is_about(rule, skill)}
         if "deny" in actions:
             return "deny"

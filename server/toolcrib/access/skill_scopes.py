@@ -35,9 +35,8 @@ class SkillScopes:
     ``now`` is a clock that never jumps, in seconds. For use on the event loop.
     """
 
-    def __init__(self, lasts_s: float, now: Callable[[], float]) -> None:
-        self.lasts_s = lasts_s
-        self._now = now
+    def __init__(self, now: Callable[[], float], lasts_s: float) -> None:
+        self._now, self.lasts_s = now, lasts_s
         self._named = Recent[tuple[Caller, str | None], ActiveSkills](_NAMED_MAX)
         self._kept: dict[str, _Kept] = {}
 

@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 
 from toolcrib import __version__
 from toolcrib.cli import (
+    allow,
     config,
     connecting,
     doctor,
@@ -65,6 +66,7 @@ def build() -> typer.Typer:
     app.command()(events.events)
     app.command()(tools.search)
     app.command()(tools.call)
+    app.command()(allow.allow)
     app.command()(lint.lint)
     app.command()(tokens.tokens)
     app.add_typer(tools.commands, name="tools")

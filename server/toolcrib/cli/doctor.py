@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from shlex import quote
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -26,6 +27,8 @@ from toolcrib.errors import ConfigError, Problem, ToolcribError
 from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from toolcrib.access.hosts import Served
     from toolcrib.access.sessions import Session
     from toolcrib.config.clients.connecting import Connected
@@ -78,6 +81,8 @@ def doctor(
 
 
 def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Finding]:
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
         settings = load_settings(config)
     except ConfigError as error:
@@ -89,11 +94,18 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
     yield from _folders(settings, fix=fix)
     if fix:
         yield from _caches_made_anew(settings)
-    yield from _of_servers(settings, quiet=quiet)
-    yield from _of_index(settings)
-    yield from _of_skills(config, settings)
-    yield from _of_surface(config, settings)
-    yield from _of_clients()
+    with ThreadPoolExecutor() as beside:  # a server that hangs takes most of the time that there is
+        skills = beside.submit(lambda: list(_of_skills(config, settings)))
+        listed = Event()
+        clients = _clients_tried(beside, listed)
+        try:
+            yield from _of_servers(settings, quiet=quiet)
+        finally:
+            listed.set()
+        yield from _of_index(settings)
+        yield from skills.result()
+        yield from _of_surface(config, settings)
+        yield from _of_clients(clients)
     yield from _long_names(settings)
 
 
@@ -297,27 +309,41 @@ def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         yield Finding("surface", "ok", text, "", facts)
 
 
-def _of_clients() -> Iterator[Finding]:
+def _clients_tried(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[list[Connected], Future[str]]]":
+    """Have what stands in the clients' files started, each command once; return whose it is and why it fails.
+
+    It would list the servers that were never listed too, so it waits until they are, but not for those that hang.
+    """
     from toolcrib.config.clients.connecting import connected
 
-    here, seen = surroundings(), dict[tuple[object, ...], str]()
+    here, entries = surroundings(), dict[tuple[object, ...], "list[Connected]"]()
     for entry in connected(here):
-        key = entry.command, *sorted(entry.env.items())
-        if key not in seen:
-            seen[key] = why_not_answered(entry.command, {**here.environ, **entry.env}, WITHIN_S)
-        about, again = f"client {entry.client.key}", f"toolcrib connect {entry.client.key}"
-        if seen[key]:
-            yield Finding(about, "error", f"its entry in {entry.file} does not start: {seen[key]}", again)
-            continue
-        try:
-            served = _served(entry, {**here.environ, **entry.env})
-        except ConfigError as error:
-            yield Finding(about, "error", f"its entry in {entry.file}: {error}", again)
-            continue
-        text = f"its entry in {entry.file} starts; {_told_served(served)}"
-        yield Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
-    if not seen:
+        entries.setdefault((entry.command, *sorted(entry.env.items())), []).append(entry)
+
+    def why_not(entry: "Connected") -> str:
+        listed.wait(WITHIN_S / 2)
+        return why_not_answered(entry.command, {**here.environ, **entry.env}, WITHIN_S)
+
+    return [(group, beside.submit(why_not, group[0])) for group in entries.values()]
+
+
+def _of_clients(tried: "list[tuple[list[Connected], Future[str]]]") -> Iterator[Finding]:
+    for group, why_not in tried:
+        yield from (_of_client(entry, why_not.result()) for entry in group)
+    if not tried:
         yield Finding("clients", "warning", "none starts toolcrib", "toolcrib connect CLIENT")
+
+
+def _of_client(entry: "Connected", why_not: str) -> Finding:
+    about, again = f"client {entry.client.key}", f"toolcrib connect {entry.client.key}"
+    if why_not:
+        return Finding(about, "error", f"its entry in {entry.file} does not start: {why_not}", again)
+    try:
+        served = _served(entry, {**os.environ, **entry.env})
+    except ConfigError as error:
+        return Finding(about, "error", f"its entry in {entry.file}: {error}", again)
+    text = f"its entry in {entry.file} starts; {_told_served(served)}"
+    return Finding(about, "ok", text, "", {"file": str(entry.file), **served.as_json})
 
 
 def _served(entry: "Connected", environ: dict[str, str]) -> "Served":

@@ -225,8 +225,8 @@ def status_now(settings: "Settings") -> "Status":
 
 
 async def _status(settings: "Settings") -> "Status":
-    from toolcrib.known import Clocks, open_status
-    from toolcrib.status import status_of
+    from toolcrib.known import Clocks
+    from toolcrib.status import open_status, status_of
 
     with open_status(settings, Clocks()) as parts:
         return await status_of(parts, _session(settings))

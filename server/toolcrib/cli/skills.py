@@ -4,7 +4,7 @@ Knows how skills are shown in a terminal; never knows how they are found, read o
 """
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import chdir
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 100
+_DAY_S = 86_400
 
 _STDIN_MAX = 1_000_000
 """Characters of a task that are read."""
@@ -118,7 +119,7 @@ def show(
     request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
 
     async def shown(skill_use_cases: "SkillUseCases", session: "Session") -> "tuple[GetAnswer, list[Explained]]":
-        answer = await skill_use_cases.get(session, request)
+        answer = await skill_use_cases.get(session, request, None)
         return answer, await OutcomeReports(skill_use_cases).explained([given.skill for given in answer.skills])
 
     answer, explained = _with_skills(config, shown)
@@ -126,8 +127,8 @@ def show(
         print_json({**get_json(answer, request), "explained": [each.as_json for each in explained]})
     else:
         print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
-        for sentence in (sentence for each in explained for sentence in each.sentences):
-            print_text(sentence, error=True)
+        for line in (line for each in explained for line in _explanation(each)):
+            print_text(line, error=True)
     if not answer.skills:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -253,6 +254,28 @@ def _print_footer(overview: "Overview") -> None:
         print_text(f"hidden: {count} of the repository, because skills.trust_project is false", error=True)
     if overview.withheld:
         print_text(f"hidden: {counted(len(overview.withheld), 'skill')}; --hidden shows which and why", error=True)
+
+
+def _explanation(explained: "Explained") -> "Iterator[str]":
+    """Yield what moves a skill in searches besides its words, and what calls of its tools came to."""
+    from toolcrib.access.state.skill_outcomes import HALF_LIFE_S
+    from toolcrib.skills.preflight import FRAME_BOOST
+
+    for frame in explained.frames:
+        yield f"before a task of the frame {frame}: {FRAME_BOOST:+}"
+    for told in explained.outcomes:
+        days = int(told.age_s // _DAY_S)
+        last = f"{counted(days, 'day')} ago" if days else "today"
+        reports = f"{counted(told.reports, 'report')} by {told.principal}"
+        lost = (
+            f"{-told.setback:+.2f} in searches by {told.principal}, half of that every {HALF_LIFE_S / _DAY_S:.0f} days"
+        )
+        cost = lost if told.setback else f"no change to its score in searches by {told.principal}"
+        note = f' ("{told.note}")' if told.note else ""
+        yield f"{reports}, {told.failure_share:.0%} of them failures, the last {last}: {cost}{note}"
+    for tool in explained.calls:
+        calls = counted(tool.calls, "time")
+        yield f"while it was active {tool.tool} was called {calls}, {tool.failed} of these failed"
 
 
 def _missing_text(answer: "GetAnswer") -> str:

@@ -189,4 +189,4 @@ def _defects(value: Any, path: str, depth: int = 0) -> Iterator[Problem]:
 
 
 def _is_clean(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text))

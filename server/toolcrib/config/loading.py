@@ -28,7 +28,6 @@ from toolcrib.config.paths import (
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
-from toolcrib.config.skills_schema import SkillsSection
 from toolcrib.config.tool_search_schema import SemanticSection
 from toolcrib.config.without_effect import keys_without_effect
 from toolcrib.errors import ConfigError, Problem
@@ -139,17 +138,7 @@ def _section(raw: Any, environ: Mapping[str, str], findings: Findings) -> Toolcr
     except ValidationError as error:
         findings.problems += validation_problems(error, ToolcribSection, "toolcrib")
         return ToolcribSection()
-    findings.notices += _skill_notices(section.skills)
     return section
-
-
-def _skill_notices(skills: SkillsSection) -> list[Problem]:
-    """Return what to say about settings that are understood but do less than they promise."""
-    notices: list[Problem] = []
-    if any(rule.action == "confirm" for rule in skills.permissions):
-        reason = "nobody is asked yet: a skill that needs a confirmation is hidden"
-        notices.append(Problem("toolcrib.skills.permissions", reason, "allow it, or leave the rule out"))
-    return notices
 
 
 def _servers(

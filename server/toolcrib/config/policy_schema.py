@@ -4,6 +4,8 @@ Knows names and ranges only; never knows a caller or a tool.
 The text under each key is its row in docs/configuration.md.
 """
 
+from typing import Literal
+
 from toolcrib.config.values import OneOrMore, Section, Strings
 
 
@@ -29,6 +31,20 @@ class VisibilitySection(Section):
     """Globs added to `policy.deny` for them."""
 
 
+Effect = Literal["destructive", "external", "write"]
+"""What a tool may do to the world, as far as a person may want to be asked first."""
+
+
+class ConfirmSection(Section):
+    """What runs only after a person has said yes. Where the client cannot ask, it is refused until it is allowed."""
+
+    tools: Strings = ()
+    """Tools: globs of `server.name`, or of the bare name."""
+    effects: tuple[Effect, ...] = ()
+    """Tools with one of these effects, by `servers.NAME.side_effects`, else by what their servers declare; a tool of
+    which nothing is declared has all of them."""
+
+
 class PolicySection(Section):
     """Who may use what: case-sensitive globs; a deny wins."""
 
@@ -38,3 +54,5 @@ class PolicySection(Section):
     """What does not exist for anyone: globs of `server.name` or of the bare name, or of a URI."""
     visibility: tuple[VisibilitySection, ...] = ()
     """Rules for some callers only."""
+    confirm: ConfirmSection = ConfirmSection()
+    """What a person is asked about first."""

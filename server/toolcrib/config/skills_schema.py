@@ -39,7 +39,8 @@ class SkillPermission(Section):
     skill_name: Str | None = None
     """The skill that the rule is about; null: every skill."""
     action: Literal["deny", "allow", "confirm"]
-    """What happens: a deny beats an allow, which beats a confirmation; nobody is asked yet, such a skill is hidden."""
+    """What happens: a deny beats an allow, which beats a confirmation: the text is given after a
+    person has said yes."""
 
 
 class SkillToolsConfig(Section):

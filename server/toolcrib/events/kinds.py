@@ -89,6 +89,25 @@ class ToolActivationDenied(Event):
     """`policy`: nobody may use it. `visibility`: others may. `skill`: no active skill names it. `unknown`: else."""
 
 
+ConfirmationAnswer = Literal["once", "this session", "always", "no", "dismissed", "none", "unable"]
+"""How a question whether something may be done has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation(Event):
+    """A person had to say yes first; what they have allowed for longer is not asked again, and makes no event."""
+
+    name: ClassVar[str] = "confirmation"
+
+    kind: str
+    """`tool` or `skill`."""
+    subject: str
+    """The public name of the tool, or the `source/folder` of the skill."""
+    answer: ConfirmationAnswer
+    """`once`, `this session` or `always`: yes. `no`; `dismissed`: closed without an answer; `none`: nobody answered in
+    time; `unable`: the client cannot ask."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCalled(Event):
     """A tool of a downstream server was called; `duration_ms` includes the start of the server."""

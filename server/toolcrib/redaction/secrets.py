@@ -68,10 +68,15 @@ def _email(match: re.Match[str]) -> str:
     return match[0] if is_public else EMAIL
 
 
-TEXT_RULES = (
+KEY_RULES = (
     Rule(_PRIVATE_KEY, _private_key, ("-----begin",)),
     Rule(KEY, _key, KEY_SIGNS),
     Rule(BEARER, _bearer, ("bearer",)),
+)
+"""What is a secret wherever it stands: all that is taken out where addresses have to be read."""
+
+TEXT_RULES = (
+    *KEY_RULES,
     Rule(_URL, _url, ("://",)),
     Rule(_EMAIL, _email, ("@",)),
     PHONES,

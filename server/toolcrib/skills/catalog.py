@@ -198,6 +198,10 @@ class SkillCatalog:
         """Return all skills in the caller's scope, the hidden ones too: for the person who switches them."""
         return VisibleSkills(self._in_scope(caller))
 
+    def must_confirm(self, skill: Skill) -> bool:
+        """Return whether a person has to say yes before the text of the skill is given."""
+        return self._visibility.must_confirm(skill)
+
     def withheld(self, caller: Caller) -> list[Withheld]:
         """Return the skills in the caller's scope that something hides."""
         switched_off = self._decisions.switched_off()

@@ -3,26 +3,32 @@
 Knows which skills a session may report on, and what is said of a report; never knows what a report does to a search.
 """
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from toolcrib.access.sessions import Session
-from toolcrib.access.state.skill_outcomes import HALF_LIFE_S, Report
+from toolcrib.access.state.skill_outcomes import Report
 from toolcrib.base.text import one_line, truncate
 from toolcrib.errors import BadRequest, StoreError
 from toolcrib.events.kinds import SkillOutcome
 from toolcrib.events.log import elapsed_ms
+from toolcrib.events.recorded import recorded
 from toolcrib.model import JsonObject, Skill
 from toolcrib.skills.index.visible import VisibleSkills
-from toolcrib.skills.preflight import FRAME_BOOST, frame_tags
+from toolcrib.skills.preflight import frame_tags
 from toolcrib.skills.search import has_tag
 from toolcrib.skills.standing import Told
+from toolcrib.skills.text.cleaning import Cleaner
+from toolcrib.skills.tool_calls import ToolCalls, calls_while_active
 from toolcrib.skills.use_cases import SkillUseCases
 
 _NAME_MAX, _NOTE_MAX = 200, 300
-_DAY_S = 86_400
+_HOST_PREFIX = "mcp__"
+"""Hosts call the tool of a server ``mcp__SERVER__TOOL``, and authors of skills with them."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +42,14 @@ class OutcomeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What else than words decides where a skill is found: the frames that it is of, and what was reported of it."""
+    """What else than its words there is to know of a skill.
+
+    The frames that it is of and what was reported of it move it in searches; ``calls`` of its tools do not.
+    """
 
     frames: tuple[str, ...]
     outcomes: tuple[Told, ...]
+    calls: tuple[ToolCalls, ...] = ()
 
     @property
     def as_json(self) -> JsonObject:
@@ -57,29 +67,8 @@ class Explained:
                 }
                 for each in self.outcomes
             ],
+            "calls": [{"tool": each.tool, "calls": each.calls, "failed": each.failed} for each in self.calls],
         }
-
-    @property
-    def sentences(self) -> list[str]:
-        """Return it as lines for a person."""
-        frames = [f"before a task of the frame {frame}: {FRAME_BOOST:+}" for frame in self.frames]
-        return [*frames, *map(_sentence, self.outcomes)]
-
-
-def _sentence(told: Told) -> str:
-    count = "1 report" if told.reports == 1 else f"{told.reports} reports"
-    said = f"{count} by {told.principal}, {told.failure_share:.0%} of them failures, the last {_ago(told.age_s)}"
-    lost = f"no change to its score in searches by {told.principal}"
-    if told.setback:
-        lost = (
-            f"{-told.setback:+.2f} in searches by {told.principal}, half of that every {HALF_LIFE_S / _DAY_S:.0f} days"
-        )
-    return f"{said}: {lost}" + (f' ("{told.note}")' if told.note else "")
-
-
-def _ago(age_s: float) -> str:
-    days = int(age_s // _DAY_S)
-    return f"{days} day{'' if days == 1 else 's'} ago" if days else "today"
 
 
 class OutcomeReports:
@@ -105,8 +94,8 @@ class OutcomeReports:
         return skill
 
     def _report(self, session: Session, request: OutcomeRequest) -> tuple[Skill, str]:
-        skill = _taken(session, request.name)
         _, cleaner = self._skill_use_cases.visible(session)
+        skill = _taken(session, request.name, cleaner)
         note = truncate(self._parts.settings.redactor.redact(cleaner.text(one_line(request.note))), _NOTE_MAX)
         try:
             report = Report(skill.id, skill.content_hash, request.success, note)
@@ -119,33 +108,42 @@ class OutcomeReports:
         return skill, note
 
     async def explained(self, skills: Sequence[Skill]) -> list[Explained]:
-        """Return for each of these skills what else than words decides where it is found.
+        """Return for each of these skills what else than its words there is to know of it.
 
         Raises:
             StoreError: what was reported cannot be read.
 
         """
+        return await self._skill_use_cases.worked_out(lambda: list(map(self._explained, skills)))
+
+    def _explained(self, skill: Skill) -> Explained:
         frames = self._parts.settings.toolcrib.skills.frames
+        return Explained(
+            tuple(frame for frame in frames if has_tag(skill, frame_tags(frame, frames))),
+            tuple(self._parts.standing.told(skill)),
+            self._calls(skill),
+        )
 
-        def explained() -> list[Explained]:
-            return [
-                Explained(
-                    tuple(frame for frame in frames if has_tag(skill, frame_tags(frame, frames))),
-                    tuple(self._parts.standing.told(skill)),
-                )
-                for skill in skills
-            ]
+    def _calls(self, skill: Skill) -> tuple[ToolCalls, ...]:
+        text, catalog = self._parts.catalog.texts([skill]).get(skill.row), self._parts.indexer.current()
+        spelled = (note.tool.removeprefix(_HOST_PREFIX) for note in (text.tools if text else ()))
+        tools = {tool.public_name for tool in map(catalog.find, spelled) if tool}
+        try:
+            events = recorded(self._parts.settings.events_file) if tools else ()
+            return calls_while_active(events, skill.name, tools)
+        except OSError as error:
+            _log.warning("the events cannot be read: %s", error)
+            return ()
 
-        return await self._skill_use_cases.worked_out(explained)
 
-
-def _taken(session: Session, name: str) -> Skill:
+def _taken(session: Session, name: str, cleaner: Cleaner) -> Skill:
     """Return the one skill of this name whose outcome the session may report, and have it reported."""
     unreported = session.sent_skills.unreported
-    meant = VisibleSkills(unreported.values()).find(name)
+    given = VisibleSkills(unreported.values())
+    meant = given.find(name)
     shown = truncate(one_line(name), _NAME_MAX)
     if len(meant) > 1:
-        named = ", ".join(f"{skill.source}/{skill.name}" for skill in meant)
+        named = ", ".join(given.name_for(skill, cleaner.text) for skill in meant)
         raise BadRequest(f"Several skills of this session are called {shown}; name one of: {named}")
     skill = unreported.pop(meant[0].id) if meant else None
     if skill is None:

@@ -1,6 +1,6 @@
 """What the use cases of skills are made of, and in what they are served.
 
-Knows which parts there are; never knows what any of them does.
+Knows which parts there are; never knows what is done with them.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from toolcrib.events.log import EventLog
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
+from toolcrib.tools.confirming import Confirmations
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.wording import Wordings
@@ -43,4 +44,5 @@ class SkillUseCaseParts:
     indexer: Indexer
     wordings: Wordings
     events: EventLog
+    confirmations: Confirmations
     around: AroundSkills

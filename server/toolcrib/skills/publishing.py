@@ -122,8 +122,8 @@ class Publisher:
             raise UnknownSkill(uri)
         return published
 
-    def read(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> Content:
-        """Return a file of a published skill.
+    def read(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> tuple[Content, Skill]:
+        """Return a file of a published skill, and the skill.
 
         Raises:
             UnknownSkill: there is none for this caller.
@@ -136,7 +136,7 @@ class Publisher:
             data = None
         if data is None:
             raise UnknownSkill(uri)
-        return Content(uri, self.mime_type(path), data)
+        return Content(uri, self.mime_type(path), data), skill
 
     def children(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> list[Child]:
         """Return what lies directly in a folder of a published skill, by name.

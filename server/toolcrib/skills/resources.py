@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
+from toolcrib.downstream.askers import Asker
+from toolcrib.skills.confirming import Confirmed
 from toolcrib.skills.use_cases import SkillUseCases
 
 if TYPE_CHECKING:
@@ -43,16 +45,24 @@ class SkillResources:
             lambda: self._skill_use_cases.publisher.skill(*self._skill_use_cases.visible(session), uri)
         )
 
-    async def read(self, session: Session, uri: str) -> "Content":
-        """Return a file of a published skill.
+    async def read(self, session: Session, uri: str, asker: Asker) -> "Content":
+        """Return a file of a published skill, to ``asker``, who may have to say yes first.
 
         Raises:
             UnknownSkill: there is none for this caller.
+            NotConfirmed, MustAsk: somebody has to say yes first.
 
         """
-        return await self._skill_use_cases.worked_out(
-            lambda: self._skill_use_cases.publisher.read(*self._skill_use_cases.visible(session), uri)
-        )
+        use_cases = self._skill_use_cases
+
+        def read(confirmed: Confirmed) -> "Content":
+            content, skill = use_cases.publisher.read(*use_cases.visible(session), uri)
+            if use_cases.confirmed.has_changed(skill):  # a yes is to what is read now
+                content, skill = use_cases.publisher.read(*use_cases.visible(session), uri)
+            use_cases.confirmed.refuse_unconfirmed([skill], confirmed)
+            return content
+
+        return await use_cases.confirmed.given(session, asker, read)
 
     async def children(self, session: Session, uri: str, cursor: str | None) -> "tuple[list[Child], str | None]":
         """Return one page of what lies directly in a folder of a published skill.

@@ -17,12 +17,14 @@ import anyio.to_thread
 from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
+from toolcrib.downstream.askers import NOBODY, Asker
 from toolcrib.errors import BadRequest, ToolcribError, UnknownSkill
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.search.matches import Found
 from toolcrib.skills.catalog import Footing, RootLoad
+from toolcrib.skills.confirming import Confirmed, ConfirmedSkills
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
 from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.preflight import CANDIDATES, both, chosen, frame_tags
@@ -63,6 +65,7 @@ class SkillUseCases:
         self._catalog, self._events = parts.catalog, parts.events
         self._cleaners: dict[tuple[int, ...], Cleaner] = {}
         self.loads: list[RootLoad] = []
+        self.confirmed = ConfirmedSkills(parts.catalog, parts.confirmations, self.worked_out, self.cleaner)
         self._is_wanted, self._is_loaded = anyio.Event(), anyio.Event()
         self._stopped = threading.Event()
 
@@ -74,13 +77,15 @@ class SkillUseCases:
         return Publisher(self.parts.settings, self.parts.catalog)
 
     @cached_property
-    def _loader(self) -> "SkillLoader":
+    def loader(self) -> "SkillLoader":
+        """What makes texts of skills, within a budget."""
         from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
-        return SkillLoader(self.parts.settings, self.parts.catalog, self._binding, is_local=self.parts.around.is_local)
+        return SkillLoader(self.parts.settings, self.parts.catalog, self.binding, is_local=self.parts.around.is_local)
 
     @cached_property
-    def _binding(self) -> "SkillBinding":
+    def binding(self) -> "SkillBinding":
+        """What tells of the tools that skills name, and has skills active."""
         from toolcrib.skills.binding import SkillBinding  # noqa: PLC0415
 
         return SkillBinding(self.parts)
@@ -174,6 +179,10 @@ class SkillUseCases:
             cleaner = self._cleaners[mentions.permissions.key] = Cleaner(mentions, redact=self._section.redact_pii)
         return self._catalog.visible(session.caller), cleaner
 
+    def cleaner(self, session: Session) -> "Cleaner":
+        """Return what makes texts fit for the session's caller. May block."""
+        return self.visible(session)[1]
+
     # -- search ----------------------------------------------------------------------------------
 
     async def search(self, session: Session, query: SkillQuery) -> SearchAnswer:
@@ -204,7 +213,7 @@ class SkillUseCases:
         named = visible.find(query.query) if "://" in query.query else ()
         query_here = replace(query, query=named[0].id) if named else query
         if query.usable:
-            query_here = replace(query_here, without=self._binding.lacking(session, visible))
+            query_here = replace(query_here, without=self.binding.lacking(session, visible))
         found = self._found(session, query_here, visible, cleaner)
         return SearchAnswer(
             hits=tuple(
@@ -226,18 +235,21 @@ class SkillUseCases:
 
     # -- get -------------------------------------------------------------------------------------
 
-    async def get(self, session: Session, request: GetRequest) -> GetAnswer:
+    async def get(self, session: Session, request: GetRequest, asker: Asker | None = NOBODY) -> GetAnswer:
         """Return skills by name, rendered within the budget; what cannot be found or told apart is named (R135).
 
+        ``asker`` is whose request it is, who may have to say yes first; None: the person whose machine this is.
+
         Raises:
+            NotConfirmed, MustAsk: somebody has to say yes first.
             BadRequest: ``file`` with several skills, or one that cannot be shown as text.
             UnknownSkill: ``file`` is no file of the skill.
 
         """
         began = time.perf_counter()
-        answer = await self.worked_out(partial(self._get, session, request))
-        self._loader.remember(session, answer, request)
-        self._binding.activate(session, answer.skills)
+        answer = await self.confirmed.given(session, asker, partial(self._get, session, request))
+        self.loader.remember(session, answer, request)
+        self.binding.activate(session, answer.skills)
         names = [given.text.name for given in answer.skills]
         session.trail.given(names)
         self._events.emit(
@@ -245,21 +257,22 @@ class SkillUseCases:
                 names=names,
                 returned_count=len(answer.skills),
                 max_tokens=request.max_tokens,
-                final_tokens_est=self._loader.estimate(answer.formatted),
+                final_tokens_est=self.loader.estimate(answer.formatted),
             ),
             session=session.label,
             duration_ms=elapsed_ms(began),
         )
         return answer
 
-    def _get(self, session: Session, request: GetRequest) -> GetAnswer:
-        wanted, cleaner = self._wanted(session, request)
+    def _get(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
+        wanted, cleaner = self.wanted(session, request)
         if self._catalog.freshen(wanted.skills):
-            wanted, cleaner = self._wanted(session, request)
+            wanted, cleaner = self.wanted(session, request)
         if not wanted.skills:
-            return self._loader.missing(wanted, request.max_tokens)
+            return self.loader.missing(wanted, request.max_tokens)
+        self.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
         if request.file is None:
-            answer = self._loader.load(wanted, request, cleaner, session)
+            answer = self.loader.load(wanted, request, cleaner, session)
         elif len(request.names) > 1:
             raise BadRequest("'file' takes exactly one name in 'names'.")
         else:
@@ -267,7 +280,8 @@ class SkillUseCases:
         self._catalog.record_use(wanted.skills)
         return answer
 
-    def _wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
+    def wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
+        """Return what the names of a request stand for, and what makes texts fit for the caller. May block."""
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
@@ -275,28 +289,12 @@ class SkillUseCases:
 
     def _file(self, wanted: Wanted, written: str, cleaner: "Cleaner") -> GetAnswer:
         [skill] = wanted.skills
-        path = self._loader.file_of(skill, written, cleaner)
+        path = self.loader.file_of(skill, written, cleaner)
         try:
             content = self.publisher.text_of_file(skill, path, cleaner)
         except UnknownSkill:
-            raise self._loader.without_file(skill, written, cleaner) from None
-        return self._loader.load_file(wanted, path, content, cleaner)
-
-    # -- what is active --------------------------------------------------------------------------
-
-    async def activate(self, session: Session, names: tuple[str, ...], max_tokens: int) -> GetAnswer:
-        """Have skills active without their texts, and return what is told of their tools (R210)."""
-        answer = await self.worked_out(partial(self._activated, session, GetRequest(names, max_tokens=max_tokens)))
-        self._binding.activate(session, answer.skills)
-        return answer
-
-    def _activated(self, session: Session, request: GetRequest) -> GetAnswer:
-        wanted, cleaner = self._wanted(session, request)
-        return self._loader.without_texts(wanted, request.max_tokens, cleaner, session)
-
-    def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
-        """Have skills active no longer; return those of ``names`` that are not those of active skills (R210)."""
-        return self._binding.let_go(session, names)
+            raise self.loader.without_file(skill, written, cleaner) from None
+        return self.loader.load_file(wanted, path, content, cleaner)
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -322,7 +320,7 @@ class SkillUseCases:
 
     def _list(self, session: Session, request: ListRequest) -> ListAnswer:
         visible, cleaner = self.visible(session)
-        lacking = self._binding.lacking(session, visible) if request.usable else ()
+        lacking = self.binding.lacking(session, visible) if request.usable else ()
         fitting = (skill for skill in visible.skills if request.passes(skill) and skill.row not in lacking)
         wanted = sorted(fitting, key=_by_name)
         page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
@@ -338,7 +336,10 @@ class SkillUseCases:
     # -- before a task ---------------------------------------------------------------------------
 
     async def relevant(self, session: Session, request: RelevantRequest) -> RelevantAnswer:
-        """Return the skills that fit a task, within the budget, for a host to put before it (R141)."""
+        """Return the skills that fit a task, within the budget, for a host to put before it (R141).
+
+        One that a person has to confirm is among them only where they have: nobody is asked about what nobody named.
+        """
         began = time.perf_counter()
         answer, raw_tokens = await self.worked_out(partial(self._relevant, session, request))
         self._events.emit(
@@ -346,7 +347,7 @@ class SkillUseCases:
                 skill_count=len(answer.names),
                 top_k_used=request.top_k or self._section.top_k,
                 raw_tokens_est=raw_tokens,
-                final_tokens_est=self._loader.estimate(answer.formatted),
+                final_tokens_est=self.loader.estimate(answer.formatted),
                 was_summarized=False,
             ),
             session=session.label,
@@ -365,20 +366,20 @@ class SkillUseCases:
         if tags and len(matches) >= CANDIDATES:
             of_frame = self._found(session, replace(query, tags=tags), visible, cleaner)
             matches = both(matches, of_frame.matches)
-        skills = chosen(matches, tags, request.task_type)[:top_k]
-        text, raw_tokens = self._loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
+        skills = self.confirmed.unasked(session, chosen(matches, tags, request.task_type))[:top_k]
+        text, raw_tokens = self.loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
-    async def whole(self, session: Session, name: str) -> str:
+    async def whole(self, session: Session, name: str, asker: Asker) -> str:
         """Return one skill as a person asked for it: as much of it as the largest budget holds.
 
         Raises:
+            NotConfirmed, MustAsk: somebody has to say yes first.
             BadRequest: no visible skill has this name, or several have.
 
         """
-        answer = await self.get(
-            session, GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
-        )
+        request = GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
+        answer = await self.get(session, request, asker)
         if not answer.skills:
             raise BadRequest(answer.formatted)
         return answer.formatted

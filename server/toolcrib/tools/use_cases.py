@@ -31,6 +31,7 @@ from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.calling import ToolCall
+from toolcrib.tools.confirmed_calls import ConfirmedCalls
 from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
@@ -57,6 +58,7 @@ class ToolUseCaseParts:
     fleet: Fleet
     gate: Gate
     checks: ArgumentChecks
+    confirmed_calls: ConfirmedCalls
     long_results: LongResults
     events: EventLog
     first_index_deadline: float
@@ -300,12 +302,14 @@ class ToolUseCases:
     async def _execute(
         self, session: Session, tool: Tool, call: ToolCall, arguments: JsonObject, *, source: str
     ) -> JsonObject:
-        """Run the tool, once, on a live connection whose own list has it just so; activate it first.
+        """Run the tool, once, on a live connection whose own list has it just so; a person may have to say yes first.
 
         Raises:
+            NotConfirmed, MustAsk: a person has to say yes first; nothing ran.
             Outdated: the list has another definition of it than the one that was decided about; nothing ran.
 
         """
+        await self._parts.confirmed_calls.settle(session, call.asker, tool, arguments)
         began = time.perf_counter()
         with self._reports.preparing(session, tool.public_name):
             downstream = self._parts.fleet.of(tool.server, session)

@@ -27,6 +27,7 @@ from toolcrib.errors import (
     BadRequest,
     Busy,
     DownstreamError,
+    NotConfirmed,
     ToolcribError,
     Unavailable,
     UnknownPrompt,
@@ -41,8 +42,8 @@ from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServe
 from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolUseCases
-from toolcrib.wire.asking import asker_of
 from toolcrib.wire.builtin.registry import Builtins
+from toolcrib.wire.carrying import CarriedRequests, Reach
 from toolcrib.wire.changes import ListChanges
 from toolcrib.wire.envelopes import call_result, enveloped, list_result, meta_for_next_hop
 from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
@@ -83,6 +84,7 @@ class WireParts:
     limits: LimitsSection
     logs: bool
     updates: ResourceUpdates
+    carried: CarriedRequests
     tasks: TaskGroup
     events: EventLog
     answered: Callable[[], None]
@@ -100,6 +102,7 @@ class Wire:
         self.instructions = parts.instructions
         self.listing = Listing(parts.tool_use_cases, parts.builtins, parts.events)
         self._hosts, self._tasks, self._answered = parts.hosts, parts.tasks, parts.answered
+        self._carried = parts.carried
         self._pending = PendingCalls(parts.limits)
         self.greeting = parts.greeting
         self.greeter: Greeter | None = None
@@ -163,6 +166,8 @@ class Wire:
             raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
         except DownstreamError as error:
             raise MCPError(code=error.code, message=str(error), data=error.data) from None
+        except NotConfirmed as error:
+            raise MCPError(code=types.INVALID_REQUEST, message=str(error)) from None
         except (Busy, Unavailable) as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from None
         except Exception as error:  # barrier: a request; no exception text of ours ever reaches a client
@@ -226,15 +231,19 @@ class Wire:
         result = failure(_GONE)
         try:
             with self._pending.taken(session, given), ended_without(client_of(context.request), self._tasks):
-                result = await self._called(context, session, name, given)
-        except (BadRequest, Busy, UnknownSkill) as error:
+                call = partial(self._called, context, session, (name, given))
+                result = await self._carried.carry(context, session, call)
+        except (BadRequest, Busy, NotConfirmed, UnknownSkill) as error:
             result = failure(str(error))
         return call_result(result, self._server_info(context))
 
-    async def _called(self, context: Context, session: Session, name: str, given: JsonObject) -> JsonObject:
+    async def _called(
+        self, context: Context, session: Session, asked: tuple[str, JsonObject], reach: Reach
+    ) -> JsonObject:
+        name, given = asked
         if name in self._builtins:
-            return await self._builtins.run(session, name, given, partial(_tool_call, context, session))
-        return await self._tool_use_cases.call_listed(session, _tool_call(context, session, name, given))
+            return await self._builtins.run(session, name, given, partial(_tool_call, context, reach))
+        return await self._tool_use_cases.call_listed(session, _tool_call(context, reach, name, given))
 
     async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:
         """Return what a server is asked for besides tools; it counts as under way like a call."""
@@ -284,14 +293,14 @@ class Wire:
         return self.server.info if is_modern(context) else None
 
 
-def _tool_call(context: Context, session: Session, name: str, arguments: object) -> ToolCall:
+def _tool_call(context: Context, reach: Reach, name: str, arguments: object) -> ToolCall:
     return ToolCall(
         name=name,
         arguments=arguments,
         more=_for_next_hop(context.params or {}),
-        on_progress=context.session.report_progress,
+        on_progress=reach.on_progress,
         announce=partial(announce_tools, context),
-        asker=asker_of(context, session),
+        asker=reach.asker,
     )
 
 

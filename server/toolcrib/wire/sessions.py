@@ -15,8 +15,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
 from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import Seen, SentSkills, Session, local_caller
+from toolcrib.access.sessions import Seen, SentSkills, Session, confirmed, local_caller
 from toolcrib.access.skill_scopes import SkillScopes
+from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
@@ -68,7 +69,7 @@ class SessionParts:
     """What sessions are made with. ``follower`` is told when one that has a connection begins, and when it ends.
 
     ``clock`` gives seconds since the epoch. ``pid`` is the number of this process, which tells its sessions from those
-    of others in the same events. ``changed`` is told when one has ended. ``scopes`` are those of active skills.
+    of others in the same events. ``changed`` is told when one has ended. ``monotonic`` is a clock that never jumps.
     """
 
     kept: KeptActivations
@@ -76,7 +77,7 @@ class SessionParts:
     clock: Callable[[], float]
     pid: int
     changed: Callable[[], None]
-    scopes: SkillScopes
+    monotonic: Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,13 @@ class Sessions:
     def __init__(self, settings: Settings, hosts: Hosts, parts: SessionParts) -> None:
         self._settings, self._hosts = settings, hosts
         self._kept, self._follower, self._clock, self._pid = parts.kept, parts.follower, parts.clock, parts.pid
-        self._changed, self.scopes = parts.changed, parts.scopes
+        self._changed = parts.changed
+        self.scopes = SkillScopes(parts.monotonic, settings.toolcrib.limits.skill_handles_s)
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
         self._sent = Recent[tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
+        self._confirmed = Recent[tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
         self._count = 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
@@ -144,6 +147,7 @@ class Sessions:
                 sent_skills=self._sent_to(caller, context),
                 trail=known.trail,
                 skills=self._skills_of(caller, context),
+                confirmed=self._confirmed_by(caller, context),
             )
         open_here = self._of_connection(context.session)
         connected = open_here.get((caller, session_id))
@@ -163,6 +167,7 @@ class Sessions:
                 capabilities=_declared(context),
                 trail=self._trail(),
             )
+            session.confirmed = confirmed() if session_id is None else self._confirmed_by(caller, context)
             if session_id is not None:
                 session.skills = self.scopes.named(caller, session_id)
             self._follower.expect(session)
@@ -196,6 +201,11 @@ class Sessions:
         if self._hosts.serves_one or named:
             return self.scopes.named(caller, named)
         return self.scopes.unnamed() if has_scoped_tools(self._settings.toolcrib) else ActiveSkills()
+
+    def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
+        """Return what the person has allowed before, where one request tells whose the next is; else None."""
+        named = self._named(context)
+        return self._confirmed.get((caller, named), confirmed) if self._hosts.serves_one or named else None
 
     def keeping_nothing(self) -> Session:
         """Return a session of the sessionless era for whoever is asking right now."""

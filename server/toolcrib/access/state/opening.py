@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.access.state.approvals import Approvals
 from toolcrib.access.state.earlier import EarlierFile, EarlierTable, take_over
 from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
 from toolcrib.access.state.skill_decisions import SkillDecisions
@@ -31,6 +32,7 @@ class State:
     sessions: KeptSessions
     skills: SkillDecisions
     outcomes: SkillOutcomes
+    approvals: Approvals
     has_all: bool
 
 
@@ -67,4 +69,4 @@ def open_state(
             outcomes.expire(clock())
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(store, sessions, skills, outcomes, has_all)
+        yield State(store, sessions, skills, outcomes, Approvals(store), has_all)

@@ -41,6 +41,17 @@ CREATE TABLE skills (
     last_used REAL
 ) WITHOUT ROWID"""
 
+# One row a name: an approval of something that has changed since gives way to the next one.
+_APPROVALS = """
+CREATE TABLE approvals (
+    principal TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    given_at REAL NOT NULL,
+    PRIMARY KEY (principal, kind, name)
+) WITHOUT ROWID"""
+
 _META = "CREATE TABLE state_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
@@ -68,7 +79,11 @@ def _outcomes(connection: sqlite3.Connection) -> None:
     connection.execute(_OUTCOMES)
 
 
-STATE_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _outcomes), durable=True)
+def _with_approvals(connection: sqlite3.Connection) -> None:
+    connection.execute(_APPROVALS)
+
+
+STATE_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _outcomes, _with_approvals), durable=True)
 """What ``state.db`` is. Append migrations, never change one: nothing in this file can be made again.
 
 Times are in seconds since the epoch. A row of ``skills`` is there for each skill that was ever switched off or used,

@@ -24,8 +24,7 @@ class ReadMoreArguments(Arguments):
 _DEFINITION: JsonObject = {
     "title": "Read the rest of a result",
     "description": (
-        "Read the next page of a tool's result that was cut.\n"
-        'Examples:\n- args: {"handle":"as given","page":2}'
+        'Read the next page of a tool\'s result that was cut.\nExamples:\n- args: {"handle":"as given","page":2}'
     ),
     "inputSchema": {
         "type": "object",

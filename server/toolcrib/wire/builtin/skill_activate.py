@@ -11,6 +11,8 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.text import one_line
 from toolcrib.config.scoping import has_scoped_tools
 from toolcrib.model import JsonObject
+from toolcrib.skills.activation import SkillActivation
+from toolcrib.skills.requests import GetRequest
 from toolcrib.wire.builtin.schemas import TEXT, TEXTS, object_of
 from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, CallMaker, SkillTool
 
@@ -66,9 +68,15 @@ class ActivateSkills(_SwitchesSkills):
     )
     definition = _ACTIVATE
 
-    async def run(self, session: Session, given: NamesArguments, _call: CallMaker) -> Answer:
-        """Have the skills active, and tell which are now and which tools that opens."""
-        answer = await self._skill_use_cases.activate(session, given.names, _TOLD_TOKENS)
+    async def run(self, session: Session, given: NamesArguments, call: CallMaker) -> Answer:
+        """Have the skills active, and tell which are now and which tools that opens.
+
+        Raises:
+            NotConfirmed: somebody has to say yes first, as for the text.
+
+        """
+        request = GetRequest(given.names, max_tokens=_TOLD_TOKENS)
+        answer = await SkillActivation(self._skill_use_cases).activate(session, request, call(self.name, None).asker)
         active = _active(session)
         said: JsonObject = {"active": active}
         said |= {"not_found": list(answer.not_found)} if answer.not_found else {}
@@ -88,7 +96,7 @@ class DeactivateSkills(_SwitchesSkills):
 
     async def run(self, session: Session, given: NamesArguments, _call: CallMaker) -> Answer:
         """Let go of the skills, and tell which are active still."""
-        unknown = self._skill_use_cases.deactivate(session, given.names)
+        unknown = SkillActivation(self._skill_use_cases).deactivate(session, given.names)
         active = _active(session)
         lines = [_text(active), *([f"Not active: {', '.join(map(one_line, unknown))}"] if unknown else [])]
         return Answer("\n".join(lines), {"active": active, **({"not_active": unknown} if unknown else {})})

@@ -107,7 +107,7 @@ class GetSkills(SkillTool[GetArguments]):
     arguments = GetArguments
     definition = _DEFINITION
 
-    async def run(self, session: Session, given: GetArguments, _call: CallMaker) -> Answer:
+    async def run(self, session: Session, given: GetArguments, call: CallMaker) -> Answer:
         """Give the skills; the text is the same in both forms of the answer.
 
         Raises:
@@ -116,5 +116,5 @@ class GetSkills(SkillTool[GetArguments]):
 
         """
         request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
-        answer = await self._skill_use_cases.get(session, request)
+        answer = await self._skill_use_cases.get(session, request, call(self.name, None).asker)
         return Answer(answer.formatted, get_json(answer, request), get_meta(answer))

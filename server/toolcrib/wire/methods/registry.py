@@ -11,6 +11,7 @@ from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import StatusParts, status_of
 from toolcrib.streams.sdk import ProtocolServer
+from toolcrib.wire.carrying import CarriedRequests
 from toolcrib.wire.methods.prompts import PromptMethods, PromptProvider
 from toolcrib.wire.methods.resources import FixedResource, ResourceMethods, ResourceProvider
 from toolcrib.wire.methods.servers import CompletionMethods, ServerPrompts, ServerResources
@@ -28,7 +29,11 @@ class Methods(Protocol):
 
 
 def methods_offered(
-    sessions: Sessions, status: StatusParts, skill_use_cases: SkillUseCases | None, offers: OfferUseCases
+    sessions: Sessions,
+    status: StatusParts,
+    skill_use_cases: SkillUseCases | None,
+    offers: OfferUseCases,
+    carried: CarriedRequests,
 ) -> list[Methods]:
     """Return the methods that there are; ``skill_use_cases`` is None where skills are switched off."""
     section = status.settings.toolcrib
@@ -36,9 +41,9 @@ def methods_offered(
     prompts, methods = list[PromptProvider](), list[Methods]()
     if skill_use_cases is not None:
         fixed += catalog_resources(skill_use_cases)
-        prompts.append(SkillPrompts(skill_use_cases))
+        prompts.append(SkillPrompts(skill_use_cases, carried))
         if section.skills.serve_resources:
-            resources.append(SkillFiles(skill_use_cases))
+            resources.append(SkillFiles(skill_use_cases, carried))
             methods.append(SkillsExtension(skill_use_cases, sessions))
         resources.append(CatalogPages(skill_use_cases))
     of_servers = ServerResources(offers)

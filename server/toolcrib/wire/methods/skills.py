@@ -19,6 +19,7 @@ from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.streams.sdk import Context
+from toolcrib.wire.carrying import CarriedRequests, Reach
 from toolcrib.wire.methods.resources import FixedResource, as_json, text_contents
 from toolcrib.wire.sessions import announce_tools
 
@@ -104,22 +105,26 @@ class SkillFiles:
 
     prefix = "skill://"
 
-    def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._resources = SkillResources(skill_use_cases)
+    def __init__(self, skill_use_cases: SkillUseCases, carried: CarriedRequests) -> None:
+        self._resources, self._carried = SkillResources(skill_use_cases), carried
 
     async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
         """Return the SKILL.md of the next skills by URI, and the last one's if there are more."""
         page, has_more = await self._resources.published(session, after)
         return [as_json(_resource(each)) for each in page], page[-1].uri if has_more else None
 
-    async def read(self, _context: Context, /, session: Session, uri: str) -> JsonObject:
+    async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
         """Return a file of a published skill.
 
         Raises:
             UnknownSkill: there is none for this caller.
+            NotConfirmed: a person has to say yes first, and has not.
 
         """
-        content = await self._resources.read(session, uri)
+        return await self._carried.carry(context, session, partial(self._read, session, uri))
+
+    async def _read(self, session: Session, uri: str, reach: Reach) -> JsonObject:
+        content = await self._resources.read(session, uri, reach.asker)
         if content.text is None:
             blob = b64encode(content.data).decode()
             return {"contents": [{"uri": uri, "mimeType": content.mime_type, "blob": blob}]}
@@ -129,8 +134,8 @@ class SkillFiles:
 class SkillPrompts:
     """The prompts that bring skills, as a :class:`PromptProvider` (R141, R193)."""
 
-    def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._skill_use_cases = skill_use_cases
+    def __init__(self, skill_use_cases: SkillUseCases, carried: CarriedRequests) -> None:
+        self._skill_use_cases, self._carried = skill_use_cases, carried
 
     async def page(self, _session: Session, _after: str, /) -> tuple[list[JsonObject], str | None]:
         """Return both prompts."""
@@ -141,20 +146,27 @@ class SkillPrompts:
 
         Raises:
             BadRequest: an argument is missing or wrong, or names no one skill.
+            NotConfirmed: a person has to say yes first, and has not.
 
         """
-        name, given, active = params["name"], as_object(params.get("arguments")), session.skills.skills
+        name, given = params["name"], as_object(params.get("arguments"))
         if name == _FOR_TASK.name:
             text = await self._for_task(session, given)
         elif name == _WHOLE.name:
-            text = await self._skill_use_cases.whole(session, _required(given, "name"))
+            return await self._carried.carry(
+                context, session, partial(self._whole, context, session, _required(given, "name"))
+            )
         else:
             return None
+        return _message(text)
+
+    async def _whole(self, context: Context, session: Session, name: str, reach: Reach) -> JsonObject:
+        active = session.skills.skills
+        text = await self._skill_use_cases.whole(session, name, reach.asker)
         parts = self._skill_use_cases.parts
         if parts.gate.shows_otherwise(session, parts.indexer.current(), active):
             await announce_tools(context)
-        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-        return as_json(types.GetPromptResult(messages=[message]))
+        return _message(text)
 
     async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
         top_k, max_tokens = _number(given, "top_k", 1, 10), _number(given, "max_tokens", 200, 6000)
@@ -165,6 +177,11 @@ class SkillPrompts:
         request = RelevantRequest(_required(given, "task"), top_k, max_tokens, given.get("frame"), task_type)
         answer = await self._skill_use_cases.relevant(session, request)
         return answer.formatted or "No skill fits this task; go on without one."
+
+
+def _message(text: str) -> JsonObject:
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+    return as_json(types.GetPromptResult(messages=[message]))
 
 
 def _resource(published: "Published") -> types.Resource:

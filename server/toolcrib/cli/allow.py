@@ -1,0 +1,146 @@
+"""``toolcrib allow``: what a person has allowed for good, with and without having been asked; given and taken back.
+
+Knows how names become tools and skills, and what is shown of an approval; never knows when a question is put.
+"""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.completion import tool_names
+from toolcrib.cli.in_process import with_skills
+from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.output import print_json, print_text, table
+from toolcrib.errors import BadRequest
+
+if TYPE_CHECKING:
+    from toolcrib.access.sessions import Session
+    from toolcrib.access.state.approvals import Approval
+    from toolcrib.model import JsonObject
+    from toolcrib.skills.use_cases import SkillUseCases
+
+_LOCAL = "local"
+_CHANGED = "changed since: asked about again"
+
+
+def allow(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A tool or a skill; without it, all that is allowed.", autocompletion=tool_names),
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take it back: it is asked about again.")] = False,
+    principal: Annotated[str, typer.Option(help="For whom: the subject of a token.")] = _LOCAL,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Allow a tool or a skill without a question, as long as it does not change; list what is allowed; take it back."""
+    if name is None:
+        if revoke:
+            raise typer.BadParameter("names what is to be taken back", param_hint="NAME")
+        _list(with_skills(config, _all), as_json=as_json)
+        return
+    act = _take_back if revoke else _give
+    approval = with_skills(config, partial(act, name, principal))
+    if as_json:
+        print_json({**_json(approval), "allowed": not revoke})
+    elif revoke:
+        print_text(f"{approval.name} is asked about again.")
+    else:
+        done = "may run" if approval.kind == "tool" else "is given"
+        print_text(f"{approval.name} {done} without a question, for {principal}, as long as it stays what it is.")
+
+
+async def _give(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
+    approval = await skill_use_cases.worked_out(partial(_named, name, principal, skill_use_cases, session))
+    confirmations = skill_use_cases.parts.confirmations
+    await skill_use_cases.worked_out(partial(confirmations.allow, approval))
+    return approval
+
+
+async def _take_back(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
+    def take_back() -> "Approval":
+        approvals = skill_use_cases.parts.confirmations.approvals
+        given = {each.name: each for each, _ in approvals.all() if each.principal == principal}
+        known = given.get(name) or given.get(_named(name, principal, skill_use_cases, session).name)
+        if known is None:
+            raise BadRequest(f"{name} is not allowed for {principal}. `toolcrib allow` lists what is.")
+        approvals.take_back(principal, known.name)
+        return known
+
+    return await skill_use_cases.worked_out(take_back)
+
+
+async def _all(skill_use_cases: "SkillUseCases", session: "Session") -> "list[tuple[Approval, float, bool]]":
+    """Return all that is allowed, when it was, and whether that holds: what is named is there and what it was."""
+
+    def read() -> "list[tuple[Approval, float, bool]]":
+        return [
+            (approval, at, _holds(approval, skill_use_cases, session))
+            for approval, at in skill_use_cases.parts.confirmations.approvals.all()
+        ]
+
+    return await skill_use_cases.worked_out(read)
+
+
+def _holds(approval: "Approval", skill_use_cases: "SkillUseCases", session: "Session") -> bool:
+    try:
+        return _named(approval.name, approval.principal, skill_use_cases, session) == approval
+    except BadRequest:
+        return False
+
+
+def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
+    """Return what a yes to the tool, else to the skill, of this name is.
+
+    Raises:
+        BadRequest: there is none, or there are several.
+
+    """
+    from toolcrib.access.state.approvals import Approval
+    from toolcrib.skills.confirming import approval_of
+
+    tools = skill_use_cases.parts.indexer.current().spelled(name)
+    if len(tools) == 1:
+        return Approval(principal, "tool", tools[0].public_name, tools[0].fingerprint)
+    visible, _cleaner = skill_use_cases.visible(session)
+    has_skills = skill_use_cases.parts.settings.toolcrib.skills.enabled
+    skills = visible.find(name) if has_skills and not tools else ()
+    if len(skills) == 1:
+        return approval_of(principal, skills[0])
+    several = [*(tool.public_name for tool in tools), *map(visible.spelling, skills)]
+    if several:
+        raise BadRequest(f"{name} may be several: {', '.join(several)}")
+    raise BadRequest(
+        f"There is no tool and no skill {name}. `toolcrib search` and `toolcrib skills list` show what there is; "
+        "`toolcrib index refresh` lists servers that were never listed."
+    )
+
+
+def _list(found: "list[tuple[Approval, float, bool]]", *, as_json: bool) -> None:
+    if as_json:
+        print_json([{**_json(approval), "at": _when(at), "holds": holds} for approval, at, holds in found])
+        return
+    if not found:
+        print_text("Nothing is allowed for good.")
+        return
+    rows = [
+        (
+            approval.name,
+            approval.kind,
+            approval.principal,
+            _when(at),
+            "" if holds else _CHANGED,
+        )
+        for approval, at, holds in found
+    ]
+    print_text(table(("name", "kind", "for", "since", ""), rows))
+
+
+def _json(approval: "Approval") -> "JsonObject":
+    return {"name": approval.name, "kind": approval.kind, "principal": approval.principal}
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, tz=UTC).isoformat(timespec="seconds")

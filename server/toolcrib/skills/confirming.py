@@ -1,0 +1,134 @@
+"""Skills that a person is asked about before their texts are given: which they are, and what the person is told.
+
+Knows the rules of the config and what is given of which skill; never knows how a question is put, nor a text.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import anyio.to_thread
+
+from toolcrib.access.sessions import Session
+from toolcrib.access.state.approvals import Approval
+from toolcrib.base.text import one_line, truncate
+from toolcrib.downstream.askers import Asker
+from toolcrib.errors import Unavailable
+from toolcrib.model import Skill
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.tools.confirming import Confirmations, Subject
+
+if TYPE_CHECKING:
+    from toolcrib.skills.text.cleaning import Cleaner
+
+_Given = TypeVar("_Given")
+
+_ATTEMPTS_MAX = 5
+_SUMMARY_MAX = 400
+
+
+class Unconfirmed(Exception):
+    """Texts of these skills were about to be given, and nobody has said yes to them yet."""
+
+    def __init__(self, skills: Sequence[Skill]) -> None:
+        super().__init__()
+        self.skills = skills
+
+
+class Confirmed:
+    """What one request may give: skills as they were when somebody said yes. ``by_owner``: whatever there is."""
+
+    def __init__(self, *, by_owner: bool = False) -> None:
+        self._by_owner = by_owner
+        self._skills = set[tuple[str, str]]()
+
+    def __contains__(self, skill: Skill) -> bool:
+        return self._by_owner or (skill.id, skill.content_hash) in self._skills
+
+    def add(self, skill: Skill) -> None:
+        """Take note of a yes, which holds for this very text."""
+        self._skills.add((skill.id, skill.content_hash))
+
+
+class WorkedOut(Protocol):
+    """Does work in a worker thread, by skills as they are now."""
+
+    async def __call__(self, work: Callable[[], _Given], /) -> _Given:
+        """Return what ``work`` does."""
+        ...
+
+
+class ConfirmedSkills:
+    """Has the skills confirmed for which ``skills.permissions`` asks it."""
+
+    def __init__(
+        self,
+        catalog: SkillCatalog,
+        confirmations: Confirmations,
+        worked_out: WorkedOut,
+        cleaner: "Callable[[Session], Cleaner]",
+    ) -> None:
+        self._catalog, self._confirmations = catalog, confirmations
+        self._worked_out, self._cleaner = worked_out, cleaner
+
+    def refuse_unconfirmed(self, skills: Iterable[Skill], confirmed: Confirmed) -> None:
+        """Do nothing where the texts of these skills may be given.
+
+        Raises:
+            Unconfirmed: some of them need a yes first.
+
+        """
+        lacking = [skill for skill in skills if self._catalog.must_confirm(skill) and skill not in confirmed]
+        if lacking:
+            raise Unconfirmed(lacking)
+
+    def has_changed(self, skill: Skill) -> bool:
+        """Return whether a skill that takes a yes is another one by now than the index had; it is not from then on."""
+        return self._catalog.must_confirm(skill) and self._catalog.freshen([skill])
+
+    def unasked(self, session: Session, skills: Iterable[Skill]) -> list[Skill]:
+        """Return those of ``skills`` whose texts may be given without a question. May block."""
+        return [
+            skill
+            for skill in skills
+            if not self._catalog.must_confirm(skill)
+            or self._confirmations.is_allowed(session, approval_of(session.caller.principal, skill))
+        ]
+
+    async def given(self, session: Session, asker: Asker | None, work: Callable[[Confirmed], _Given]) -> _Given:
+        """Return what ``work`` gives in a worker thread, once a person has said yes where it raises Unconfirmed.
+
+        ``asker`` is whose request it is; None: the person whose machine this is, who is not asked.
+
+        Raises:
+            NotConfirmed: they have not said yes.
+            MustAsk: they can be asked, but not while this request is under way.
+
+        """
+        confirmed = Confirmed(by_owner=asker is None)
+        for _ in range(_ATTEMPTS_MAX):
+            try:
+                return await self._worked_out(partial(work, confirmed))
+            except Unconfirmed as lacking:
+                skills = lacking.skills
+            for skill in skills:
+                if asker is not None:
+                    await self._confirmations.require(session, asker, _subject(session, skill, self._cleaner))
+                confirmed.add(skill)
+        raise Unavailable("", "The skill changes again and again. Nothing was given; try later.")
+
+
+def approval_of(principal: str, skill: Skill) -> Approval:
+    """Return what a lasting yes of a principal to a skill is."""
+    return Approval(principal, "skill", f"{skill.source}/{skill.folder}", skill.content_hash)
+
+
+def _subject(session: Session, skill: Skill, cleaner: "Callable[[Session], Cleaner]") -> Subject:
+    approval = approval_of(session.caller.principal, skill)
+
+    def question() -> str:
+        clean = cleaner(session).text
+        said = truncate(one_line(clean(skill.summary)), _SUMMARY_MAX) or "nothing"
+        return f"May the model be given the skill {one_line(clean(approval.name))}?\nIt says of itself: {said}"
+
+    return Subject(approval, "Nothing was given.", lambda: anyio.to_thread.run_sync(question))

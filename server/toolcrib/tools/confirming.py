@@ -1,0 +1,164 @@
+"""Asking a person first: the question, the answers there are, and for how long each of them holds.
+
+Knows who can be asked how, and what was answered before; never knows what needs a yes, nor what is done after it.
+"""
+
+import logging
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from mcp import MCPError
+
+from toolcrib.access.sessions import Session
+from toolcrib.access.state.approvals import Approval, Approvals
+from toolcrib.base.json_values import as_object
+from toolcrib.base.text import one_line, truncate
+from toolcrib.downstream.askers import Asker, refuse_beyond
+from toolcrib.errors import NotConfirmed, StoreError
+from toolcrib.events.kinds import Confirmation, ConfirmationAnswer
+from toolcrib.events.log import EventLog
+from toolcrib.model import JsonObject
+
+ONCE: Final = "once"
+SESSION: Final = "this session"
+ALWAYS: Final = "always"
+
+_ELICIT = "elicitation/create"
+_REASON_MAX = 200
+_NO_ANSWER: dict[object, ConfirmationAnswer] = {"decline": "no", "cancel": "dismissed"}
+_SAID = {
+    "no": "A person was asked, and said no. Do not try again unless they ask for it.",
+    "dismissed": "A person was asked, and closed the question without an answer.",
+    "none": "A person was asked, and did not answer in time.",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class MustAsk(Exception):
+    """The caller can be asked only by the result of its request (2026-07-28); nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What needs a yes. ``nothing_done`` says that it was not done; ``question`` is worked out when it is put.
+
+    It is told to a person and holds no secret.
+    """
+
+    approval: Approval
+    nothing_done: str
+    question: Callable[[], Awaitable[str]]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.approval.name
+
+
+class Confirmations:
+    """Puts questions and knows what was answered; ``approvals`` last. ``now`` is in seconds since the epoch."""
+
+    def __init__(self, approvals: Approvals, answer_s: float, events: EventLog, now: Callable[[], float]) -> None:
+        self.approvals, self._answer_s, self._events, self._now = approvals, answer_s, events, now
+
+    async def require(self, session: Session, asker: Asker, subject: Subject) -> None:
+        """Return once a person has said yes, now or before.
+
+        Raises:
+            NotConfirmed: they have not; the text says how it can be allowed.
+            MustAsk: they can be asked, but not while this request is under way.
+
+        """
+        if await anyio.to_thread.run_sync(self.is_allowed, session, subject.approval):
+            return
+        answer, why = await self._answer(session, asker, subject)
+        told = Confirmation(subject.approval.kind, subject.name, answer)
+        self._events.emit(told, session=session.label)
+        if answer == SESSION and session.confirmed is not None:
+            session.confirmed[subject.approval] = None
+        elif answer == ALWAYS:
+            await anyio.to_thread.run_sync(self._keep, subject.approval)
+        elif answer != ONCE:
+            raise NotConfirmed(_refusal(subject, why or _SAID[answer]))
+
+    def is_allowed(self, session: Session, approval: Approval) -> bool:
+        """Return whether a person has said yes before, for longer than once. May block."""
+        if session.confirmed is not None and approval in session.confirmed:
+            return True
+        try:
+            return approval in self.approvals
+        except StoreError as error:
+            _log.warning("what was allowed cannot be read: %s", error.detail)
+            return False
+
+    def allow(self, approval: Approval) -> None:
+        """Keep a lasting yes. Blocks.
+
+        Raises:
+            StoreError: it cannot be kept.
+
+        """
+        self.approvals.give(approval, self._now())
+
+    def _keep(self, approval: Approval) -> None:
+        try:
+            self.allow(approval)
+        except StoreError as error:
+            _log.warning("an answer cannot be kept: %s", error.detail)
+
+    async def _answer(self, session: Session, asker: Asker, subject: Subject) -> tuple[ConfirmationAnswer, str]:
+        """Return what a person answers, and, where nobody could be asked, why not.
+
+        Raises:
+            MustAsk: see :meth:`require`.
+
+        """
+        try:
+            refuse_beyond(asker.capabilities, _ELICIT, {})
+        except MCPError:
+            return "unable", "Only a person can allow it, and this client has no way to ask one."
+        if not asker.is_live:
+            raise MustAsk
+        choices = [ONCE, *([SESSION] if session.confirmed is not None else ()), ALWAYS]
+        params = _form(await subject.question(), choices)
+        try:
+            with anyio.move_on_after(self._answer_s):
+                return _read(await asker.ask(_ELICIT, params), choices)
+        except MCPError as error:
+            reason = truncate(one_line(error.message), _REASON_MAX)
+            return "unable", f"Only a person can allow it, and the client could not ask one: {reason}"
+        return "none", ""
+
+
+def _form(message: str, choices: list[str]) -> JsonObject:
+    answer = {
+        "type": "string",
+        "title": "Allow it",
+        "description": "A later change of it is asked about again, whatever is chosen here.",
+        "enum": choices,
+        "default": ONCE,
+    }
+    schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
+    return {"message": message, "requestedSchema": schema}
+
+
+def _read(result: JsonObject, choices: list[str]) -> tuple[ConfirmationAnswer, str]:
+    """Return what the result of an elicitation means: a yes only where it is one of the choices."""
+    action = result.get("action")
+    answer = as_object(result.get("content")).get("answer")
+    if action == "accept" and answer in choices:
+        chosen: dict[object, ConfirmationAnswer] = {ONCE: ONCE, SESSION: SESSION, ALWAYS: ALWAYS}
+        return chosen[answer], ""
+    return _NO_ANSWER.get(action, "dismissed"), ""
+
+
+def _refusal(subject: Subject, why: str) -> str:
+    principal = subject.approval.principal
+    whose = "" if principal == "local" else f" --principal {shlex.quote(principal)}"
+    command = f"toolcrib allow {shlex.quote(subject.name)}{whose}"
+    return f"{subject.name} needs a person's yes. {subject.nothing_done} {why} To allow it, they can run: {command}"

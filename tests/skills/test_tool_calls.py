@@ -1,0 +1,42 @@
+"""What recorded events tell of the tools of a skill while it was active."""
+
+from toolcrib.model import JsonObject
+from toolcrib.skills.tool_calls import ToolCalls, calls_while_active
+
+TOOLS = {"post__send", "post__fetch"}
+
+
+def given(*names: str, session: str = "s1") -> JsonObject:
+    return {"event": "skill_get", "names": list(names), "session": session}
+
+
+def called(tool: str, *, ok: bool = True, session: str = "s1") -> JsonObject:
+    return {"event": "tool_call", "tool_name": tool, "ok": ok, "session": session}
+
+
+def test_calls_of_its_tools_count_from_when_a_session_was_given_the_skill():
+    events = [
+        called("post__send", ok=False),
+        given("other", "letters"),
+        called("post__fetch"),
+        called("post__send"),
+        called("post__send", ok=False),
+        called("git__log", ok=False),
+        called("post__send", ok=False, session="s2"),
+    ]
+    assert calls_while_active(events, "letters", TOOLS) == (
+        ToolCalls("post__send", 2, 1),
+        ToolCalls("post__fetch", 1, 0),
+    )
+    assert calls_while_active(events, "nothing", TOOLS) == ()
+
+
+def test_they_count_until_it_is_let_go():
+    let_go = {"event": "skill_deactivated", "skill_name": "letters", "session": "s1"}
+    events = [given("letters"), called("post__send"), let_go, called("post__send"), given("letters")]
+    assert calls_while_active(events, "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
+
+
+def test_what_is_no_such_event_counts_nothing():
+    events = [given("letters"), {"event": "tool_call"}, {"event": "skill_get", "names": 7}, {}, called("post__send")]
+    assert calls_while_active(events, "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
