@@ -17,13 +17,14 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from toolcrib.config import http_schema, policy_schema, schema, skills_schema
+from toolcrib.config import http_schema, policy_schema, schema, skills_schema, tool_search_schema
 from toolcrib.events import kinds
 from toolcrib.wire.builtin.registry import BUILTINS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- begin, written by scripts/reference_tables.py -->", "<!-- end -->"
 REFERENCE = re.compile(r" \(R\d+\)")
+LIST_OF = re.compile(r"(?:dict\[str, )?tuple\[")
 PLAIN_TYPES = {
     "str": "text",
     "str | None": "text or null",
@@ -60,7 +61,7 @@ def _documented(node: ast.stmt, after: ast.stmt) -> Iterator[tuple[str, str]]:
 
 def tables() -> str:
     """Return all tables as Markdown, one a section of the config file."""
-    texts = meanings(schema, http_schema, policy_schema, skills_schema)
+    texts = meanings(schema, http_schema, policy_schema, skills_schema, tool_search_schema)
     sections = [
         *_sections(schema.ServerEntry, "mcpServers.NAME"),
         *_sections(schema.ToolcribSection, "toolcrib"),
@@ -100,7 +101,7 @@ def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[type[BaseMode
         if nested is not None:
             shape = str(field.annotation)
             mark = ".NAME" if shape.startswith("dict") else ""
-            mark += "[]" if "tuple" in shape else ""
+            mark += "[]" if LIST_OF.match(shape) else ""
             yield from _sections(nested, f"{path}.{key}{mark}")
 
 

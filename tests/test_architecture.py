@@ -32,8 +32,9 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations confirm_rules hosts policy skill_rules state trails
+        activations active_skills confirm_rules hosts policy skill_rules state trails
         sessions
+        skill_scopes
     """,
     "access.state": """
         approvals earlier kept_sessions skill_decisions skill_outcomes tables
@@ -45,8 +46,9 @@ LAYERS = {
     """,
     "config": """
         client_rules findings nesting paths private_values values
-        child_environment client_shapes documents expansion http_schema policy_schema skills_schema
+        child_environment client_shapes documents expansion http_schema policy_schema skills_schema tool_search_schema
         schema
+        scoping
         fingerprints settings without_effect
         programs reloading servers
         editing
@@ -127,7 +129,7 @@ LAYERS = {
         calling confirming index kept_pages missing_servers places results
         definitions long_results mentions
         wording
-        answers search
+        answers bindings search
         arguments config_names confirmed_calls failures finding gate indexing lint
         reports
         use_cases
@@ -153,12 +155,14 @@ LAYERS = {
         search
         preflight requests sources
         answers catalog checking text
-        confirming loading parts publishing reports
+        parts publishing reports told_tools
+        binding
+        confirming loading
         use_cases
-        outcomes overviews resources
+        activation outcomes overviews resources
     """,
     "skills.formats": """
-        frontmatter stated
+        fields frontmatter stated
         agent_skill
         pack pack_markdown
     """,
@@ -192,8 +196,8 @@ LAYERS = {
         http
     """,
     "wire.builtin": """
-        schemas tool
-        read_more skill_get skill_list skill_report_outcome skill_search tool_search
+        handles schemas tool
+        read_more skill_activate skill_get skill_list skill_report_outcome skill_search tool_search
         tool_call
         registry
     """,

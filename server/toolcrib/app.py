@@ -34,6 +34,7 @@ from toolcrib.known import (
     open_catalog,
 )
 from toolcrib.offers.indexing import OfferIndexer
+from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import open_known_skills
 from toolcrib.tools.arguments.checks import ArgumentChecks
@@ -164,7 +165,7 @@ def _surroundings(settings: Settings, known: Known, connector: Connector, outsid
 @asynccontextmanager
 async def _open_skills(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
-    with open_known_skills(settings, known, outside, deadline) as skill_use_cases:
+    with open_known_skills(settings, known, outside, AroundSkills(deadline)) as skill_use_cases:
         async with scanning(skill_use_cases):
             yield skill_use_cases
 

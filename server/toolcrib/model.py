@@ -25,6 +25,8 @@ BUILTIN_NAMES = (
     "skill_search",
     "skill_get",
     "skill_list",
+    "skill_activate",
+    "skill_deactivate",
     REPORT_OUTCOME,
     READ_MORE,
 )
@@ -36,10 +38,11 @@ OfferKind = Literal["resource", "template", "prompt"]
 
 
 class LoadingMode(StrEnum):
-    """Whether a tool is listed from the start or only once activated (R16)."""
+    """Whether a tool is listed from the start, once activated (R16), or there while a skill names it (R202)."""
 
     ALWAYS = "always"
     DEFERRED = "deferred"
+    SKILL = "skill"
 
 
 class SideEffects(StrEnum):

@@ -46,6 +46,7 @@ from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
+from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts, open_known_skills
 from toolcrib.tools.kept_pages import KeptPages
@@ -283,8 +284,9 @@ class Serving:
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
-                skills = partial(open_known_skills, settings, known, outside, deadline, is_local=hosts.serves_one)
-                skill_use_cases = await stack.enter_async_context(_opened(skills))
+                at = AroundSkills(deadline, hosts.serves_one, lasting.fleet.has_failed, lasting.sessions.scopes.keep)
+                opening = _opened(partial(open_known_skills, settings, known, outside, at))
+                skill_use_cases = await stack.enter_async_context(opening)
                 await stack.enter_async_context(scanning(skill_use_cases))
             offers = self._offers(settings, known, deadline)
             carried = await stack.enter_async_context(open_carried(settings.toolcrib.limits))
@@ -310,7 +312,9 @@ class Serving:
 
     def _wire_parts(self, cases: _Cases) -> WireParts:
         settings, known, skill_use_cases = cases.settings, cases.known, cases.skill_use_cases
-        builtins = Builtins(BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers))
+        sessions = self._lasting.sessions
+        parts = BuiltinParts(settings, cases.tool_use_cases, skill_use_cases, cases.offers, sessions.scopes)
+        builtins = Builtins(parts)
         instructions = Instructions(settings, cases.tool_use_cases, builtins, skill_use_cases)
         status = StatusParts(
             settings=settings,
@@ -327,7 +331,6 @@ class Serving:
             now=self._outside.wall_clock,
             loaded=lambda: self._loaded,
         )
-        sessions = self._lasting.sessions
         return WireParts(
             tool_use_cases=cases.tool_use_cases,
             builtins=builtins,
@@ -388,7 +391,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         around = reports.surroundings(settings, hosts, frozenset())
         fleet = await stack.enter_async_context(open_fleet({}, {}, around))
         kept = KeptActivations(state.sessions, outside.wall_clock)
-        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat)
+        parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
         sessions = Sessions(settings, hosts, parts)
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)
         lasting = _Lasting(state, sessions, kept_pages, fleet, ResourceUpdates(sessions, tasks), tasks)

@@ -31,7 +31,7 @@ from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.parts import SkillUseCaseParts
+from toolcrib.skills.parts import AroundSkills, SkillUseCaseParts
 from toolcrib.skills.requests import SkillsStatus
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
@@ -189,12 +189,9 @@ class StatusParts:
 
 @contextmanager
 def open_known_skills(
-    settings: Settings, known: Known, clocks: Clocks, deadline: float, *, is_local: bool = True
+    settings: Settings, known: Known, clocks: Clocks, around: AroundSkills
 ) -> Generator[SkillUseCases]:
-    """Open the skills as they were last scanned; questions wait for a first scan until ``deadline``, on anyio's clock.
-
-    Blocks.
-    """
+    """Open the skills as they were last scanned. Blocks."""
     section = settings.toolcrib
     told = teller(known.events, IndexRebuilt, SKILL_CACHE)
     with Store(
@@ -210,10 +207,10 @@ def open_known_skills(
             standing=Standing(known.state.outcomes, clocks.wall_clock, enabled=section.skills.outcomes),
             gate=known.gate,
             indexer=known.indexer,
+            wordings=known.wordings,
             events=known.events,
             confirmations=known.confirmations,
-            deadline=deadline,
-            is_local=is_local,
+            around=around,
         )
         yield SkillUseCases(parts)
 
@@ -233,7 +230,9 @@ def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
             known.indexer.load()
             known.offers.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
-                skill_use_cases = stack.enter_context(open_known_skills(settings, known, clocks, deadline=-math.inf))
+                skill_use_cases = stack.enter_context(
+                    open_known_skills(settings, known, clocks, AroundSkills(-math.inf))
+                )
         yield StatusParts(
             settings=settings,
             gate=known.gate if known else gate_of(settings, policy_of(settings.toolcrib.policy))[0],
@@ -255,7 +254,7 @@ def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
 async def status_of(parts: StatusParts, session: Session) -> Status:
     """Return what the session's caller may know of what is going on (R187, R204)."""
     catalog = parts.catalog()
-    permitted = parts.gate.permitted(session, catalog)
+    permitted = parts.gate.allowed(session, catalog)
     usable = {tool.public_name for tool in permitted.tools}
     known = await anyio.to_thread.run_sync(lambda: (parts.rows(), parts.failures()))
     loaded = await anyio.to_thread.run_sync(parts.loaded)
@@ -266,7 +265,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
         served=session.served,
         allowed=len(permitted.tools),
         deferred=permitted.deferred_count,
-        activated=tuple(sorted(usable.intersection(session.activations.names))),
+        activated=tuple(sorted(usable.intersection(parts.gate.activated(session, catalog)))),
         servers=tuple(_servers(parts, session, catalog, *known)),
         skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
         semantic=semantic,
@@ -284,7 +283,7 @@ def _servers(
 ) -> Iterable[ServerStatus]:
     """Yield the servers of which the caller may use something, or could."""
     permissions = parts.gate.permissions(session)
-    tools = [tool.server for tool in parts.gate.permitted(session, catalog).tools]
+    tools = [tool.server for tool in parts.gate.allowed(session, catalog).tools]
     told = partial(parts.gate.without_denied_names, session, catalog=catalog)
     offers: Mapping[tuple[str, OfferKind], int] = parts.offers.permitted(session).by_server if parts.offers else {}
     for key, server in parts.settings.servers.items():

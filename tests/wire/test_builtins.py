@@ -9,7 +9,6 @@ from shelving import skills
 
 from fakes.menu import tool
 from toolcrib.base.json_values import compact
-from toolcrib.base.text import estimate_tokens
 from toolcrib.model import BUILTIN_NAMES
 from toolcrib.wire.builtin.registry import BUILTINS
 from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
@@ -17,9 +16,9 @@ from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
 pytestmark = pytest.mark.anyio
 
 README = Path(__file__).parents[2] / "README.md"
-EVERYTHING = skills(outcomes=True)
-ASKED_FOR = ("skill_report_outcome",)
-"""Those that only a config lists which asks for them."""
+EVERYTHING = {**skills(outcomes=True), "tool_search": {"skill_scoped_patterns": ["nothing.at_all"]}}
+ASKED_FOR = ("skill_activate", "skill_deactivate", "skill_report_outcome")
+"""Those that only a config lists which asks for them, or scopes tools to skills."""
 CONDITIONAL = ("read_more",)
 """Those that a list shows only once there is something for them to do."""
 
@@ -53,12 +52,13 @@ async def test_those_that_not_every_list_has_take_at_most_300_tokens_together(tm
         shown = [each for each in await client.tools() if each["name"] in (*ASKED_FOR, *CONDITIONAL)]
     assert len(shown) == len((*ASKED_FOR, *CONDITIONAL))
     read = [{key: each[key] for key in ("name", "description", "inputSchema")} for each in shown]
-    assert estimate_tokens("".join(map(compact, read))) <= 300
+    # Measured: such JSON has 4.17 characters a token of cl100k, and 300 tokens are allowed.
+    assert len("".join(map(compact, read))) <= 300 * 4.17
 
 
 @asynccontextmanager
 async def listing_all(folder: Path) -> AsyncGenerator[Client]:
-    """Connect a client whose list shows every one of them: the rest of a result is kept for it."""
+    """Connect a client whose list shows all of them: tools are scoped, and the rest of a result is kept for it."""
     config = {**EVERYTHING, "limits": {"result_max_bytes": 1024}}
     servers = {"db": MemoryServer([tool("get")], answers={"get": text("x" * 2000)})}
     async with world(folder, servers, config) as w, w.client() as client:

@@ -18,6 +18,8 @@ CALLS = {
     "skill_search": {"query": "fill a form"},
     "skill_get": {"names": ["pdf-forms"]},
     "skill_list": {},
+    "skill_activate": {"names": ["pdf-forms", "nobody"]},
+    "skill_deactivate": {"names": ["pdf-forms", "nobody"]},
     "skill_report_outcome": {"name": "pdf-forms", "success": True},
 }
 """One call of each built-in that answers by itself."""
@@ -38,7 +40,8 @@ async def test_no_built_in_lists_a_schema_of_its_answers(shelf, era):
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_host_that_shows_text_where_it_stands_alone_gets_nothing_else(shelf, era, name):
-    async with world(shelf, DB, skills(outcomes=True), listing="auto") as w:
+    config = {**skills(outcomes=True), "tool_search": {"skill_scoped_patterns": ["other.*"]}}
+    async with world(shelf, DB, config, listing="auto") as w:
         results = []
         for host in ("mcp", "copilot-cli"):
             async with w.client(era, name=host) as client:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.access.activations import Activations
+from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.state.approvals import Approval
@@ -50,7 +51,7 @@ class Session:
     ``permissions`` are worked out when they are first asked for, and kept with the policy that they are of.
     ``pass_through`` is settled when it lists for the first time. ``sent_skills`` is what it was given of skills.
     ``trail`` is what it has done so far. ``confirmed`` is what its person has allowed as long as it
-    lasts; None where nothing tells which the next request of the same session is.
+    lasts; None where nothing tells which the next request of the same session is. ``skills`` are active in its scope.
     """
 
     label: str
@@ -68,6 +69,7 @@ class Session:
     sent_skills: SentSkills = field(default_factory=SentSkills)
     trail: Trail = field(default_factory=Trail)
     confirmed: Recent[Approval, None] | None = None
+    skills: ActiveSkills = field(default_factory=ActiveSkills)
 
 
 @dataclass(frozen=True, slots=True)

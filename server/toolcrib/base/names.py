@@ -4,7 +4,10 @@ Knows the naming rule; never knows which tools exist.
 """
 
 import re
+from collections.abc import Callable, Iterable
 from hashlib import sha256
+
+from toolcrib.base.text import glob_matcher
 
 SEPARATOR = re.compile(r"(__|[./:])")
 """What may stand between a server and a tool in a spelling."""
@@ -13,6 +16,7 @@ _ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_END = re.compile(r"-[0-9a-f]{8}\Z")
 _SEPARATOR = "__"
+_HOST_PREFIX, _OURS = "mcp__", "toolcrib__"
 _SEPARATORS = (_SEPARATOR, ".", "/", ":")
 
 
@@ -39,6 +43,24 @@ def _is_plain_server(server: str) -> bool:
 def qualified_spellings(server: str, tool: str, public: str) -> tuple[str, ...]:
     """Return every spelling that names the server too; what ``allow`` and always patterns are matched against."""
     return public, f"{server}__{tool}", f"{server}.{tool}", f"{server}/{tool}", f"{server}:{tool}"
+
+
+def host_spellings(name: str) -> tuple[str, ...]:
+    """Return ``name``, and what is left of it without what hosts put before the names of tools.
+
+    ``mcp__SERVER__TOOL``, or ``mcp__toolcrib__SERVER__TOOL`` of one that came through toolcrib.
+    """
+    own = name.removeprefix(_HOST_PREFIX)
+    return tuple(dict.fromkeys((name, own, own.removeprefix(_OURS) if own != name else name)))
+
+
+def tool_matcher(globs: Iterable[str]) -> Callable[[str, str, str], bool]:
+    """Return what tells of a server, a name and a public name whether one of these means that tool.
+
+    Every spelling counts, the bare name too; what hosts put before names does not.
+    """
+    matches = glob_matcher([spelling for glob in globs for spelling in host_spellings(glob)])
+    return lambda server, name, public: any(map(matches, (name, *qualified_spellings(server, name, public))))
 
 
 def bare_name(name: str, server: str) -> str | None:

@@ -34,6 +34,6 @@ def tool_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 async def _tools_beginning(incomplete: str, indexed: Indexed, session: "Session") -> list[str]:
-    tools = indexed.gate.permitted(session, indexed.catalog).tools
+    tools = indexed.gate.allowed(session, indexed.catalog).tools
     found = [tool.public_name for tool in tools if tool.public_name.startswith(incomplete)]
     return found or sorted({tool.name for tool in tools if tool.name.startswith(incomplete)})

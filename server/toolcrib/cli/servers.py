@@ -239,7 +239,7 @@ async def _list_one(name: str, tool_use_cases: "ToolUseCases", session: "Session
     await fleet.first_listing([name])
     session.pass_through = True
     definitions = {each["name"]: each for each in await tool_use_cases.list_tools(session)}
-    tools = tool_use_cases.gate.permitted(session, tool_use_cases.indexer.current()).tools
+    tools = tool_use_cases.gate.allowed(session, tool_use_cases.indexer.current()).tools
     found = [definitions[tool.public_name] for tool in tools if tool.server == name and tool.public_name in definitions]
     return found, failed(fleet.statuses()).get(name, "")
 

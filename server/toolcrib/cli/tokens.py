@@ -162,7 +162,7 @@ async def _prices(indexed: "Indexed", session: "Session") -> Prices:
 
     tools = indexed.gate.permitted(session, indexed.catalog).tools
     wording = indexed.finder.wording(session, indexed.catalog)
-    listed = partial(wording.listed, tools, indexed.settings.toolcrib.tool_examples)
+    listed = partial(wording.listed, tools, indexed.settings.toolcrib.tool_examples, {})
     definitions = {each["name"]: price(each) for each in await anyio.to_thread.run_sync(listed)}
     servers: dict[str, dict[str, int]] = {}
     for tool in tools:

@@ -108,9 +108,7 @@ def call(
 @commands.command("list")
 def list_tools(
     server: ServerOption = None,
-    mode: Annotated[
-        LoadingMode | None, typer.Option(help="Only tools that are always listed, or only deferred ones.")
-    ] = None,
+    mode: Annotated[LoadingMode | None, typer.Option(help="Only tools of this loading mode.")] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -118,7 +116,7 @@ def list_tools(
 
     async def look(tool_use_cases: "ToolUseCases", session: "Session") -> list[tuple[Tool, JsonObject]]:
         definitions = {each["name"]: each for each in await _definitions(tool_use_cases, session)}
-        tools = tool_use_cases.gate.permitted(session, tool_use_cases.indexer.current()).tools
+        tools = tool_use_cases.gate.allowed(session, tool_use_cases.indexer.current()).tools
         return [(tool, definitions[tool.public_name]) for tool in tools if tool.public_name in definitions]
 
     shown = [
@@ -146,7 +144,7 @@ def show(
     async def look(tool_use_cases: "ToolUseCases", session: "Session") -> JsonObject:
         definitions = await _definitions(tool_use_cases, session)
         catalog = tool_use_cases.indexer.current()
-        tool = catalog.find(name, tool_use_cases.gate.permitted(session, catalog))
+        tool = catalog.find(name, tool_use_cases.gate.allowed(session, catalog))
         for definition in definitions:
             if tool is not None and definition["name"] == tool.public_name:
                 return definition

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
+from toolcrib.config.scoping import scoped_globs
 
 
 def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSection) -> str:
@@ -17,7 +18,7 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
 
     The variables of ``entry`` are filled in, and its ``type`` is ``stdio``, ``http`` or ``sse``.
     """
-    identity = {
+    identity: dict[str, Any] = {
         "target": _target(entry),
         "options": options.model_dump(exclude={"isolation"}),
         "policy": section.policy.model_dump(),
@@ -29,6 +30,8 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
             section.limits.definition_max_bytes,
         ],
     }
+    if globs := scoped_globs(section):
+        identity["scoped"] = globs
     return _digest(json.dumps(identity, sort_keys=True, separators=(",", ":")))
 
 

@@ -25,9 +25,10 @@ from toolcrib.config.paths import (
     user_model_dir,
     user_state_dir,
 )
-from toolcrib.config.schema import SemanticSection, ToolcribSection
+from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
+from toolcrib.config.tool_search_schema import SemanticSection
 from toolcrib.config.without_effect import keys_without_effect
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject

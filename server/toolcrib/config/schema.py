@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
 from toolcrib.config.http_schema import HttpSection
 from toolcrib.config.policy_schema import PolicySection
-from toolcrib.config.skills_schema import SkillsSection
+from toolcrib.config.skills_schema import SkillsSection, SkillTools
+from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.config.values import Bool, Count, Seconds, Section, Str, Strings
 from toolcrib.model import LoadingMode, SideEffects
 
@@ -51,55 +52,6 @@ class ContextSection(Section):
     """The caller's profile; null: `TOOLCRIB_PROFILE`."""
     session_id: Str | None = None
     """The stable name of the session; null: `TOOLCRIB_SESSION_ID`."""
-
-
-class SemanticSection(Section):
-    """Search for tools and skills by meaning besides words.
-
-    Needs the extra `toolcrib[semantic]` and a model, which is never fetched unasked.
-    """
-
-    enabled: Bool = False
-    """Use it; where it cannot be had, search goes by words alone and `toolcrib status` says why."""
-    model: Annotated[str, Strict(), Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = (
-        "minishlab/potion-retrieval-32M"
-    )
-    """The model2vec model that `toolcrib index semantic --download` fetches, as `owner/name`."""
-    path: Str | None = None
-    """The folder of the model; null: one for `model` in the user's cache directory."""
-    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.6
-    """How much meaning counts against words, from 0 to 1; in a long query it counts less."""
-
-
-class ToolSearchSection(Section):
-    """How tools are found and activated."""
-
-    enabled: Bool = True
-    """False: list every allowed tool, as a plain proxy would."""
-    include_search_tool: Bool = True
-    """Offer `tool_search`."""
-    default_loading_mode: LoadingMode = LoadingMode.DEFERRED
-    """Whether tools are listed from the start or only once activated."""
-    always_loaded_patterns: Strings = ()
-    """Tools listed from the start whatever else is said: globs of `server.tool`."""
-    activation_scope: Literal["run", "session"] = "run"
-    """How long an activation holds: one connection, or a session id that outlives it."""
-    preferred_namespaces: Strings = ()
-    """Servers whose tools come first among equally good hits."""
-    fts: Literal["auto", "off"] = "auto"
-    """Keep FTS5 tables beside the rows, for programs that read the indexes; `off` is for tests."""
-    fts_fallback_to_regex: Bool = True
-    """Without effect: full-text search needs no FTS5, so nothing falls back."""
-    enable_incremental_index: Bool = True
-    """Write only what has changed to the index."""
-    rebuild_cache_on_init: Bool = False
-    """List all servers anew at every start."""
-    max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
-    """Most hits of one search."""
-    cache_dir: Str | None = None
-    """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
-    semantic: SemanticSection = SemanticSection()
-    """Search by meaning besides words, for tools and skills."""
 
 
 Exposure = Literal["listed", "searchable", "off"]
@@ -301,6 +253,8 @@ class LimitsSection(Section):
     """Calls that wait for an answer of a client without a session."""
     parked_calls_per_principal: Count = 16
     """Those of them that are of one principal."""
+    skill_handles_s: Seconds = 3600
+    """How long after its last use the handle of a scope of skills is good, for clients without a session."""
     close_timeout_s: Seconds = 3
     """How long a server may take to stop."""
     backoff_max_s: Seconds = 60
@@ -352,6 +306,8 @@ class ToolcribSection(Section):
     """The same keys for all servers; what is said about a single one takes their place."""
     skills: SkillsSection = SkillsSection()
     """Skills."""
+    skill_tools: dict[str, SkillTools] = Field(default={})
+    """The tools that skills need, by the skill's name, `source/name` or id."""
     http: HttpSection = HttpSection()
     """Serving over HTTP."""
     events: EventsSection = EventsSection()

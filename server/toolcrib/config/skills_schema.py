@@ -4,7 +4,7 @@ Knows names and ranges only; never knows files or what a skill is.
 The text under each key is its row in docs/configuration.md.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, Strict
 
@@ -41,6 +41,25 @@ class SkillPermission(Section):
     action: Literal["deny", "allow", "confirm"]
     """What happens: a deny beats an allow, which beats a confirmation: the text is given after a
     person has said yes."""
+
+
+class SkillToolsConfig(Section):
+    """What one skill needs of the tools of servers; a list alone means `tools`."""
+
+    tools: Strings = ()
+    """The tools that it needs: names or globs of `server.tool`, besides those that its own text names."""
+    scoped: Bool = False
+    """`tools` are there only while a skill that names them is active: loading mode `skill`."""
+    exclusive: Bool = False
+    """When it becomes active, all others are let go."""
+
+
+def _as_tools(value: object) -> object:
+    return {"tools": cast("object", value)} if isinstance(value, list | tuple) else value
+
+
+SkillTools = Annotated[SkillToolsConfig, BeforeValidator(_as_tools, json_schema_input_type=Strings | SkillToolsConfig)]
+"""What a skill needs, or just the list of its tools."""
 
 
 class SkillsInitialSection(Section):
@@ -137,8 +156,8 @@ class SkillsSection(Section):
     """Offer skills as resources too."""
     publish_redacted: Bool = False
     """Offer skills as resources even where redaction changed their text."""
-    tool_activation: Literal["hint"] = "hint"
-    """Without effect: a skill only names its tools; nothing is activated with it yet."""
+    tool_activation: Literal["hint", "auto"] = "hint"
+    """`auto`: a skill that is given activates the tools that it names, while it is active; `hint`: it tells of them."""
     outcomes: Bool = False
     """Let agents report whether a skill did what it was for; one that mostly fails is found a little later by them."""
     initial: SkillsInitialSection = SkillsInitialSection()

@@ -17,7 +17,6 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("tool_search", "fts_fallback_to_regex"): _NO_FALLBACK,
     ("skills", "fts_fallback_to_regex"): _NO_FALLBACK,
     ("skills", "summarize"): "has no effect: skills are shortened by their structure, without a model",
-    ("skills", "tool_activation"): "has no effect: a skill only names its tools; nothing is activated with it yet",
 }
 """By section and key, what to tell a person who sets it."""
 

@@ -200,6 +200,10 @@ class Fleet:
         statuses = [server.status for server in (self._servers[key], *self._scoped[key].values())]
         return max(statuses, key=lambda status: (status.state is State.READY, status.since))
 
+    def has_failed(self, key: str) -> bool:
+        """Return whether a server has failed; one that is not there any more has not."""
+        return key in self._servers and self.status(key).state is State.FAILED
+
     def statuses(self) -> dict[str, Status]:
         """Return every server's state."""
         return {key: self.status(key) for key in self._servers}

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 Level = Literal["debug", "info", "warning", "off"]
 
-RefusalReason = Literal["policy", "visibility", "unknown"]
+RefusalReason = Literal["policy", "visibility", "skill", "unknown"]
 """Why a name cannot be used."""
 
 NotRunReason = Literal["arguments", "not_read_only", "unavailable"]
@@ -86,7 +86,7 @@ class ToolActivationDenied(Event):
     tool_name: str
     """The name as it was asked for."""
     reason: RefusalReason
-    """`policy`: nobody may use it. `visibility`: others may. `unknown`: no such tool is known."""
+    """`policy`: nobody may use it. `visibility`: others may. `skill`: no active skill names it. `unknown`: else."""
 
 
 ConfirmationAnswer = Literal["once", "this session", "always", "no", "dismissed", "none", "unable"]
@@ -313,6 +313,18 @@ class SkillOutcome(Event):
     """Whether it did what it was for."""
     note: str
     """What was said about it; empty where nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDeactivated(Event):
+    """A skill is active no longer, and what only it had opened is closed."""
+
+    name: ClassVar[str] = "skill_deactivated"
+
+    skill_name: str
+    """Its name."""
+    reason: str
+    """`explicit`: it was let go. `exclusive`: another took the place of all."""
 
 
 @dataclass(frozen=True, slots=True)

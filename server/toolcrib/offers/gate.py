@@ -70,6 +70,6 @@ class OfferGate:
         permissions = self.permissions(session)
         if permissions.unrestricted:
             return self._servers.keys()
-        tools = {tool.server for tool in self._gate.permitted(session, self._tools()).tools}
+        tools = {tool.server for tool in self._gate.allowed(session, self._tools()).tools}
         by_name = {key for key in self._servers if permissions.names_server(key) and permissions.permits_some_of(key)}
         return tools | by_name

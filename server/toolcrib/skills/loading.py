@@ -17,6 +17,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.errors import UnknownSkill
 from toolcrib.model import Skill, SkillText
+from toolcrib.skills.binding import SkillBinding, Told, names_in, told_inside
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import SKILL_FILE, skill_uri
 from toolcrib.skills.index.visible import Wanted
@@ -60,8 +61,8 @@ _MadeOf = tuple[Skill, Home | None, Listing, _PageKind]
 class SkillLoader:
     """Makes texts of skills for one configuration. What it reads may block."""
 
-    def __init__(self, settings: Settings, catalog: SkillCatalog, *, is_local: bool) -> None:
-        self._catalog, self._limits = catalog, settings.toolcrib.limits
+    def __init__(self, settings: Settings, catalog: SkillCatalog, binding: SkillBinding, *, is_local: bool) -> None:
+        self._catalog, self._binding, self._limits = catalog, binding, settings.toolcrib.limits
         exposes = settings.toolcrib.skills.expose_paths
         # With tokens there are callers on other machines, who have no use for paths of this one.
         is_shared = bool(settings.toolcrib.http.tokens) and not is_local
@@ -77,22 +78,50 @@ class SkillLoader:
         share = request.max_tokens // max(len(loaded), 1)
         known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
-        mentioned = (name for each in fresh for name in each.mentioned if name not in session.activations.names)
-        tail = self._tail(wanted, known, mentioned, request.max_tokens // (_TAIL_SHARE if fresh else 1))
-        left = request.max_tokens - self.estimate(f"{tail}\n\n")
-        text, outcomes = rendered([each.page for each in fresh], left, self.estimate)
+        room = request.max_tokens // _TAIL_SHARE
+        # Of a skill that is let go and asked for again only the text is known; its tools are there anew.
+        active = {each.id for each in session.skills.skills}
+        told = [each.given for each in loaded if each in fresh or each.given.skill.id not in active]
+        tools = self._told(session, told, room)
+        known_names = tools.names | session.activations.names
+        mentioned = (name for each in fresh for name in each.mentioned if name not in known_names)
+        rest = request.max_tokens - self._cost(tools.text)
+        tail = self._tail(wanted, known, mentioned, room if fresh else rest)
+        text, outcomes = rendered([each.page for each in fresh], rest - self._cost(tail), self.estimate)
         portions = {"full": request.max_tokens, "compressed": request.max_tokens // max(len(fresh), 1)}
         shares = {
             each.given.skill.row: portions.get(outcome.included, 0)
             for each, outcome in zip(fresh, outcomes, strict=True)
         }
+        answered = tuple(
+            replace(self._dated(each.given, shares.get(each.given.skill.row, 0)), is_known=each in known)
+            for each in loaded
+        )
+        if not all(each.is_delivered for each in answered):
+            rows = {each.skill.row for each in told}
+            delivered = [each for each in answered if each.is_delivered and each.skill.row in rows]
+            tools = self._told(session, delivered, self.estimate(tools.text))
         return GetAnswer(
-            skills=tuple(self._dated(each.given, shares.get(each.given.skill.row, 0)) for each in loaded),
-            formatted="\n\n".join(filter(None, [text, tail])),
+            skills=answered,
+            formatted="\n\n".join(filter(None, [tools.text, text, tail])),
             not_found=wanted.not_found,
             ambiguous=wanted.ambiguous,
             near=wanted.near,
         )
+
+    def _told(self, session: Session, skills: Sequence[LoadedSkill], room: int) -> Told:
+        return self._binding.told(session, skills, lambda text: self.estimate(text) <= room)
+
+    def _cost(self, part: str) -> int:
+        """Return what a part of the answer takes, with what sets it apart from the next."""
+        return self.estimate(f"{part}\n\n") if part else 0
+
+    def without_texts(self, wanted: Wanted, max_tokens: int, cleaner: Cleaner, session: Session) -> GetAnswer:
+        """Return the skills as if whoever asks had their texts already, with what is told of their tools."""
+        skills = tuple(replace(each.given, is_known=True) for each in self._loaded(wanted.skills, cleaner, "injection"))
+        tools = self._told(session, skills, max_tokens // 2).text
+        tail = self._tail(wanted, (), (), max_tokens - self._cost(tools))
+        return GetAnswer(skills, "\n\n".join(filter(None, [tools, tail])), wanted.not_found, wanted.ambiguous)
 
     def load_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
         """Return the one skill that is wanted with ``content``, which is its file ``path``, in place of its text."""
@@ -162,7 +191,10 @@ class SkillLoader:
         sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
         sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
         folder = base or cleaner.text(skill_uri(skill.source, skill.folder, ""))
-        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder)
+        names = names_in(skill, text)
+        if kind != "raw":
+            sheet = replace(sheet, tools=told_inside(sheet.tools, names))
+        given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder, names)
         return _Ready(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)
 
     def _files(self, home: Home | None) -> Listing:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType
+from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
 from toolcrib.search.matches import Confidence, Reason
 
 Format = Literal["raw", "injection"]
@@ -58,11 +58,23 @@ class GetRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SkillNames:
+    """How a skill spells the tools that it works with, as its author wrote it: for no caller to read.
+
+    ``required`` are those of them without which a pack says that it is of no use.
+    """
+
+    notes: tuple[ToolNote, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedSkill:
     """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
 
     ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is when
-    its file was changed, in milliseconds since the epoch; None where it has no file.
+    its file was changed, in milliseconds since the epoch; None where it has no file. ``is_known``: whoever asks has its
+    text already.
     """
 
     skill: Skill
@@ -71,8 +83,15 @@ class LoadedSkill:
     digest: str
     files: tuple[str, ...]
     base: str
+    names: SkillNames
     share: int = 0
     modified_ms: int | None = None
+    is_known: bool = False
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether whoever asks has its text now."""
+        return self.is_known or self.share > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +116,10 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A page of all visible skills, filtered (R137). ``cursor`` is what the page before gave."""
+    """A page of all visible skills, filtered (R137). ``cursor`` is what the page before gave.
+
+    ``usable``: only those whose required tools the caller has.
+    """
 
     task_type: TaskType | None = None
     origin: SkillOrigin | None = None
@@ -105,9 +127,10 @@ class ListRequest:
     source: str | None = None
     cursor: str | None = None
     page_size: int = 50
+    usable: bool = False
 
     def passes(self, skill: Skill) -> bool:
-        """Return whether a skill is of the kind that is asked for."""
+        """Return whether a skill is of the kind that is asked for, whatever tools it needs."""
         return (
             self.task_type in (None, skill.task_type)
             and self.origin in (None, skill.origin)

@@ -29,11 +29,16 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class SkillQuery(Request):
-    """A search for skills. ``source``: of this one only; ``tags``: with one of them, in lower case."""
+    """A search for skills. ``source``: of this one only; ``tags``: with one of them, in lower case.
+
+    ``usable``: only those whose required tools the caller has; whoever knows the tools makes ``without`` of it: rows.
+    """
 
     task_type: TaskType | None = None
     source: str | None = None
     tags: frozenset[str] = frozenset()
+    usable: bool = False
+    without: frozenset[int] = frozenset()
 
 
 class SkillSearcher:
@@ -123,11 +128,11 @@ def _losses(visible: VisibleSkills, setbacks: Setbacks) -> Mapping[int, float]:
 
 def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
     """Return the skills that may be found, by their number among the visible ones; of copies the first that fits."""
-    if query.task_type is None and query.source is None and not query.tags:
+    if query.task_type is None and query.source is None and not query.tags and not query.without:
         return visible.by_number
     skills: dict[int, Skill] = {}
     for skill in visible.everything:
-        is_wanted = not query.tags or has_tag(skill, query.tags)
+        is_wanted = (not query.tags or has_tag(skill, query.tags)) and skill.row not in query.without
         if is_wanted and query.task_type in (None, skill.task_type) and query.source in (None, skill.source):
             skills.setdefault(visible.number(skill), skill)
     return skills

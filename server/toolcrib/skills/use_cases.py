@@ -42,6 +42,7 @@ from toolcrib.skills.requests import (
 from toolcrib.skills.search import SkillQuery
 
 if TYPE_CHECKING:
+    from toolcrib.skills.binding import SkillBinding
     from toolcrib.skills.loading import SkillLoader
     from toolcrib.skills.publishing import Publisher
     from toolcrib.skills.text.cleaning import Cleaner
@@ -76,10 +77,18 @@ class SkillUseCases:
         return Publisher(self.parts.settings, self.parts.catalog)
 
     @cached_property
-    def _loader(self) -> "SkillLoader":
+    def loader(self) -> "SkillLoader":
+        """What makes texts of skills, within a budget."""
         from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
-        return SkillLoader(self.parts.settings, self.parts.catalog, is_local=self.parts.is_local)
+        return SkillLoader(self.parts.settings, self.parts.catalog, self.binding, is_local=self.parts.around.is_local)
+
+    @cached_property
+    def binding(self) -> "SkillBinding":
+        """What tells of the tools that skills name, and has skills active."""
+        from toolcrib.skills.binding import SkillBinding  # noqa: PLC0415
+
+        return SkillBinding(self.parts)
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -132,7 +141,7 @@ class SkillUseCases:
     async def worked_out(self, work: Callable[[], _Answer]) -> _Answer:
         """Return what ``work`` does in a worker thread, once the first scan is over or has taken too long."""
         self._is_wanted.set()
-        with anyio.move_on_after(self.parts.deadline - anyio.current_time()):
+        with anyio.move_on_after(self.parts.around.deadline - anyio.current_time()):
             await self._is_loaded.wait()
         return await anyio.to_thread.run_sync(partial(self._looked, work))
 
@@ -203,6 +212,8 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         named = visible.find(query.query) if "://" in query.query else ()
         query_here = replace(query, query=named[0].id) if named else query
+        if query.usable:
+            query_here = replace(query_here, without=self.binding.lacking(session, visible))
         found = self._found(session, query_here, visible, cleaner)
         return SearchAnswer(
             hits=tuple(
@@ -237,7 +248,8 @@ class SkillUseCases:
         """
         began = time.perf_counter()
         answer = await self.confirmed.given(session, asker, partial(self._get, session, request))
-        self._loader.remember(session, answer, request)
+        self.loader.remember(session, answer, request)
+        self.binding.activate(session, answer.skills)
         names = [given.text.name for given in answer.skills]
         session.trail.given(names)
         self._events.emit(
@@ -245,7 +257,7 @@ class SkillUseCases:
                 names=names,
                 returned_count=len(answer.skills),
                 max_tokens=request.max_tokens,
-                final_tokens_est=self._loader.estimate(answer.formatted),
+                final_tokens_est=self.loader.estimate(answer.formatted),
             ),
             session=session.label,
             duration_ms=elapsed_ms(began),
@@ -253,14 +265,14 @@ class SkillUseCases:
         return answer
 
     def _get(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
-        wanted, cleaner = self._wanted(session, request)
+        wanted, cleaner = self.wanted(session, request)
         if self._catalog.freshen(wanted.skills):
-            wanted, cleaner = self._wanted(session, request)
+            wanted, cleaner = self.wanted(session, request)
         if not wanted.skills:
-            return self._loader.missing(wanted, request.max_tokens)
+            return self.loader.missing(wanted, request.max_tokens)
         self.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
         if request.file is None:
-            answer = self._loader.load(wanted, request, cleaner, session)
+            answer = self.loader.load(wanted, request, cleaner, session)
         elif len(request.names) > 1:
             raise BadRequest("'file' takes exactly one name in 'names'.")
         else:
@@ -268,7 +280,8 @@ class SkillUseCases:
         self._catalog.record_use(wanted.skills)
         return answer
 
-    def _wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
+    def wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
+        """Return what the names of a request stand for, and what makes texts fit for the caller. May block."""
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
@@ -276,12 +289,12 @@ class SkillUseCases:
 
     def _file(self, wanted: Wanted, written: str, cleaner: "Cleaner") -> GetAnswer:
         [skill] = wanted.skills
-        path = self._loader.file_of(skill, written, cleaner)
+        path = self.loader.file_of(skill, written, cleaner)
         try:
             content = self.publisher.text_of_file(skill, path, cleaner)
         except UnknownSkill:
-            raise self._loader.without_file(skill, written, cleaner) from None
-        return self._loader.load_file(wanted, path, content, cleaner)
+            raise self.loader.without_file(skill, written, cleaner) from None
+        return self.loader.load_file(wanted, path, content, cleaner)
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -307,7 +320,9 @@ class SkillUseCases:
 
     def _list(self, session: Session, request: ListRequest) -> ListAnswer:
         visible, cleaner = self.visible(session)
-        wanted = sorted((skill for skill in visible.skills if request.passes(skill)), key=_by_name)
+        lacking = self.binding.lacking(session, visible) if request.usable else ()
+        fitting = (skill for skill in visible.skills if request.passes(skill) and skill.row not in lacking)
+        wanted = sorted(fitting, key=_by_name)
         page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
         errors = told_to_agents(self._catalog, session.caller, cleaner)
         return ListAnswer(
@@ -332,7 +347,7 @@ class SkillUseCases:
                 skill_count=len(answer.names),
                 top_k_used=request.top_k or self._section.top_k,
                 raw_tokens_est=raw_tokens,
-                final_tokens_est=self._loader.estimate(answer.formatted),
+                final_tokens_est=self.loader.estimate(answer.formatted),
                 was_summarized=False,
             ),
             session=session.label,
@@ -352,7 +367,7 @@ class SkillUseCases:
             of_frame = self._found(session, replace(query, tags=tags), visible, cleaner)
             matches = both(matches, of_frame.matches)
         skills = self.confirmed.unasked(session, chosen(matches, tags, request.task_type))[:top_k]
-        text, raw_tokens = self._loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
+        text, raw_tokens = self.loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
     async def whole(self, session: Session, name: str, asker: Asker) -> str:

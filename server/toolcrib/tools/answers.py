@@ -40,6 +40,7 @@ class FoundTool:
     """One hit of a search, as much of the tool as was asked for.
 
     ``score`` is in [0, 1] and comparable inside one answer only; ``status`` is a state of its server that matters.
+    ``owner`` is the skill by which it is there, where it is scoped to skills.
     """
 
     tool: Tool
@@ -48,6 +49,7 @@ class FoundTool:
     match_type: str
     activated: bool
     status: str | None = None
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ def found_tools(
     found: Found[Tool],
     shown: Mapping[int, Shown],
     activated: Collection[str],
+    owners: Mapping[int, str],
     status_of: Callable[[Tool], str | None],
 ) -> tuple[FoundTool, ...]:
     """Return what was found with what is shown of it: an example in brief with the first only."""
@@ -145,6 +148,7 @@ def found_tools(
             match.match_type.value,
             activated=match.document.public_name in activated,
             status=status_of(match.document),
+            owner=owners.get(match.document.row),
         )
         for match in matches
     )
@@ -184,6 +188,7 @@ def _found(hit: FoundTool) -> JsonObject:
         "input_schema": hit.shown.input_schema,
         "examples": [_example(each) for each in hit.shown.examples] or None,
         "status": hit.status,
+        "owner": hit.owner,
     }
     return {key: value for key, value in shown.items() if value is not None}
 

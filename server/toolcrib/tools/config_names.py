@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from toolcrib.base.names import SEPARATOR, bare_name, name_digest, qualified_spellings
+from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, name_digest, qualified_spellings
 from toolcrib.base.text import glob_matcher
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.schema import ServerSection
@@ -98,6 +98,7 @@ def _patterns(settings: Settings) -> Iterator[tuple[str, Sequence[str], bool]]:
     """Yield the patterns about tools of any server, with their places, and whether they match bare names too."""
     policy = settings.toolcrib.policy
     yield "toolcrib.tool_search.always_loaded_patterns", settings.toolcrib.tool_search.always_loaded_patterns, False
+    yield from _patterns_of_skills(settings)
     yield "toolcrib.policy.allow", policy.allow, False
     yield "toolcrib.policy.deny", policy.deny, True
     yield "toolcrib.policy.confirm.tools", policy.confirm.tools, True
@@ -105,6 +106,16 @@ def _patterns(settings: Settings) -> Iterator[tuple[str, Sequence[str], bool]]:
         place = join("toolcrib.policy.visibility", number)
         yield join(place, "allow"), rule.allow or (), False
         yield join(place, "deny"), rule.deny, True
+
+
+def _patterns_of_skills(settings: Settings) -> Iterator[tuple[str, Sequence[str], bool]]:
+    section = settings.toolcrib
+    by_place = {"toolcrib.tool_search.skill_scoped_patterns": section.tool_search.skill_scoped_patterns}
+    by_place |= {
+        join("toolcrib.skill_tools", skill, "tools"): entry.tools for skill, entry in section.skill_tools.items()
+    }
+    for place, globs in by_place.items():
+        yield place, [host_spellings(glob)[-1] for glob in globs], True
 
 
 def _unmatched(

@@ -62,7 +62,8 @@ class ToolFinder:
         refuse_blank(request)
         wording = self.wording(session, catalog)
         found, shown = await self._found(request, catalog, wording, detail)
-        hits = found_tools(found, shown, session.activations.names, status_of)
+        activated, owners = self._gate.activated(session, catalog), self._gate.owners(session, catalog)
+        hits = found_tools(found, shown, activated, owners, status_of)
         return SearchAnswer(
             hits=hits,
             query=request.query[:QUERY_MAX],

@@ -3,13 +3,16 @@
 Knows sessions, loading modes and activation; never knows protocols, connections or search.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
+from toolcrib.access.active_skills import Active
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
 from toolcrib.model import LoadingMode, Tool
+from toolcrib.tools.bindings import Bindings
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.mentions import Mentions, ToolMentions
 
@@ -23,6 +26,7 @@ class Gate:
         self._lists_all = not settings.toolcrib.tool_search.enabled
         self._pass_through_below = settings.toolcrib.gate.pass_through_below
         self._servers_of: dict[tuple[int, ...], tuple[str, ...]] = {}
+        self.bindings = Bindings(settings.toolcrib)
         self.splits_calls = settings.toolcrib.gate.call_tools == "split"
         self.scope = settings.toolcrib.tool_search.activation_scope
 
@@ -33,18 +37,68 @@ class Gate:
             session.permissions = self._policy, self._policy.permissions(session.caller)
         return session.permissions[1]
 
-    def permitted(self, session: Session, catalog: Catalog) -> Permitted:
-        """Return what the session's caller may use: the one decision behind list, search, call and counts."""
+    def allowed(self, session: Session, catalog: Catalog) -> Permitted:
+        """Return what policy permits to the session's caller, whichever skills are active."""
         return catalog.permitted(self.permissions(session))
+
+    def permitted(self, session: Session, catalog: Catalog) -> Permitted:
+        """Return what the session may use now: the one decision behind list, search, call and counts.
+
+        It lacks tools scoped to skills, but for those that an active skill names.
+        """
+        permissions = self.permissions(session)
+        if not catalog.permitted(permissions).scoped:
+            return catalog.permitted(permissions)
+        return catalog.open_to(permissions, frozenset(self.opened(session, catalog)))
+
+    def opened(self, session: Session, catalog: Catalog, active: Active | None = None) -> Mapping[int, str]:
+        """Return the rows of what active skills open to the session, each with a skill; ``active`` None: its own."""
+        skills = session.skills.skills if active is None else active
+        return self.bindings.opened(catalog, self.allowed(session, catalog), skills)
+
+    def activated(self, session: Session, catalog: Catalog) -> AbstractSet[str]:
+        """Return the public names of what the session has used, and of what its active skills have opened."""
+        rows = self.opened(session, catalog)
+        if not rows:
+            return session.activations.names
+        tools = self.allowed(session, catalog).tools
+        return {*session.activations.names, *(tool.public_name for tool in tools if tool.row in rows)}
 
     def listed(self, session: Session, catalog: Catalog) -> list[Tool]:
         """Return the tools that ``tools/list`` shows to the session, by public name."""
         permitted = self.permitted(session, catalog)
+        opened = self.opened(session, catalog) if self.shows_opened(session) else dict[int, str]()
         if self._lists_all or self._passes_through(session, permitted.tools):
-            return list(permitted.tools)
+            scoped = {tool.row for tool in permitted.scoped}
+            return [tool for tool in permitted.tools if tool.row not in scoped or tool.row in opened]
         used = [catalog.get(name) for name in session.activations.names] if session.growing else []
-        shown = {tool.row: tool for tool in (*permitted.always, *used) if tool and tool.row in permitted.rows}
-        return sorted(shown.values(), key=lambda tool: tool.public_name)
+        by_skills = [tool for tool in permitted.tools if tool.row in opened] if opened else []
+        shown = (*permitted.always, *used, *by_skills)
+        by_row = {tool.row: tool for tool in shown if tool and tool.row in permitted.rows}
+        return sorted(by_row.values(), key=lambda tool: tool.public_name)
+
+    def shows_otherwise(self, session: Session, catalog: Catalog, before: Active) -> bool:
+        """Return whether the session is shown another list than while ``before`` were its active skills."""
+        if before == session.skills.skills or not self.shows_opened(session):
+            return False
+        differing = self.opened(session, catalog).keys() ^ self.opened(session, catalog, before).keys()
+        tools = (tool for tool in self.allowed(session, catalog).tools if tool.row in differing)
+        return not all(self._lists_without_skills(session, tool) for tool in tools)
+
+    def owners(self, session: Session, catalog: Catalog) -> Mapping[int, str]:
+        """Return the skill by which each tool scoped to skills is open to the session, by row."""
+        scoped = self.permitted(session, catalog).scoped
+        return {tool.row: self.opened(session, catalog)[tool.row] for tool in scoped}
+
+    def _lists_without_skills(self, session: Session, tool: Tool) -> bool:
+        if tool.loading_mode is LoadingMode.SKILL:
+            return False
+        is_used = session.growing and tool.public_name in session.activations.names
+        return tool.loading_mode is LoadingMode.ALWAYS or self._lists_all or bool(session.pass_through) or is_used
+
+    def shows_opened(self, session: Session) -> bool:
+        """Return whether the session's list grows by what skills open; that of a plain proxy does for any session."""
+        return session.growing or (session.lasting and self._lists_all)
 
     def differs(self, session: Session, before: Catalog, after: Catalog) -> bool:
         """Return whether a change of the catalog changes what the session's ``tools/list`` shows."""
@@ -72,10 +126,10 @@ class Gate:
             found = self._servers_of[permissions.key] = tuple(filter(permissions.permits_some_of, self._servers))
         return found
 
-    def grows_by(self, session: Session, tool: Tool) -> bool:
+    def grows_by(self, session: Session, tool: Tool, catalog: Catalog) -> bool:
         """Return whether the session's list grows by a tool that it uses for the first time."""
-        is_listed = self._lists_all or tool.loading_mode is not LoadingMode.DEFERRED
-        return session.growing and not is_listed and not session.pass_through
+        is_listed = self._lists_all or session.pass_through or tool.row in self.opened(session, catalog)
+        return session.growing and tool.loading_mode is LoadingMode.DEFERRED and not is_listed
 
     @property
     def lists_everything(self) -> bool:
@@ -85,13 +139,15 @@ class Gate:
     def why_refused(self, session: Session, name: str, catalog: Catalog) -> RefusalReason:
         """Return why the session cannot use what it called ``name``: for an event, never for its answer.
 
-        ``policy``: nobody may. ``visibility``: others may. Every step is done for every name, so that the time of an
-        answer does not tell what its text does not tell.
+        ``policy``: nobody may. ``visibility``: others may. ``skill``: no active skill names it. Every step is done for
+        every name, so that the time of an answer does not tell what its text does not tell.
         """
-        rows = self.permitted(session, catalog).rows
-        hidden = [tool for tool in catalog.spelled(name) if tool.row not in rows]
+        allowed, rows = self.allowed(session, catalog).rows, self.permitted(session, catalog).rows
+        spelled = catalog.spelled(name)
+        hidden = [tool for tool in spelled if tool.row not in allowed]
+        closed = [tool for tool in spelled if tool.row not in rows]
         by_policy = self._policy.refuses_everyone(name, self._servers)
-        return "visibility" if hidden else "policy" if by_policy else "unknown"
+        return "visibility" if hidden else "skill" if closed else "policy" if by_policy else "unknown"
 
     def without_denied_names(self, session: Session, text: str, catalog: Catalog) -> str:
         """Return ``text`` with ``[denied]`` for each name of a tool that the session may not use."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from toolcrib.access.policy import Permissions
-from toolcrib.base.names import SEPARATOR, bare_name, qualified_spellings
-from toolcrib.model import LoadingMode
+from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, qualified_spellings
+from toolcrib.model import LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog
 
 DENIED = "[denied]"
@@ -130,10 +130,25 @@ class _Names:
         return (tool.public_name,) if tool is not None and tool.loading_mode is LoadingMode.DEFERRED else ()
 
 
+class _Unknown:
+    """Tells names that nobody has, in every spelling: in place of :class:`_Names`."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        parts = [SEPARATOR.split(host_spellings(name)[-1])[::2] for name in names]
+        self._spelled = {mark.join(each) for each in parts for mark in ("__", ".", "/", ":")}
+        self._spelled.update(each[-1] for each in parts)
+
+    def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
+        """Return that ``name`` is gone if it is one of these."""
+        from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - as above
+
+        return _Reading(_GONE) if name in self._spelled and (in_code or is_several_words(name)) else None
+
+
 class _Words:
     """Reads single words of documents, and remembers which names they held."""
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, names: _Names | _Unknown) -> None:
         self._names = names
         self._known = lru_cache(_REMEMBERED_MAX)(names.look)
 
@@ -233,6 +248,29 @@ class ToolMentions:
         if self.hides_nothing:
             return tuple(names)
         return tuple(name for name in names if self._is_whole(name) and self._names.may_be_listed(name))
+
+    def tool(self, spelling: str) -> Tool | None:
+        """Return the one tool that the caller may use and that ``spelling`` means, also as hosts spell it."""
+        permitted = self.catalog.permitted(self.permissions)
+        found = (self.catalog.find(each, permitted) for each in host_spellings(spelling))
+        return next(filter(None, found), None)
+
+    def without_names(self, text: str, names: Collection[str]) -> str:
+        """Return ``text`` with "another tool" for these names, in every spelling: as if somebody had such tools."""
+        if not names:
+            return text
+        from toolcrib.tools.places import instead_of, places  # noqa: PLC0415 - as above
+
+        words = _Words(_Unknown(names))
+        pieces: list[str] = []
+        at = 0
+        for place in places(text):
+            word = text[place.start : place.end]
+            left = words.read(word, place.kind != "prose").text
+            if left != word:
+                pieces += [text[at : place.start], left.replace(_GONE, instead_of(text, place))]
+                at = place.end
+        return "".join([*pieces, text[at:]])
 
     def without(self, candidate: str) -> str:
         """Return what is left of a candidate, as ``places.candidates`` has it, without denied names; or all of it."""

@@ -92,7 +92,8 @@ class ToolUseCases:
             return []
         section = self._parts.settings.toolcrib.tool_examples
         wording = self.finder.wording(session, catalog)
-        return await anyio.to_thread.run_sync(wording.listed, tools, section)
+        owners = self.gate.owners(session, catalog)
+        return await anyio.to_thread.run_sync(wording.listed, tools, section, owners)
 
     def listed_schema(self, session: Session, name: str) -> JsonObject | None:
         """Return the input schema of a tool that the session's ``tools/list`` shows; None for any other name."""
@@ -320,7 +321,7 @@ class ToolUseCases:
                 raise Outdated
             if await session.activations.add(tool.public_name):
                 self._reports.activated(session, tool, source)
-                if self.gate.grows_by(session, tool):
+                if self.gate.grows_by(session, tool, self._parts.indexer.current()):
                     await call.announce()
             with self._reports.calling(session, tool, began) as outcome:
                 params = {**call.more, "name": tool.name, "arguments": arguments}

@@ -6,11 +6,13 @@ Knows which texts of a tool hold names, and what is left of them; never knows se
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
 
 from toolcrib.base.patterns import SUBJECT_MAX
+from toolcrib.base.recent import Recent
 from toolcrib.base.text import words
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.model import Example, JsonObject, Tool
@@ -25,6 +27,7 @@ from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.mentions import Mentions, ToolMentions
 
 _REMEMBERED_MAX = 8192
+_WORDINGS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,17 @@ class Wording:
 
     # -- what is read ----------------------------------------------------------------------------
 
-    def listed(self, tools: Sequence[Tool], section: ToolExamplesSection) -> list[JsonObject]:
-        """Return the definitions of some tools as a client is shown them; one that is gone meanwhile is left out."""
+    def listed(
+        self, tools: Sequence[Tool], section: ToolExamplesSection, owners: Mapping[int, str]
+    ) -> list[JsonObject]:
+        """Return the definitions of some tools as a client is shown them; one that is gone meanwhile is left out.
+
+        ``owners`` are the skills by which some of them are there, by row.
+        """
         with collector_paused():
             described = self.described(tool.row for tool in tools)
-            return [listed_definition(tool, *described[tool.row], section) for tool in tools if tool.row in described]
+            shown = (tool for tool in tools if tool.row in described)
+            return [listed_definition(tool, *described[tool.row], section, owners.get(tool.row)) for tool in shown]
 
     def described(self, rows: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
         """Return whole definitions, and what search results show, by row; rows that are gone are left out."""
@@ -167,12 +176,15 @@ class Wordings:
 
     def __init__(self, index: ToolIndex, mentions: Mentions) -> None:
         self._index, self._mentions = index, mentions
-        self._by_permissions: dict[tuple[int, ...], Wording] = {}
+        self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], Wording](_WORDINGS_MAX)
 
     def of(self, catalog: Catalog, permitted: Permitted) -> Wording:
         """Return what reads the index for those who may use what is ``permitted``, which is part of ``catalog``."""
-        wording = self._by_permissions.get(permitted.permissions.key)
-        if wording is None or wording.permitted is not permitted:
-            wording = Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions))
-            self._by_permissions[permitted.permissions.key] = wording
+        key = permitted.permissions.key, permitted.open_rows
+        with suppress(KeyError):
+            wording = self._by_permissions[key]
+            if wording.permitted is permitted:
+                return wording
+        wording = Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions))
+        self._by_permissions[key] = wording
         return wording

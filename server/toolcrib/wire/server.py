@@ -6,7 +6,7 @@ Results of tools pass beside the SDK's own shaping, which would refuse what a do
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,7 @@ from toolcrib.wire.listing import Listing
 from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.pending import PendingCalls
 from toolcrib.wire.presence import client_of, ended_without
-from toolcrib.wire.sessions import Sessions, client_name, is_modern
+from toolcrib.wire.sessions import Sessions, announce_tools, client_name, is_modern
 from toolcrib.wire.updates import ResourceUpdates
 
 _log = logging.getLogger(__name__)
@@ -299,7 +299,7 @@ def _tool_call(context: Context, reach: Reach, name: str, arguments: object) -> 
         arguments=arguments,
         more=_for_next_hop(context.params or {}),
         on_progress=reach.on_progress,
-        announce=_announcer(context),
+        announce=partial(announce_tools, context),
         asker=reach.asker,
     )
 
@@ -310,16 +310,6 @@ def _for_next_hop(params: Mapping[str, Any]) -> JsonObject:
     if meta := meta_for_next_hop(params.get("_meta")):
         more["_meta"] = meta
     return more
-
-
-def _announcer(context: Context) -> Callable[[], Awaitable[None]]:
-    async def announce() -> None:
-        # On this request's own channel: over HTTP a client need not hold the other one open.
-        await context.session.send_notification(
-            types.ToolListChangedNotification(), related_request_id=context.request_id
-        )
-
-    return announce
 
 
 # -- refusals ------------------------------------------------------------------------------------

@@ -13,13 +13,16 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
+from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import Hosts
 from toolcrib.access.sessions import Seen, SentSkills, Session, confirmed, local_caller
+from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
+from toolcrib.config.scoping import has_scoped_tools
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, JsonObject
 from toolcrib.streams.sdk import Connection, Context, connection_of, envelope_of
@@ -66,7 +69,7 @@ class SessionParts:
     """What sessions are made with. ``follower`` is told when one that has a connection begins, and when it ends.
 
     ``clock`` gives seconds since the epoch. ``pid`` is the number of this process, which tells its sessions from those
-    of others in the same events. ``changed`` is told when one has ended.
+    of others in the same events. ``changed`` is told when one has ended. ``monotonic`` is a clock that never jumps.
     """
 
     kept: KeptActivations
@@ -74,6 +77,7 @@ class SessionParts:
     clock: Callable[[], float]
     pid: int
     changed: Callable[[], None]
+    monotonic: Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class Sessions:
         self._settings, self._hosts = settings, hosts
         self._kept, self._follower, self._clock, self._pid = parts.kept, parts.follower, parts.clock, parts.pid
         self._changed = parts.changed
+        self.scopes = SkillScopes(parts.monotonic, settings.toolcrib.limits.skill_handles_s)
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
         self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
@@ -111,6 +116,7 @@ class Sessions:
         Whether their lists grow was settled when they began.
         """
         self._settings, self._hosts = settings, hosts
+        self.scopes.lasts_s = settings.toolcrib.limits.skill_handles_s
         for connected in self.open():
             connected.session.served = hosts.of(connected.session.client)
 
@@ -140,6 +146,7 @@ class Sessions:
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
                 trail=known.trail,
+                skills=self._skills_of(caller, context),
                 confirmed=self._confirmed_by(caller, context),
             )
         open_here = self._of_connection(context.session)
@@ -161,6 +168,8 @@ class Sessions:
                 trail=self._trail(),
             )
             session.confirmed = confirmed() if session_id is None else self._confirmed_by(caller, context)
+            if session_id is not None:
+                session.skills = self.scopes.named(caller, session_id)
             self._follower.expect(session)
             connected = open_here[caller, session_id] = Connected(session, context.session)
             if len(open_here) > _PER_CONNECTION:
@@ -182,6 +191,16 @@ class Sessions:
         if not (self._hosts.serves_one or named):
             return SentSkills()
         return self._sent.get((caller, named), SentSkills)
+
+    def _skills_of(self, caller: Caller, context: Context) -> ActiveSkills:
+        """Return what is active for a sessionless caller: by the same that says whose the next request is, or nothing.
+
+        Where nothing says it and tools are scoped to skills, what comes to be active has a handle.
+        """
+        named = self._named(context)
+        if self._hosts.serves_one or named:
+            return self.scopes.named(caller, named)
+        return self.scopes.unnamed() if has_scoped_tools(self._settings.toolcrib) else ActiveSkills()
 
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
         """Return what the person has allowed before, where one request tells whose the next is; else None."""
@@ -256,6 +275,12 @@ class Sessions:
         if token.subject is None:
             raise MCPError(code=types.INVALID_REQUEST, message="This token stands for nobody.")
         return Caller(token.subject, claims.get("tenant_id"), claims.get("project_id"), claims.get("profile"))
+
+
+async def announce_tools(context: Context) -> None:
+    """Tell the client of a request that its list of tools is another one, before the request is answered."""
+    # On the request's own channel: over HTTP a client need not hold the other one open.
+    await context.session.send_notification(types.ToolListChangedNotification(), related_request_id=context.request_id)
 
 
 def _client_of(context: Context) -> str:

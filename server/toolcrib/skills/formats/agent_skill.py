@@ -15,6 +15,7 @@ from toolcrib.base.json_values import as_list, as_object, json_type
 from toolcrib.base.text import estimate_tokens, one_line, sanitize, truncate
 from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline, outline, plain_title
 from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType, ToolNote
+from toolcrib.skills.formats.fields import REQUIRED_TOOLS, TOOL, line_of, lines_of, tool_notes
 from toolcrib.skills.formats.frontmatter import Fields, UnreadableText, decode, read_frontmatter
 from toolcrib.skills.formats.stated import CAPABILITIES, stated_lines
 from toolcrib.skills.identity import SKILL_FILE, content_hash, slug
@@ -27,9 +28,6 @@ COMPATIBILITY_MAX = 500
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 """The fields that the Agent Skills format has."""
-
-LISTS_OF_TOOLS = frozenset(("tools", "allowed-tools", "allowed_tools"))
-"""The fields that list tools, each as :func:`tool_notes` reads it."""
 
 PRECONDITIONS = frozenset(
     (
@@ -81,8 +79,6 @@ _TOKENS_ADVISED = 5000
 # The specification's text says a-z; its reference validator also takes letters of other scripts.
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
-# Inside the brackets of a pattern, as in Bash(git:*), commas and spaces separate nothing.
-_TOOL = re.compile(r"([^\s,()]+)(?:\(([^()]*)\))?")
 _WORDS = re.compile(r"[^\s,]+")
 _MARKUP = re.compile(r"<[A-Za-z/][^<>]*>")
 
@@ -145,7 +141,7 @@ def _conformance(values: JsonObject, folder_name: str, path: str) -> Iterator[Sk
     description, tools = values.get("description"), values.get("allowed-tools")
     if isinstance(description, str) and _MARKUP.search(description):
         yield broken("description-markup", "description has tags in angle brackets; say it in plain words", "info")
-    if isinstance(tools, str) and "," in _TOOL.sub("", tools):
+    if isinstance(tools, str) and "," in TOOL.sub("", tools):
         yield broken("allowed-tools-commas", "allowed-tools is separated by spaces, without commas", "warning")
     unknown = [_shown(key) for key in values if key not in FIELDS]
     if unknown:
@@ -224,23 +220,23 @@ class Reading:
         self._metadata = dict(as_object(values.get("metadata")))
         self._path = path
         self.problems: list[SkillProblem] = []
-        self.name = _line(self._values.pop("name", None))[:_NAME_KEPT]
-        self.description = _line(self._values.pop("description", None))
+        self.name = line_of(self._values.pop("name", None))[:_NAME_KEPT]
+        self.description = line_of(self._values.pop("description", None))
 
     def text(self, body: str, folder_name: str) -> SkillText:
         """Return all of it, with ``body`` as the text below."""
         blocks = outline(body)
-        explicit = _line(self._take("trigger", "triggers", "when_to_use", "when-to-use"))
+        explicit = line_of(self._take("trigger", "triggers", "when_to_use", "when-to-use"))
         text = SkillText(
             name=self.name or one_line(folder_name)[:_NAME_KEPT] or slug(folder_name),
-            title=_line(self._take("title", "displayName", "display-name", "display_name")) or blocks.title,
+            title=line_of(self._take("title", "displayName", "display-name", "display_name")) or blocks.title,
             description=self.description,
             trigger=explicit or self.description,
             task_type=self._task_type(),
             tags=self._tags(),
-            steps=_lines(self._take("steps")) or blocks.steps,
-            preconditions=_lines(self._take("preconditions", "prerequisites")) or _listed(blocks, PRECONDITIONS),
-            failure_modes=_lines(self._take("failure_modes", "failure-modes")) or _listed(blocks, FAILURE_MODES),
+            steps=lines_of(self._take("steps")) or blocks.steps,
+            preconditions=lines_of(self._take("preconditions", "prerequisites")) or _listed(blocks, PRECONDITIONS),
+            failure_modes=lines_of(self._take("failure_modes", "failure-modes")) or _listed(blocks, FAILURE_MODES),
             tools=self._tools(),
             requires=self._requires(),
             body=body,
@@ -269,7 +265,7 @@ class Reading:
 
     def _task_type(self) -> TaskType:
         # Only a known type is taken out of the fields; any other value stays visible in extra.
-        said = _line(self._peek("task_type"))
+        said = line_of(self._peek("task_type"))
         if said.lower() in tuple(TaskType):
             self._take("task_type")
             return TaskType(said.lower())
@@ -283,8 +279,8 @@ class Reading:
         return tuple(dict.fromkeys((*every, *stated_lines(self._frontmatter, *CAPABILITIES))))
 
     def _tools(self) -> tuple[ToolNote, ...]:
-        every = [*tool_notes(self._take("tools")), *tool_notes(self._take("allowed-tools", "allowed_tools"))]
-        return tuple(dict.fromkeys(every))
+        fields = (("tools",), REQUIRED_TOOLS, ("allowed-tools", "allowed_tools"))
+        return tuple(dict.fromkeys(note for names in fields for note in tool_notes(self._take(*names))))
 
     def _requires(self) -> tuple[str, ...]:
         """Return names of environment variables; whatever else ``requires`` lists is no such condition (C24)."""
@@ -309,39 +305,9 @@ class Reading:
         self.problems.append(SkillProblem(self._path, 0, "info", code, message))
 
 
-def _line(value: Any) -> str:
-    """Return a scalar, or a list of them, as one line."""
-    if isinstance(value, list):
-        return ", ".join(_lines(value))
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return one_line(str(value)) if isinstance(value, str | int | float) else ""
-
-
-def _lines(value: Any) -> tuple[str, ...]:
-    """Return each scalar of a list as one line; a text alone is a list of one."""
-    items = cast("list[Any]", value) if isinstance(value, list) else [value]
-    return tuple(filter(None, (_line(item) for item in items if not isinstance(item, list))))
-
-
 def _parts(value: Any) -> Iterable[str]:
     """Return the items of a list, or of a text between its commas."""
-    return filter(None, map(str.strip, _line(value).split(","))) if isinstance(value, str) else _lines(value)
-
-
-def tool_notes(value: Any) -> Iterator[ToolNote]:
-    """Yield the tools of a text such as ``Read Bash(git:*)``, or of a list of texts or of ``{tool, note}``."""
-    if isinstance(value, str):
-        yield from (ToolNote(*found) for found in _TOOL.findall(one_line(value)))
-        return
-    for item in as_list(value):
-        if isinstance(item, dict):
-            said = as_object(item)
-            name, note = _line(said.get("tool") or said.get("name")), _line(said.get("note") or said.get("description"))
-        else:
-            name, _, note = (part.strip() for part in _line(item).removesuffix(")").partition("("))
-        if name:
-            yield ToolNote(name, note)
+    return filter(None, map(str.strip, line_of(value).split(","))) if isinstance(value, str) else lines_of(value)
 
 
 def _is_true(value: Any) -> bool:

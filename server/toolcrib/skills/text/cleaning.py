@@ -11,6 +11,7 @@ from toolcrib.base.json_values import as_list
 from toolcrib.base.text import sanitize
 from toolcrib.model import JsonObject, SkillText, ToolNote
 from toolcrib.redaction.documents import redact_document
+from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
 from toolcrib.tools.mentions import ToolMentions
 
 
@@ -20,6 +21,23 @@ class Cleaned:
 
     text: SkillText
     mentioned: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Makes the fields of one skill fit: also without names that its list of tools has lost, ``unknown``."""
+
+    cleaner: "Cleaner"
+    unknown: frozenset[str]
+
+    def text(self, text: str) -> str:
+        """Return one field."""
+        cleaned = self.cleaner.text(text)
+        return self.cleaner.mentions.without_names(cleaned, self.unknown) if self.unknown else cleaned
+
+    def texts(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return a field that is a list."""
+        return tuple(map(self.text, texts))
 
 
 class Cleaner:
@@ -60,20 +78,24 @@ class Cleaner:
 
     def skill(self, text: SkillText) -> Cleaned:
         """Return a whole skill, every field of it cleaned."""
+        listed = [note.tool for note in text.tools]
+        allowed = self.tool_names(listed)
+        # What the list loses is lost in the text too: a name that stays there would tell that no such tool is denied.
+        fit = _Fit(self, frozenset(listed).difference(allowed))
         body, mentioned = self.mentions.clean(self._redact(sanitize(text.body)))
-        steps = tuple(map(self.text, text.steps))
-        allowed = self.tool_names([note.tool for note in text.tools])
+        body = self.mentions.without_names(body, fit.unknown)
+        steps = fit.texts(text.steps)
         cleaned = replace(
             text,
-            name=self.text(text.name),
-            title=self.text(text.title),
-            description=self.text(text.description),
-            trigger=self.text(text.trigger),
-            tags=tuple(map(self.text, text.tags)),
+            name=fit.text(text.name),
+            title=fit.text(text.title),
+            description=fit.text(text.description),
+            trigger=fit.text(text.trigger),
+            tags=fit.texts(text.tags),
             steps=steps,
-            preconditions=tuple(map(self.text, text.preconditions)),
-            failure_modes=tuple(map(self.text, text.failure_modes)),
-            tools=tuple(ToolNote(note.tool, self.text(note.note)) for note in text.tools if note.tool in allowed),
+            preconditions=fit.texts(text.preconditions),
+            failure_modes=fit.texts(text.failure_modes),
+            tools=tuple(ToolNote(note.tool, fit.text(note.note)) for note in text.tools if note.tool in allowed),
             body=body,
             frontmatter=self._frontmatter(text.frontmatter),
             extra=self.value(text.extra),
@@ -86,8 +108,6 @@ class Cleaner:
         return self.mentions.clean(text)[0]
 
     def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
-        from toolcrib.skills.formats.agent_skill import LISTS_OF_TOOLS  # noqa: PLC0415 - no start waits for its parsers
-
         cleaned = self.value(frontmatter)
         # A list of tools loses a denied name entirely: plain words in its place would tell that something was there.
         for key in LISTS_OF_TOOLS & frontmatter.keys():
@@ -96,8 +116,6 @@ class Cleaner:
 
     def list_of_tools(self, value: Any) -> Any:
         """Return a field that lists tools as it was written, without those that the caller may not know of."""
-        from toolcrib.skills.formats.agent_skill import tool_notes  # noqa: PLC0415 - as above
-
         if isinstance(value, str):
             notes = list(tool_notes(value))
             kept = [note for note in notes if self.tool_names([note.tool])]

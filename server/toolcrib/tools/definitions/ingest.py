@@ -14,10 +14,12 @@ from typing import Any
 
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.names import name_digest, public_name, qualified_spellings
+from toolcrib.base.names import name_digest, public_name, qualified_spellings, tool_matcher
 from toolcrib.base.text import glob_matcher, one_line, search_text, truncate
-from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
+from toolcrib.config.schema import LimitsSection, ToolExamplesSection
+from toolcrib.config.scoping import scoped_globs
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.tools.definitions.examples import Fits, collect
 from toolcrib.tools.definitions.listable import DefinitionError, listable, tool_name
@@ -47,19 +49,24 @@ _COMMON_TOOLS_MIN = 8
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """The parts of the config that shape every server's tools; ``fits`` checks their examples."""
+    """The parts of the config that shape every server's tools; ``fits`` checks their examples.
+
+    ``scoped`` are globs of the tools that are there by skills alone.
+    """
 
     policy: Policy
     limits: LimitsSection
     tool_search: ToolSearchSection
     tool_examples: ToolExamplesSection
     fits: Fits
+    scoped: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings, fits: Fits) -> "Shaping":
         """Take what is needed from all settings."""
         section = settings.toolcrib
-        return cls(policy_of(section.policy), section.limits, section.tool_search, section.tool_examples, fits)
+        policy = policy_of(section.policy)
+        return cls(policy, section.limits, section.tool_search, section.tool_examples, fits, scoped_globs(section))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +213,7 @@ class _Rules:
         self._search_text = lru_cache(_TEXTS_CACHED)(search_text)
         self._names_in = lru_cache(_TEXTS_CACHED)(_names_in)
         self._always_everywhere = glob_matcher(search.always_loaded_patterns)
+        self._scoped = tool_matcher(shaping.scoped)
         self._always = glob_matcher(options.always_loaded_tools)
         self._deferred = None if options.deferred_tools is None else glob_matcher(options.deferred_tools)
         self._default_mode = options.default_loading_mode or search.default_loading_mode
@@ -265,9 +273,13 @@ class _Rules:
         return " ".join(map(self._search_text, parts))[:TEXT_MAX]
 
     def _loading_mode(self, draft: _Draft) -> LoadingMode:
-        """Return the loading mode by the first rule that speaks (R16 to R22)."""
+        """Return the loading mode by the first rule that speaks (R16 to R22, R202)."""
         spellings = qualified_spellings(self._server, draft.name, draft.public_name)
-        if any(map(self._always_everywhere, spellings)) or self._always(draft.name):
+        if any(map(self._always_everywhere, spellings)):
+            return LoadingMode.ALWAYS
+        if self._scoped(self._server, draft.name, draft.public_name):
+            return LoadingMode.SKILL
+        if self._always(draft.name):
             return LoadingMode.ALWAYS
         if self._deferred is not None:
             return LoadingMode.DEFERRED if self._deferred(draft.name) else LoadingMode.ALWAYS

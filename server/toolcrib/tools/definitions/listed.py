@@ -12,7 +12,16 @@ SOURCE_META = "toolcrib/source"
 """The ``_meta`` key that tells a client where a listed tool comes from (R203)."""
 
 
-def listed_definition(tool: Tool, definition: JsonObject, card: Card, section: ToolExamplesSection) -> JsonObject:
+def source_of(tool: Tool, skill: str | None = None) -> JsonObject:
+    """Return where a tool comes from: its server, or the skill that it is there by (R203)."""
+    if skill is None:
+        return {"kind": "server", "owner": tool.server, "tool": tool.name}
+    return {"kind": "skill", "owner": skill, "server": tool.server, "tool": tool.name}
+
+
+def listed_definition(
+    tool: Tool, definition: JsonObject, card: Card, section: ToolExamplesSection, skill: str | None = None
+) -> JsonObject:
     """Return the downstream's definition, unchanged but for its name, the examples block and the source."""
     block = render(card.examples, include_descriptions=section.include_descriptions)
     shown = {
@@ -20,7 +29,7 @@ def listed_definition(tool: Tool, definition: JsonObject, card: Card, section: T
         "name": tool.public_name,
         "_meta": {
             **definition.get("_meta", {}),
-            SOURCE_META: {"kind": "server", "owner": tool.server, "tool": tool.name},
+            SOURCE_META: source_of(tool, skill),
         },
     }
     if block:

@@ -4,16 +4,20 @@ Knows names and which tools the policy permits to whom; never knows a database, 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from toolcrib.access.policy import Permissions
 from toolcrib.base.names import name_digest, qualified_spellings
+from toolcrib.base.recent import Recent
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import LoadingMode, Tool
+
+_OPEN_MAX = 64
+"""Parts of a catalog, each with other tools of skills, that are kept."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +26,8 @@ class Permitted:
 
     ``whole``: nothing of the catalog is, or could be, kept from it. A caller with a hidden tool and one for whom
     there happens to be none to hide are treated alike, or the difference would tell.
+    ``scoped`` are those of loading mode skill. ``open_rows`` tells apart parts that have only some of them: by the rows
+    of these; None where all of them are in it.
     """
 
     permissions: Permissions
@@ -30,6 +36,8 @@ class Permitted:
     whole: bool
     always: tuple[Tool, ...]
     in_order: tuple[int, ...]
+    scoped: tuple[Tool, ...]
+    open_rows: frozenset[int] | None = None
     _parts: dict[tuple[bool, str | None], frozenset[int]] = field(
         default_factory=dict[tuple[bool, str | None], frozenset[int]], repr=False
     )
@@ -42,7 +50,7 @@ class Permitted:
     @property
     def deferred_count(self) -> int:
         """How many of these tools are listed only once activated."""
-        return len(self.tools) - len(self.always)
+        return len(self.tools) - len(self.always) - len(self.scoped)
 
     def part(self, *, include_always: bool = True, server: str | None = None) -> frozenset[int] | None:
         """Return the numbers of these tools without the always-loaded ones, or of one server's, or both (R26).
@@ -55,7 +63,7 @@ class Permitted:
             part = frozenset(
                 number
                 for number, tool in enumerate(self.tools)
-                if (include_always or tool.loading_mode is LoadingMode.DEFERRED) and server in (None, tool.server)
+                if (include_always or tool.loading_mode is not LoadingMode.ALWAYS) and server in (None, tool.server)
             )
             if part:  # names of servers that do not exist must not fill the memory
                 self._parts[key] = part
@@ -74,6 +82,7 @@ class Catalog:
         self.tools = tuple(sorted(tools, key=lambda tool: tool.public_name))
         self._by_public_name = {tool.public_name: (tool,) for tool in self.tools}
         self._permitted: dict[tuple[int, ...], Permitted] = {}
+        self._open = Recent[tuple[tuple[int, ...], frozenset[int]], Permitted](_OPEN_MAX)
 
     def get(self, public_name: str) -> Tool | None:
         """Return the tool with exactly this public name."""
@@ -132,16 +141,21 @@ class Catalog:
             permitted = self._permitted[permissions.key] = self._permit(permissions)
         return permitted
 
+    def open_to(self, permissions: Permissions, rows: frozenset[int]) -> Permitted:
+        """Return the same as :meth:`permitted`, of the tools scoped to skills only those with one of these rows."""
+        allowed = self.permitted(permissions)
+        if not allowed.scoped:
+            return allowed
+        return self._open.get((permissions.key, rows), lambda: self._opened(allowed, rows))
+
     def _permit(self, permissions: Permissions) -> Permitted:
-        tools = tuple(tool for tool in self.tools if permissions.permits(tool.server, tool.name, tool.public_name))
-        return Permitted(
-            permissions=permissions,
-            tools=tools,
-            number_by_row={tool.row: number for number, tool in enumerate(tools)},
-            whole=permissions.sees_all and len(tools) == len(self.tools),
-            always=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.ALWAYS),
-            in_order=tuple(tool.row for tool in tools),
-        )
+        tools = [tool for tool in self.tools if permissions.permits(tool.server, tool.name, tool.public_name)]
+        return _part_of(permissions, tools, whole=permissions.sees_all and len(tools) == len(self.tools))
+
+    def _opened(self, allowed: Permitted, rows: frozenset[int]) -> Permitted:
+        tools = [tool for tool in allowed.tools if tool.loading_mode is not LoadingMode.SKILL or tool.row in rows]
+        whole = allowed.whole and len(tools) == len(allowed.tools)
+        return replace(_part_of(allowed.permissions, tools, whole=whole), open_rows=rows)
 
     @cached_property
     def _by_qualified_name(self) -> dict[str, tuple[Tool, ...]]:
@@ -163,6 +177,18 @@ class Catalog:
             name = joined(tool.name)
             pairs += [(each, tool) for each in {name, servers[tool.server] + name, joined(tool.public_name)}]
         return Spellings(pairs)
+
+
+def _part_of(permissions: Permissions, tools: Sequence[Tool], *, whole: bool) -> Permitted:
+    return Permitted(
+        permissions=permissions,
+        tools=tuple(tools),
+        number_by_row={tool.row: number for number, tool in enumerate(tools)},
+        whole=whole,
+        always=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.ALWAYS),
+        in_order=tuple(tool.row for tool in tools),
+        scoped=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.SKILL),
+    )
 
 
 def _grouped(pairs: Iterable[tuple[str, Tool]]) -> dict[str, tuple[Tool, ...]]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject
+from toolcrib.wire.builtin.handles import Handles
 from toolcrib.wire.builtin.read_more import ReadMore
+from toolcrib.wire.builtin.skill_activate import ActivateSkills, DeactivateSkills
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_report_outcome import ReportOutcome
@@ -23,6 +25,8 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
     SearchSkills,
     GetSkills,
     ListSkills,
+    ActivateSkills,
+    DeactivateSkills,
     ReportOutcome,
     ReadMore,
 )
@@ -35,6 +39,8 @@ class Builtins:
     def __init__(self, parts: BuiltinParts) -> None:
         offered = (tool.offered_by(parts) for tool in BUILTINS)
         self._tools = {tool.name: tool for tool in offered if tool is not None}
+        self._handles = Handles(parts.scopes)
+        self._gate, self._indexer = parts.tool_use_cases.gate, parts.tool_use_cases.indexer
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools
@@ -42,7 +48,11 @@ class Builtins:
     def shown_to(self, session: Session) -> list[JsonObject]:
         """Return the definitions of these tools as the session's caller is shown them, in order."""
         shown = {name: tool.shown_to(session) for name, tool in self._tools.items()}
-        return [{"name": name, **definition} for name, definition in shown.items() if definition is not None]
+        return [
+            {"name": name, **self._handles.shown(session, name, definition)}
+            for name, definition in shown.items()
+            if definition is not None
+        ]
 
     async def run(self, session: Session, name: str, arguments: JsonObject, call: CallMaker) -> JsonObject:
         """Answer a call of one of these tools with a result of ``tools/call``.
@@ -53,7 +63,11 @@ class Builtins:
 
         """
         tool = self._tools[name]
+        arguments = self._handles.taken(session, name, arguments)
+        active = session.skills.skills
         answer = await tool.run(session, checked(tool.arguments, arguments), call)
+        if self._gate.shows_otherwise(session, self._indexer.current(), active):
+            await call(name, None).announce()
         if not isinstance(answer, Answer):
             return answer
         result: JsonObject = {"content": [{"type": "text", "text": answer.text}], "isError": False}

@@ -17,6 +17,7 @@ CONFIDENCE: JsonObject = {"type": "string", "enum": ["high", "low", "none"]}
 TASK_TYPE: JsonObject = {"type": "string", "enum": [kind.value for kind in TaskType]}
 ORIGIN: JsonObject = {"type": "string", "enum": [origin.value for origin in SkillOrigin]}
 SCOPE: JsonObject = {"type": "string", "enum": list(get_args(ScopeMode))}
+USABLE: JsonObject = {**FLAG, "description": "Only with all needed tools", "default": False}
 
 
 def described(kind: str, description: str) -> JsonObject:

@@ -11,7 +11,18 @@ from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject, ScopeMode, SkillOrigin, TaskType
 from toolcrib.skills.answers import list_json
 from toolcrib.skills.requests import ListAnswer, ListRequest
-from toolcrib.wire.builtin.schemas import COUNT, FLAG, ORIGIN, SCOPE, TASK_TYPE, TEXT, described, list_of, object_of
+from toolcrib.wire.builtin.schemas import (
+    COUNT,
+    FLAG,
+    ORIGIN,
+    SCOPE,
+    TASK_TYPE,
+    TEXT,
+    USABLE,
+    described,
+    list_of,
+    object_of,
+)
 from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, CallMaker, SkillTool
 
 _PAGE, _PAGE_MAX = 50, 200
@@ -26,6 +37,7 @@ class ListArguments(Arguments):
     source: Annotated[str, Strict()] | None = None
     cursor: Annotated[str, Strict()] | None = None
     page_size: Annotated[int, Strict(), Field(ge=1, le=_PAGE_MAX)] = _PAGE
+    usable: Annotated[bool, Strict()] = False
 
 
 _ANSWER = object_of(
@@ -71,6 +83,7 @@ _DEFINITION: JsonObject = {
                 "maximum": _PAGE_MAX,
                 "default": _PAGE,
             },
+            "usable": USABLE,
         },
     },
     **READ_ONLY,
@@ -92,7 +105,7 @@ class ListSkills(SkillTool[ListArguments]):
             BadRequest: the cursor is none of ours.
 
         """
-        request = ListRequest(given.task_type, given.origin, given.scope, given.source, given.cursor, given.page_size)
+        request = ListRequest(**given.model_dump())
         answer = await self._skill_use_cases.list_skills(session, request)
         return Answer(_text(answer), list_json(answer))
 

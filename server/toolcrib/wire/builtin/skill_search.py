@@ -25,6 +25,7 @@ from toolcrib.wire.builtin.schemas import (
     SEARCH_TYPE,
     TASK_TYPE,
     TEXT,
+    USABLE,
     described,
     list_of,
     object_of,
@@ -51,6 +52,7 @@ class SearchArguments(Arguments):
     limit: Annotated[int, Strict(), Field(ge=1)] | None = None
     task_type: TaskType | None = None
     source: Annotated[str, Strict(), Field(min_length=1, max_length=_SOURCE_MAX)] | None = None
+    usable: Annotated[bool, Strict()] = False
 
 
 _ANSWER = object_of(
@@ -109,7 +111,14 @@ class SearchSkills(BuiltinTool[SearchArguments]):
         limit = self._limit if given.limit is None else given.limit
         if limit > self._limit_max:
             raise BadRequest(f"limit: must be from 1 to {self._limit_max}")
-        query = SkillQuery(given.query.strip(), SEARCH_TYPES[given.search_type], limit, given.task_type, given.source)
+        query = SkillQuery(
+            given.query.strip(),
+            SEARCH_TYPES[given.search_type],
+            limit,
+            given.task_type,
+            given.source,
+            usable=given.usable,
+        )
         answer = await self._skill_use_cases.search(session, query)
         return Answer(_text(answer), search_json(answer))
 
@@ -151,6 +160,7 @@ def _definition(limit: int, limit_max: int) -> JsonObject:
                 },
                 "task_type": {**described("string", "Only this kind"), **TASK_TYPE},
                 "source": described("string", "Only from it"),
+                "usable": USABLE,
             },
             ["query"],
         ),

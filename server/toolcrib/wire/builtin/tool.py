@@ -11,6 +11,7 @@ from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolcrib.access.sessions import Session
+from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.config.settings import Settings
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, SearchType
@@ -74,6 +75,7 @@ class BuiltinParts:
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
     offers: OfferUseCases
+    scopes: SkillScopes
 
 
 class Answer(NamedTuple):

@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
-from toolcrib.base.text import enumerated
+from toolcrib.base.text import enumerated, one_line
 from toolcrib.errors import BadRequest
 from toolcrib.model import JsonObject, LoadingMode
 from toolcrib.offers.use_cases import OfferUseCases
@@ -73,6 +73,7 @@ _ANSWER = object_of(
                     "input_schema": {"type": "object"},
                     "examples": list_of({"type": "object"}),
                     "status": {"type": "string", "enum": ["starting", "failed"]},
+                    "owner": TEXT,
                 },
                 ["name", "description", "score", "match_type", "loading_mode"],
             )
@@ -168,7 +169,8 @@ def answer_text(answer: SearchAnswer) -> str:
 def _found_text(hit: FoundTool) -> str:
     effects = hit.tool.side_effects
     listed = "always listed" if hit.tool.loading_mode is LoadingMode.ALWAYS else None
-    marks = (effects.value if effects else None, listed, "activated" if hit.activated else None, hit.status)
+    owner = f"by skill {one_line(hit.owner)}" if hit.owner else None
+    marks = (effects.value if effects else None, listed, owner, "activated" if hit.activated else None, hit.status)
     marked = ", ".join(filter(None, marks))
     parts = (hit.shown.signature or hit.tool.public_name, f"[{marked}]" if marked else "", hit.shown.description)
     line = f"- {' '.join(filter(None, parts))}"

@@ -21,6 +21,7 @@ from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.streams.sdk import Context
 from toolcrib.wire.carrying import CarriedRequests, Reach
 from toolcrib.wire.methods.resources import FixedResource, as_json, text_contents
+from toolcrib.wire.sessions import announce_tools
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Published
@@ -152,13 +153,20 @@ class SkillPrompts:
         if name == _FOR_TASK.name:
             text = await self._for_task(session, given)
         elif name == _WHOLE.name:
-            return await self._carried.carry(context, session, partial(self._whole, session, _required(given, "name")))
+            return await self._carried.carry(
+                context, session, partial(self._whole, context, session, _required(given, "name"))
+            )
         else:
             return None
         return _message(text)
 
-    async def _whole(self, session: Session, name: str, reach: Reach) -> JsonObject:
-        return _message(await self._skill_use_cases.whole(session, name, reach.asker))
+    async def _whole(self, context: Context, session: Session, name: str, reach: Reach) -> JsonObject:
+        active = session.skills.skills
+        text = await self._skill_use_cases.whole(session, name, reach.asker)
+        parts = self._skill_use_cases.parts
+        if parts.gate.shows_otherwise(session, parts.indexer.current(), active):
+            await announce_tools(context)
+        return _message(text)
 
     async def _for_task(self, session: Session, given: Mapping[str, str]) -> str:
         top_k, max_tokens = _number(given, "top_k", 1, 10), _number(given, "max_tokens", 200, 6000)

@@ -1,0 +1,62 @@
+"""The skills that are active in a scope: a set in order, and what each of them names.
+
+Knows how one comes to be active and is let go; never knows tools, texts, or whose scope it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ACTIVE_MAX = 64
+"""Skills active in one scope; beyond that the one that has been active for longest goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveSkill:
+    """One active skill. ``tools`` are the tools that its text names, spelled as its author did.
+
+    ``label`` is what it may be called in an answer: its name, unless that may not be told.
+    """
+
+    id: str
+    name: str
+    source: str
+    uri: str
+    label: str
+    tools: tuple[str, ...] = ()
+
+    def is_called(self, name: str) -> bool:
+        """Return whether ``name`` means this skill: its id, its name, its name with its source, or its URI."""
+        plain = name.strip().removeprefix("$")
+        return plain in (self.id, self.label, self.name, f"{self.source}/{self.name}", self.uri)
+
+
+Active = tuple[ActiveSkill, ...]
+"""The active skills of a scope, in the order in which they came."""
+
+
+def joined_by(active: Active, skill: ActiveSkill, *, exclusive: bool) -> Active:
+    """Return what is active once ``skill`` is; it keeps its place if it was already.
+
+    ``exclusive``: it takes the place of all others (C20).
+    """
+    if exclusive:
+        return (skill,)
+    if any(each.id == skill.id for each in active):
+        return tuple(skill if each.id == skill.id else each for each in active)
+    return (*active, skill)[-ACTIVE_MAX:]
+
+
+class ActiveSkills:
+    """What is active in one scope: ``skills`` is a value, replaced as a whole.
+
+    ``handle`` is what names the scope where no session does; empty where one does.
+    """
+
+    def __init__(self, handle: str = "") -> None:
+        self.skills: Active = ()
+        self.handle = handle
+
+    def let_go(self, ids: Iterable[str]) -> None:
+        """Have these skills active no longer."""
+        gone = frozenset(ids)
+        self.skills = tuple(each for each in self.skills if each.id not in gone)

@@ -1,0 +1,174 @@
+"""Skills and the tools that they name: what is told of these, and which skills are active from then on.
+
+Knows what skills name and what a session may use; never knows how a skill is shortened, or how a tool is called.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from toolcrib.access.active_skills import Active, ActiveSkill, joined_by
+from toolcrib.access.sessions import Session
+from toolcrib.base.recent import RecentBy
+from toolcrib.events.kinds import SkillDeactivated, ToolActivated
+from toolcrib.model import LoadingMode, Skill, SkillOrigin, SkillText, Tool, ToolNote
+from toolcrib.skills.formats.fields import required_tools, working_tools
+from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.parts import SkillUseCaseParts
+from toolcrib.skills.requests import LoadedSkill, SkillNames
+from toolcrib.skills.told_tools import Fits, ToldSkill, ToldTool, told_text
+from toolcrib.tools.bindings import NamedTools, is_glob, is_of_others
+from toolcrib.tools.index.catalog import Catalog
+
+_CALL = "Call those that your list lacks with toolcrib's tool_call."
+
+
+def names_in(skill: Skill, text: SkillText) -> SkillNames:
+    """Return how the text of a skill spells the tools that it works with, and those without which it is of no use.
+
+    A glob that begins with a wildcard could mean the tools of any server, so no text means anything by it.
+    """
+    notes = tuple(note for note in working_tools(text) if not is_glob(note.tool[:1]))
+    return SkillNames(notes, required_tools(text) if skill.origin is SkillOrigin.PACK else ())
+
+
+def told_inside(notes: Iterable[ToolNote], names: SkillNames) -> tuple[ToolNote, ...]:
+    """Return the tools of a skill's own list that are not told of beside it: those of hosts, ours, mere mentions."""
+    beside = {note.tool for note in names.notes if not is_of_others(note.tool)}
+    return tuple(note for note in notes if note.tool not in beside)
+
+
+class Told(NamedTuple):
+    """What is said of the tools of skills, and the public names of all of them."""
+
+    text: str
+    names: frozenset[str]
+
+
+class SkillBinding:
+    """Tells of the tools that skills name, and has skills active. What is said of tools may block."""
+
+    def __init__(self, parts: SkillUseCaseParts) -> None:
+        self._parts = parts
+        self._gate, self._bindings = parts.gate, parts.gate.bindings
+        self._required = RecentBy[VisibleSkills, str, Mapping[int, tuple[str, ...]]](1)
+
+    # -- which skills can be used ----------------------------------------------------------------
+
+    def lacking(self, session: Session, visible: VisibleSkills) -> frozenset[int]:
+        """Return the rows of the skills that need a tool which the session's caller does not have."""
+        catalog = self._parts.indexer.current()
+        allowed = self._gate.allowed(session, catalog)
+        by_text = self._required[visible].get("", lambda: self._required_by_texts(visible))
+        needed = ((skill, self._needed(skill, by_text.get(skill.row, ()))) for skill in visible.everything)
+        return frozenset(skill.row for skill, names in needed if self._bindings.named(catalog, allowed, names).missing)
+
+    def _required_by_texts(self, visible: VisibleSkills) -> dict[int, tuple[str, ...]]:
+        of_packs = [skill for skill in visible.everything if skill.origin is SkillOrigin.PACK]
+        return {row: required_tools(text) for row, text in self._parts.catalog.texts(of_packs).items()}
+
+    def _needed(self, skill: Skill, by_text: Sequence[str]) -> tuple[str, ...]:
+        return (*self._bindings.of(skill).tools, *by_text)
+
+    # -- what is told beside a text --------------------------------------------------------------
+
+    def told(self, session: Session, skills: Sequence[LoadedSkill], fits: Fits) -> Told:
+        """Return what is said of the tools of some skills as they are once these are active, as much of it as fits.
+
+        Public names with their states; what is denied and what does not exist are one number.
+        """
+        catalog = self._parts.indexer.current()
+        telling = _Telling(self._parts, session, catalog, self._joined(session.skills.skills, skills))
+        told: list[ToldSkill] = []
+        for given in skills:
+            needed = self._needed(given.skill, given.names.required)
+            named = telling.named((*needed, *(note.tool for note in given.names.notes)))
+            if named.by_spelling or named.missing:
+                told.append(telling.skill(given, named, len(set(needed).intersection(named.missing))))
+        names = frozenset(tool.name for skill in told for tool in skill.tools)
+        return Told(told_text(told, telling.call, fits), names)
+
+    # -- what is active --------------------------------------------------------------------------
+
+    def activate(self, session: Session, skills: Sequence[LoadedSkill]) -> None:
+        """Have the skills active whose text was delivered, in this order; tell events of what that opens and ends."""
+        before = session.skills.skills
+        session.skills.skills = self._joined(before, [each for each in skills if each.is_delivered])
+        self._parts.around.keep(session)
+        catalog, after = self._parts.indexer.current(), {each.id for each in session.skills.skills}
+        self._tell_gone(session, [each for each in before if each.id not in after], "exclusive")
+        opened = self._gate.opened(session, catalog).keys() - self._gate.opened(session, catalog, before).keys()
+        for tool in self._gate.allowed(session, catalog).tools if opened else ():
+            if tool.row in opened and tool.public_name not in session.activations.names:
+                scope = self._gate.scope
+                activated = ToolActivated(tool.public_name, activation_scope=scope, source="skill", reason="skill")
+                self._parts.events.emit(activated, session=session.label)
+
+    def let_go(self, session: Session, names: Iterable[str]) -> list[str]:
+        """Have skills active no longer; return those of ``names`` that none is called."""
+        unknown: list[str] = []
+        for name in names:
+            meant = [each for each in session.skills.skills if each.is_called(name)]
+            unknown += [] if meant else [name]
+            session.skills.let_go([each.id for each in meant])
+            self._tell_gone(session, meant, "explicit")
+        return unknown
+
+    def _tell_gone(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
+        for each in gone:
+            self._parts.events.emit(SkillDeactivated(each.label, reason), session=session.label)
+
+    def _joined(self, active: Active, skills: Iterable[LoadedSkill]) -> Active:
+        for given in skills:
+            skill = given.skill
+            label = skill.name if given.text.name == skill.name else skill.id
+            tools = (*given.names.required, *(note.tool for note in given.names.notes))
+            joining = ActiveSkill(skill.id, skill.name, skill.source, given.uri, label, tools)
+            active = joined_by(active, joining, exclusive=self._bindings.of(skill).exclusive)
+        return active
+
+
+class _Telling:
+    """Tells of tools as they are for a session while certain skills are active."""
+
+    def __init__(self, parts: SkillUseCaseParts, session: Session, catalog: Catalog, active: Active) -> None:
+        self._has_failed, self._wordings, self._session = parts.around.has_failed, parts.wordings, session
+        self._bindings = parts.gate.bindings
+        self._catalog, self._allowed = catalog, parts.gate.allowed(session, catalog)
+        self._opened = parts.gate.opened(session, catalog, active)
+        self._is_listed = parts.gate.shows_opened(session)
+
+    def named(self, spellings: Iterable[str]) -> NamedTools:
+        """Return what spellings mean to the session's caller."""
+        return self._bindings.named(self._catalog, self._allowed, spellings)
+
+    def skill(self, given: LoadedSkill, named: NamedTools, lacking: int) -> ToldSkill:
+        """Return what is told of the tools of one skill."""
+        spelled = {note.tool: note.note for note in given.text.tools}
+        notes = {tool.row: spelled.get(name, "") for name, tools in named.by_spelling.items() for tool in tools}
+        signed = () if self._is_listed else [tool.row for tool in named.tools if tool.row in self._opened]
+        cards = self._wordings.of(self._catalog, self._allowed).cards(signed) if signed else {}
+        tools = tuple(
+            ToldTool(
+                tool.public_name,
+                self._state(tool),
+                cards[tool.row].signature if tool.row in cards else "",
+                notes[tool.row],
+            )
+            for tool in named.tools
+        )
+        return ToldSkill(given.text.name, tools, len(named.missing), lacking)
+
+    @property
+    def call(self) -> str:
+        """How the tools are called."""
+        handle = self._session.skills.handle
+        if not handle or not any(tool.row in self._opened for tool in self._allowed.scoped):
+            return _CALL
+        return f'Call them with toolcrib\'s tool_call and "handle": "{handle}", which tool_search takes too.'
+
+    def _state(self, tool: Tool) -> str:
+        if self._has_failed(tool.server):
+            return "its server failed"
+        is_used = tool.public_name in self._session.activations.names
+        is_ready = is_used or tool.loading_mode is LoadingMode.ALWAYS or tool.row in self._opened
+        return "ready" if is_ready else "deferred"

@@ -1,0 +1,75 @@
+"""What the value of a field says, however its author wrote it: as a line, as lines, as a list of tools.
+
+Knows the forms that values have; never knows which fields a skill has, or which tools there are.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.text import one_line
+from toolcrib.model import SkillText, ToolNote
+
+REQUIRED_TOOLS = ("required_tools", "required-tools")
+"""What a pack calls the tools without which a skill is of no use."""
+
+LISTS_OF_TOOLS = frozenset(("tools", *REQUIRED_TOOLS, "allowed-tools", "allowed_tools"))
+"""The fields that list tools, each as :func:`tool_notes` reads it."""
+
+# Inside the brackets of a pattern, as in Bash(git:*), commas and spaces separate nothing.
+TOOL = re.compile(r"([^\s,()]+)(?:\(([^()]*)\))?")
+
+
+def line_of(value: Any) -> str:
+    """Return a scalar, or a list of them, as one line."""
+    if isinstance(value, list):
+        return ", ".join(lines_of(value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return one_line(str(value)) if isinstance(value, str | int | float) else ""
+
+
+def lines_of(value: Any) -> tuple[str, ...]:
+    """Return each scalar of a list as one line; a text alone is a list of one."""
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return tuple(filter(None, (line_of(item) for item in items if not isinstance(item, list))))
+
+
+def working_tools(text: SkillText) -> tuple[ToolNote, ...]:
+    """Return the tools that a skill works with. What ``allowed-tools`` lists a host may run unasked: it names none.
+
+    A skill of another program, which has no frontmatter, works with what it lists.
+    """
+    if not text.frontmatter:
+        return text.tools
+    return tuple(dict.fromkeys(note for field in ("tools", *REQUIRED_TOOLS) for note in _notes_in(text, field)))
+
+
+def required_tools(text: SkillText) -> tuple[str, ...]:
+    """Return the tools without which a pack says that its skill is of no use."""
+    return tuple(dict.fromkeys(note.tool for field in REQUIRED_TOOLS for note in _notes_in(text, field)))
+
+
+def _notes_in(text: SkillText, field: str) -> Iterator[ToolNote]:
+    value = text.frontmatter.get(field)
+    # An empty field counts as absent, so that metadata, where the format wants fields of others, can answer.
+    return tool_notes(as_object(text.frontmatter.get("metadata")).get(field) if value in (None, "", []) else value)
+
+
+def tool_notes(value: Any) -> Iterator[ToolNote]:
+    """Yield the tools of a text such as ``Read Bash(git:*)``, or of a list of texts or of ``{tool, note}``."""
+    if isinstance(value, str):
+        yield from (ToolNote(*found) for found in TOOL.findall(one_line(value)))
+        return
+    for item in as_list(value):
+        if isinstance(item, dict):
+            said = as_object(item)
+            name, note = (
+                line_of(said.get("tool") or said.get("name")),
+                line_of(said.get("note") or said.get("description")),
+            )
+        else:
+            name, _, note = (part.strip() for part in line_of(item).removesuffix(")").partition("("))
+        if name:
+            yield ToolNote(name, note)

@@ -1,0 +1,48 @@
+"""The parameter by which a client without a session stays in one scope of active skills, call after call.
+
+Knows which of our tools take it, and what a model reads of it; never knows what is active in a scope.
+"""
+
+from toolcrib.access.sessions import Session
+from toolcrib.access.skill_scopes import SkillScopes
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject
+
+HANDLE = "handle"
+
+_TAKEN_BY = frozenset(
+    ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
+)
+_PARAMETER: JsonObject = {"type": "string", "description": "From skill_get"}
+
+
+class Handles:
+    """Takes the parameter out of calls and shows it in definitions, to those whose scope has a handle."""
+
+    def __init__(self, scopes: SkillScopes) -> None:
+        self._scopes = scopes
+
+    def shown(self, session: Session, name: str, definition: JsonObject) -> JsonObject:
+        """Return a definition with the parameter, where the tool takes it from this session."""
+        if not self._takes(session, name):
+            return definition
+        schema = definition["inputSchema"]
+        return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _PARAMETER}}}
+
+    def taken(self, session: Session, name: str, arguments: JsonObject) -> JsonObject:
+        """Have the session in the scope of the handle in the arguments, if there is one; return them without it.
+
+        Raises:
+            BadRequest: it is no handle of this caller, now.
+
+        """
+        if not self._takes(session, name) or arguments.get(HANDLE) is None:
+            return arguments
+        handle = arguments[HANDLE]
+        if not isinstance(handle, str):
+            raise BadRequest(f"'{HANDLE}' must be a text.")
+        self._scopes.take_up(session, handle)
+        return {key: value for key, value in arguments.items() if key != HANDLE}
+
+    def _takes(self, session: Session, name: str) -> bool:
+        return bool(session.skills.handle) and name in _TAKEN_BY

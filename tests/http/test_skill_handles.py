@@ -1,0 +1,157 @@
+"""Skills that are active for clients without a session over HTTP: a handle tells the scope of a call (C20, R202)."""
+
+import json
+import re
+
+import pytest
+from mcp import MCPError
+from shelving import put, repo, skills
+
+from fakes.menu import tool
+from online import LEGACY, MODERN, online
+from worlds import OWN_TOOLS, Client
+
+pytestmark = pytest.mark.anyio
+
+SERVERS = {"git": [tool("log"), tool("diff"), tool("push")]}
+TOKENS = [{"token": f"token-of-{name}", "subject": name} for name in ("ann", "bob")]
+HANDLE = re.compile(r'"handle": "([\w-]{22,})"')
+TAKERS = ["tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"]
+
+
+def config(**section) -> dict:
+    return {
+        **skills(),
+        "servers": {"git": {"default_loading_mode": "skill"}},
+        "gate": {"listing": "auto"},
+        "http": {"tokens": TOKENS},
+        **section,
+    }
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    put(repo(tmp_path), "git-review", tools=["git__log", "git__diff"])
+    put(repo(tmp_path), "git-release", tools=["git__log", "git__push"])
+    return tmp_path
+
+
+async def handle_of(client: Client, *names: str, **arguments) -> str:
+    """Load skills, and return the handle that came with them."""
+    text = (await client.skill("get", names=list(names), **arguments))["formatted_context"]
+    [handle] = HANDLE.findall(text)
+    return handle
+
+
+async def open_names(client: Client, **handle: str) -> set[str]:
+    """Return the tools that are found, with a handle or without; just those can be called."""
+    found = set(await client.found("git", search_type="regex", **handle))
+    for name in ("git__log", "git__diff", "git__push"):
+        result = await client.call("tool_call", {"name": name, **handle})
+        assert result.get("isError", False) == (name not in found)
+    return found
+
+
+async def test_a_handle_reaches_the_tools_of_its_skills_and_nothing_else_does(shelf):
+    async with online(shelf, SERVERS, config()) as it, it.client(MODERN, "token-of-ann") as client:
+        before = await client.tools()
+        handle = await handle_of(client, "git-review")
+        assert await client.tools() == before
+        assert await open_names(client) == set()
+        assert await open_names(client, handle=handle) == {"git__log", "git__diff"}
+        with pytest.raises(MCPError, match="Unknown tool: git__log"):
+            await client.call("git__log")
+
+
+async def test_each_load_has_a_scope_of_its_own_unless_it_names_one(shelf):
+    async with online(shelf, SERVERS, config()) as it, it.client(MODERN, "token-of-ann") as client:
+        one, other = await handle_of(client, "git-review"), await handle_of(client, "git-release")
+        assert one != other
+        assert await open_names(client, handle=one) == {"git__log", "git__diff"}
+        assert await handle_of(client, "git-release", handle=one) == one
+        assert await open_names(client, handle=one) == {"git__log", "git__diff", "git__push"}
+        result = await client.call("skill_deactivate", {"names": ["git-review"], "handle": one})
+        assert result["structuredContent"] == {"active": ["git-release"]}
+        assert await open_names(client, handle=one) == {"git__log", "git__push"}
+
+
+async def test_a_skill_that_is_activated_without_its_text_brings_a_handle_too(shelf):
+    async with online(shelf, SERVERS, config()) as it, it.client(MODERN, "token-of-ann") as client:
+        result = await client.call("skill_activate", {"names": ["git-review"]})
+        [handle] = HANDLE.findall(result["content"][0]["text"])
+        assert await open_names(client, handle=handle) == {"git__log", "git__diff"}
+
+
+async def test_a_handle_is_good_for_its_principal_alone_and_only_for_a_time(shelf):
+    now = [1000.0]
+    given = config(limits={"skill_handles_s": 60})
+    async with (
+        online(shelf, SERVERS, given, clock=lambda: now[0]) as it,
+        it.client(MODERN, "token-of-ann") as ann,
+        it.client(MODERN, "token-of-bob") as bob,
+    ):
+        handle = await handle_of(ann, "git-review")
+        refusals = [await bob.call("tool_call", {"name": "git__log", "handle": handle})]
+        refusals.append(await ann.call("tool_search", {"query": "log", "handle": "x" * 22}))
+        now[0] += 59
+        assert await open_names(ann, handle=handle) == {"git__log", "git__diff"}
+        now[0] += 59  # it lasts from its last use on
+        assert await open_names(ann, handle=handle) == {"git__log", "git__diff"}
+        now[0] += 61
+        refusals.append(await ann.call("tool_call", {"name": "git__log", "handle": handle}))
+    assert {result["isError"] for result in refusals} == {True}
+    assert len({result["content"][0]["text"] for result in refusals}) == 1
+
+
+async def test_a_session_header_is_a_scope_without_a_handle(shelf):
+    named = {"x-toolcrib-session": "mine"}
+    async with online(shelf, SERVERS, config()) as it:
+        async with it.client(MODERN, "token-of-ann", named) as client:
+            answer = await client.skill("get", names=["git-review"])
+            assert not HANDLE.search(answer["formatted_context"])
+            assert "handle" not in str(await client.tools())
+        async with it.client(MODERN, "token-of-ann", named) as client:
+            assert await open_names(client) == {"git__log", "git__diff"}
+        async with it.client(MODERN, "token-of-bob", named) as client:
+            assert await open_names(client) == set()
+
+
+async def test_a_session_of_the_handshake_era_needs_no_handle(shelf):
+    async with online(shelf, SERVERS, config()) as it, it.client("legacy", "token-of-ann") as client:
+        assert client.protocol_version == LEGACY
+        answer = await client.skill("get", names=["git-review"])
+        assert not HANDLE.search(answer["formatted_context"])
+        assert "handle" not in str([each["inputSchema"] for each in await client.tools()])
+        assert await open_names(client) == {"git__log", "git__diff"}
+
+
+async def test_the_parameter_is_shown_where_it_is_taken_and_only_where_tools_are_scoped(shelf):
+    async with online(shelf, SERVERS, config()) as it, it.client(MODERN, "token-of-ann") as client:
+        shown = {each["name"]: each["inputSchema"]["properties"] for each in await client.tools()}
+        assert [name for name in shown if "handle" in shown[name]] == TAKERS
+        result = await client.call("tool_call", {"name": "git__log", "handle": 7})
+        assert "handle" in result["content"][0]["text"]
+    async with online(shelf, SERVERS, config(servers={})) as it, it.client(MODERN, "token-of-ann") as client:
+        assert await client.names() == OWN_TOOLS
+        assert "handle" not in str([each["inputSchema"] for each in await client.tools()])
+        result = await client.call("tool_call", {"name": "git__log", "handle": "x" * 22})
+        assert "handle: Extra inputs" in result["content"][0]["text"]
+
+
+async def test_what_scoped_tools_add_to_a_prompt_is_small(shelf):
+    read = []
+    for given in (config(), config(servers={})):
+        async with online(shelf, SERVERS, given) as it, it.client(MODERN, "token-of-ann") as client:
+            shown = [
+                {key: each[key] for key in ("name", "description", "inputSchema")} for each in await client.tools()
+            ]
+            read.append(len(json.dumps(shown, separators=(",", ":"))))
+    # Measured: such JSON has 4.17 characters a token of cl100k, and 300 tokens are allowed for all that is conditional.
+    assert read[0] - read[1] < 250 * 4.17
+
+
+async def test_the_prompt_of_a_person_brings_a_handle_too(shelf):
+    async with online(shelf, SERVERS, config()) as it, it.client(MODERN, "token-of-ann") as client:
+        result = await client.ask("prompts/get", {"name": "skill", "arguments": {"name": "git-review"}})
+        [handle] = HANDLE.findall(result["messages"][0]["content"]["text"])
+        assert await open_names(client, handle=handle) == {"git__log", "git__diff"}
