@@ -5,6 +5,7 @@ import json
 import pytest
 from shelving import found, put, repo, skills
 
+from fakes.menu import tool
 from toolcrib.base.text import estimate_tokens
 from worlds import ERAS, world
 
@@ -79,9 +80,23 @@ async def brief_of(client, task: str, **arguments: str) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
+async def test_a_brief_does_not_tell_a_denied_tool_from_one_that_is_not_there(written, era):
+    folder, config = written
+    there, denied = [tool("run_query")], [tool("run_query"), tool("read_logs")]
+    briefs = []
+    for tools, policy in ((there, {}), (denied, {"deny": ["ops.read_logs"]})):
+        options = {**config, "policy": policy}
+        async with world(folder, {"ops": tools}, options, environ=SET, listing="auto") as w, w.client(era) as client:
+            briefs.append(await brief_of(client, "a service fails", frame="debug"))
+    assert "Tools: run_query\n" in briefs[0]
+    assert briefs[0] == briefs[1]
+
+
+@pytest.mark.parametrize("era", ERAS)
 async def test_a_skill_with_domain_frames_and_triggers_is_found_by_them_and_given_in_brief(written, era):
     folder, config = written
-    async with world(folder, {}, config, environ=SET, listing="auto") as w, w.client(era) as client:
+    servers = {"ops": [tool("read_logs"), tool("run_query")]}
+    async with world(folder, servers, config, environ=SET, listing="auto") as w, w.client(era) as client:
         assert (await found(client, "the error rate is up"))[0] == "debug-service"
         text = await brief_of(client, "a service fails", frame="debug")
     head, _, rest = text.partition("\n---\n")

@@ -28,6 +28,7 @@ from toolcrib.skills.text.briefs import Brief
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line
 from toolcrib.skills.text.sharing import rendered
+from toolcrib.tools.bindings import is_of_others
 from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
@@ -192,8 +193,12 @@ class SkillLoader:
         sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
         folder = base or cleaner.text(skill_uri(skill.source, skill.folder, ""))
         names = names_in(skill, text)
-        if kind != "raw":
+        if kind == "injection":
             sheet = replace(sheet, tools=told_inside(sheet.tools, names))
+        elif kind == "brief":
+            # Nothing is told beside it. What is denied and what is not there are both left out: not told apart.
+            known = (note for note in sheet.tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
+            sheet = replace(sheet, tools=tuple(known))
         given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder, names)
         return _Ready(given, _PAGES[kind](sheet, self.estimate), cleaned.mentioned)
 

@@ -62,6 +62,10 @@ class Cleaner:
         """Return those of ``names``, a list of tools, that the caller may know of."""
         return self.mentions.clean_names(names)
 
+    def names_a_tool(self, name: str) -> bool:
+        """Return whether the caller has a tool that is spelled like this."""
+        return bool(self.mentions.clean(name)[1])
+
     def verbatim(self, text: str) -> str:
         """Return a file's text without personal data and denied names, and otherwise byte for byte."""
         cleaned = self._without_names(self._redact(text))
