@@ -46,7 +46,7 @@ def test_more_silent_sockets_than_descriptors_keep_nobody_out_and_fill_no_log(tm
                 assert answer.read() == b"ok\n"
             took.append(time.perf_counter() - began)
         assert sorted(took)[25] < 0.2
-        assert len(errors.read_bytes()) < 2000
+        assert len(errors.read_bytes()) < 4000  # some lines each few seconds, however long all of it takes
 
 
 async def test_many_large_calls_of_a_tool_that_hangs_take_a_bounded_memory(tmp_path: Path):
