@@ -5,8 +5,6 @@ Knows the requests that servers send to clients and the capabilities these need;
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import mcp_types as types
-
 from toolcrib.base.json_values import as_object
 from toolcrib.model import JsonObject
 
@@ -15,6 +13,9 @@ if TYPE_CHECKING:
 
 QUESTIONS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a server may ask a client, with the capability that the client has to declare."""
+
+_METHOD_NOT_FOUND, _INVALID_PARAMS = -32601, -32602
+"""Codes of JSON-RPC 2.0 (section 5.1)."""
 
 _TASKS = "io.modelcontextprotocol/tasks"
 """An extension that is of no use without methods that toolcrib does not serve."""
@@ -100,7 +101,7 @@ class Nobody:
 
     async def ask(self, method: str, _params: JsonObject) -> JsonObject:
         """Refuse."""
-        raise _refused(types.METHOD_NOT_FOUND, "There is no client to ask.", method)
+        raise _refused(_METHOD_NOT_FOUND, "There is no client to ask.", method)
 
     async def tell(self, _method: str, _params: JsonObject) -> None:
         """Let it pass."""
@@ -157,15 +158,15 @@ def refuse_beyond(capabilities: JsonObject, method: str, params: JsonObject) -> 
     """
     needed = QUESTIONS[method]
     if not isinstance(capabilities.get(needed), dict):
-        raise _refused(types.METHOD_NOT_FOUND, f"The client of this call does not declare {needed!r}.")
+        raise _refused(_METHOD_NOT_FOUND, f"The client of this call does not declare {needed!r}.")
     declared = as_object(capabilities[needed])
     if method == "elicitation/create":
         mode = params.get("mode", "form")
         # A client of before there were modes declares nothing in it, and means forms.
         if mode not in declared and (mode != "form" or "url" in declared):
-            raise _refused(types.INVALID_PARAMS, f"The client of this call does not declare 'elicitation.{mode}'.")
+            raise _refused(_INVALID_PARAMS, f"The client of this call does not declare 'elicitation.{mode}'.")
     if method == "sampling/createMessage" and "tools" not in declared and ("tools" in params or "toolChoice" in params):
-        raise _refused(types.INVALID_PARAMS, "The client of this call does not declare 'sampling.tools'.")
+        raise _refused(_INVALID_PARAMS, "The client of this call does not declare 'sampling.tools'.")
 
 
 def _refused(code: int, message: str, data: str | None = None) -> "MCPError":
