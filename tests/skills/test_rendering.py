@@ -307,6 +307,7 @@ def fences_left_open(text: str) -> int:
 @example([sheet("x" * 100_000)], 200, CHARS, raw)
 @example([sheet("| a | b |\n" * 5000)], 1500, BYTES, injection)
 @example([sheet('\\\n"\t' * 5000, trigger='"' * 900)], 200, AS_JSON, injection)
+@example([sheet(""), replace(sheet(""), steps=("```" + "x" * 500,))], 200, CHARS, injection)
 def test_any_skills_keep_the_budget_and_their_wrappers(
     sheets: list[Sheet],
     max_tokens: int,

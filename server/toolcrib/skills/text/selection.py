@@ -148,17 +148,20 @@ def cut(text: str, limit: int) -> str:
 
 
 def around(text: str, place: int, width: int) -> str:
-    """Return at most ``width`` characters of ``text``: from its start, or from near ``place`` where that is far off."""
+    """Return at most ``width`` characters of ``text``: from its start, or from near ``place`` where that is far off.
+
+    A fence that is left open by that is closed, which takes a line more.
+    """
     if len(text) <= width:
         return text
     if place <= width * _NEAR:
-        return cut(text, width)
+        return closed(cut(text, width))
     marker = MARKER.match(text)
     head = marker[0] if marker else ""
     start = max(text.rfind(each, 0, place) + len(each) for each in ("; ", ", ", ". ", ": ", " — ", "| ", "\n"))
     if place - start > width * _NEAR:
         start = text.rfind(" ", 0, max(place - width // 2, 0)) + 1
-    return f"{head}… {cut(text[start:], width - len(head) - 2)}"
+    return closed(f"{head}… {cut(text[start:], width - len(head) - 2)}")
 
 
 def closed(text: str) -> str:
