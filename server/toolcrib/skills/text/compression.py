@@ -254,7 +254,7 @@ def _title(block: Block, whole: str, width: int) -> str:
         return whole
     bold = BOLD.match(block.text, marker.end()) if width < _FIRST_WIDTH else None
     title = bold[0] if bold and len(bold[0]) <= width else cut(whole[marker.end() :].replace("\n", " "), width)
-    short = f"{marker[0].strip()} {title}{'' if title.endswith('…') else f' {GAP}'}"
+    short = closed(f"{marker[0].strip()} {title}{'' if title.endswith('…') else f' {GAP}'}")
     return short if len(short) < len(whole) else whole
 
 
