@@ -276,6 +276,8 @@ SHEETS = st.builds(
     uri=st.text(max_size=80),
     title=st.text(max_size=20),
     trigger=BODIES,
+    description=st.just(PLAIN.description) | BODIES,
+    facts=st.lists(BODIES, max_size=2).map(tuple),
     steps=st.lists(BODIES, max_size=3).map(tuple),
     failure_modes=st.lists(st.text(max_size=20), max_size=3).map(tuple),
     files=st.lists(st.text(max_size=30), max_size=30).map(tuple),
@@ -289,11 +291,12 @@ def fences_left_open(text: str) -> int:
     for line in text.split("\n"):
         if line == "</skill>":
             left_open, fence = left_open + bool(fence), ""
-        mark = re.match(r"[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)$", line)
-        if mark and fence and mark[1].startswith(fence) and not mark[2].strip():
+        mark = re.match(r"[ \t>]*((?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})(.*)$", line)
+        # What closes a fence is no item of a list.
+        if mark and fence and not mark[1] and mark[2].startswith(fence) and not mark[3].strip():
             fence = ""
-        elif mark and not fence and not (mark[1][0] == "`" and "`" in mark[2]):
-            fence = mark[1]
+        elif mark and not fence and not (mark[2][0] == "`" and "`" in mark[3]):
+            fence = mark[2]
     return left_open
 
 
@@ -308,6 +311,9 @@ def fences_left_open(text: str) -> int:
 @example([sheet("| a | b |\n" * 5000)], 1500, BYTES, injection)
 @example([sheet('\\\n"\t' * 5000, trigger='"' * 900)], 200, AS_JSON, injection)
 @example([sheet(""), replace(sheet(""), steps=("```" + "x" * 500,))], 200, CHARS, injection)
+@example(
+    [replace(sheet(""), trigger="| c | d |\n" * 40 + "日本語の文。~~~~\n"), sheet("x" * 2000)], 200, AS_JSON, injection
+)
 def test_any_skills_keep_the_budget_and_their_wrappers(
     sheets: list[Sheet],
     max_tokens: int,

@@ -314,7 +314,7 @@ def test_a_check_that_runs_out_of_time_is_neither_right_nor_wrong():
 
 
 def test_a_small_budget_never_loads_the_library():
-    check = checker()
+    check = SchemaChecker(2000, lambda: 0.0)
     assert check.check("k", {"required": ["a"]}, {}, 3) is None
     assert check.check("k", {"required": ["a"]}, {}) == [Misfit("arguments.a", "is required")]
     assert check.check("k", {"required": ["a"]}, {}, 3) == [Misfit("arguments.a", "is required")]

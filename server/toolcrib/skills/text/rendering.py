@@ -16,7 +16,7 @@ from toolcrib.model import SkillText, ToolNote
 from toolcrib.skills.formats.pack_markdown import skill_body
 from toolcrib.skills.formats.stated import facts, stated_lines
 from toolcrib.skills.text.compression import About, beginning, compress
-from toolcrib.skills.text.selection import Size, closed, cut
+from toolcrib.skills.text.selection import Size, closed, cut, sealed
 
 _T = TypeVar("_T")
 
@@ -154,7 +154,7 @@ class Page:
         self._about = _about(sheet)
         body, self._outline = _written(sheet)
         self._files_named = _files_by_mention(sheet.files, sheet.body)
-        self._text = self._whole(closed(body))
+        self._text = closed(self._whole(closed(body)))
         self._opening = _opening(sheet)
         size = self._size(self._text)
         self.raw_tokens = tokens_of(size)
@@ -179,7 +179,8 @@ class Page:
         """Return the skill in its wrapper, within ``room``, which is at least ``least``."""
         known_room, shown = self._last
         if room != known_room:
-            text = self._short_text(room - self._frame)
+            # Parts that are whole by themselves may open a fence between them: where one ends in the other's line.
+            text = sealed(self._short_text(room - self._frame), room - self._frame, self._size)
             shown = self._wrapped(text, tokens_of(self._size(text)))
             self._last = room, shown
         return shown

@@ -164,6 +164,15 @@ def around(text: str, place: int, width: int) -> str:
     return closed(f"{head}… {cut(text[start:], width - len(head) - 2)}")
 
 
+def sealed(text: str, room: int, size: Size) -> str:
+    """Return ``text``, which is within ``room``, with no fence left open: closed if that fits too, else left out."""
+    whole = closed(text)
+    if whole is text or size(whole) <= room:
+        return whole
+    left_open = next(fence for fence in fences(text) if not fence.is_closed)
+    return text[: left_open.start].rstrip("\n")
+
+
 def closed(text: str) -> str:
     """Return ``text`` with a fence that it leaves open closed at its end."""
     # Most texts have no fence, and this test is much cheaper than looking for one.
