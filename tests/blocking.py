@@ -1,11 +1,15 @@
 """Notices every call that may block while the event loop waits for it: files, SQLite, sleep, processes, host names.
 
+So are imports in functions, also those that another test's have made quick: which test comes first does not matter.
+
 By call, not by time: a call that took no time here stands still for seconds where a disk is slow or a file is locked.
 ``ALLOWED`` has what may do so all the same, each with its reason.
 """
 
 import asyncio  # noqa: TID251 - whether a loop is running on this thread
+import builtins
 import functools
+import inspect
 import os
 import sqlite3
 import stat
@@ -14,7 +18,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 ALLOWED = {
@@ -37,6 +41,10 @@ ALLOWED = {
 
 NOT_OURS = ("logging", "traceback", "linecache", "coverage")
 """Modules that look at source files whoever is running: to write a traceback, or to measure which lines are run."""
+
+LOADED = ("mcp", "pydantic")
+"""Packages that whoever serves has loaded before; the first is imported in functions for those that serve nobody, the
+second by its own core, which has no frame and seems to be whoever calls it."""
 
 AUDITED = frozenset(
     {
@@ -159,6 +167,20 @@ def _noticing(function: Callable[..., Any], is_file: Callable[..., bool]) -> Cal
     return noticed
 
 
+def _importing(imported: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
+    """Return what imports, made to be noticed where a function of ours does it: the first one to do so reads files."""
+
+    @functools.wraps(imported)
+    def noticed(name: str, *given: Any, **options: Any) -> ModuleType:
+        code = sys._getframe(1).f_code
+        is_ours = code.co_flags & inspect.CO_OPTIMIZED and _whose(code.co_filename) == "ours"
+        if is_ours and name.partition(".")[0] not in LOADED:
+            notice(f"import of {name}")
+        return imported(name, *given, **options)
+
+    return noticed
+
+
 def install() -> None:
     """Begin to notice, for the rest of the process; does nothing the second time."""
     if hasattr(os.write, "__wrapped__"):
@@ -171,6 +193,7 @@ def install() -> None:
         setattr(os, name, _noticing(getattr(os, name), lambda *_given: True))
     time.sleep = _noticing(time.sleep, lambda *_given: True)
     sqlite3.connect = functools.wraps(connect)(functools.partial(_connect, connect))
+    builtins.__import__ = _importing(builtins.__import__)
     sys.addaudithook(_audit)
 
 

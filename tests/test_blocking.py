@@ -43,6 +43,7 @@ BLOCKING = {
     "somebody sleeps": "time.sleep(0)",
     "a process is started": "subprocess.run([sys.executable, '-V'], capture_output=True)",
     "a name is looked up": "socket.getaddrinfo('127.0.0.1', 80)",
+    "a module is imported that is loaded already": "__import__('json')",
 }
 
 
@@ -87,6 +88,12 @@ async def test_what_is_allowed_by_name_may_block(tmp_path: Path, monkeypatch: py
 async def test_a_worker_thread_may_block(tmp_path: Path):
     with blocking.watched() as calls:
         await anyio.to_thread.run_sync(product("time.sleep(0)", "def product(it)"), None)
+    assert calls == []
+
+
+async def test_what_is_loaded_in_whatever_serves_may_be_imported_in_a_function():
+    with blocking.watched() as calls:
+        await product("__import__('mcp')")(None)
     assert calls == []
 
 

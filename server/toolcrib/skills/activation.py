@@ -5,6 +5,8 @@ Knows what is asked and in which order; never knows what an active skill opens.
 
 from functools import partial
 
+import anyio.to_thread
+
 from toolcrib.access.sessions import Session
 from toolcrib.downstream.askers import Asker
 from toolcrib.skills.confirming import Confirmed
@@ -34,6 +36,8 @@ class SkillActivation:
         self._cases.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
         return self._cases.loader.without_texts(wanted, request.max_tokens, cleaner, session)
 
-    def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
+    async def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
         """Have skills active no longer; return those of ``names`` that are not those of active skills."""
-        return self._cases.binding.let_go(session, names)
+        # Whoever asks for this first waits until its modules are loaded, in a thread.
+        binding = await anyio.to_thread.run_sync(lambda: self._cases.binding)
+        return binding.let_go(session, names)

@@ -347,7 +347,7 @@ class SkillUseCases:
                 skill_count=len(answer.names),
                 top_k_used=request.top_k or self._section.top_k,
                 raw_tokens_est=raw_tokens,
-                final_tokens_est=self.loader.estimate(answer.formatted),
+                final_tokens_est=self.loader.estimate(answer.formatted) if answer.names else 0,
                 was_summarized=False,
             ),
             session=session.label,

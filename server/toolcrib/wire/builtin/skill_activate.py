@@ -96,7 +96,7 @@ class DeactivateSkills(_SwitchesSkills):
 
     async def run(self, session: Session, given: NamesArguments, _call: CallMaker) -> Answer:
         """Let go of the skills, and tell which are active still."""
-        unknown = SkillActivation(self._skill_use_cases).deactivate(session, given.names)
+        unknown = await SkillActivation(self._skill_use_cases).deactivate(session, given.names)
         active = _active(session)
         lines = [_text(active), *([f"Not active: {', '.join(map(one_line, unknown))}"] if unknown else [])]
         return Answer("\n".join(lines), {"active": active, **({"not_active": unknown} if unknown else {})})
