@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from toolcrib.config.paths import user_running_dir
-from toolcrib.store.files import identity_of, private_directory
+from toolcrib.store.files import identity_of, lock_file, private_directory
 
 _APP = "toolcrib"
 _LOCK, _FILE, _NEW = ".lock", ".json", ".new"
@@ -97,7 +97,7 @@ def _locked_file(stack: ExitStack, folder: Path, pid: int) -> Path | None:
             descriptor, name = tempfile.mkstemp(_LOCK, f"{pid}-", folder)
             lock = Path(name)
             # Before it was locked, somebody may have taken it for one of a process that is gone.
-            if _lock(descriptor, exclusive=True) and identity_of(lock) == _identity(descriptor):
+            if lock_file(descriptor, exclusive=True) and identity_of(lock) == _identity(descriptor):
                 stack.callback(os.close, descriptor)
                 return lock
             os.close(descriptor)
@@ -123,25 +123,9 @@ def _is_abandoned(lock: Path) -> bool:
     except OSError:
         return False
     try:
-        return _lock(descriptor, exclusive=False)
+        return lock_file(descriptor, exclusive=False)
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, *, exclusive: bool) -> bool:
-    """Lock a file until it is closed, if nobody else has; return whether that was so. Readers share it."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt  # noqa: PLC0415 - there is none elsewhere
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl  # noqa: PLC0415 - there is none on Windows
-
-            fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _identity(descriptor: int) -> tuple[int, int]:

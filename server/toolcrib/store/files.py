@@ -97,6 +97,25 @@ def _turn_in(folder: Path) -> Generator[None]:
         os.close(descriptor)
 
 
+def lock_file(descriptor: int, *, exclusive: bool) -> bool:
+    """Lock a file until it is closed, if nobody else has; return whether that was so. Readers share it.
+
+    The lock is the open file's: it is gone as soon as the process is, however it ends.
+    """
+    try:
+        if sys.platform == "win32":
+            import msvcrt  # noqa: PLC0415 - there is none elsewhere
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl  # noqa: PLC0415 - there is none on Windows
+
+            fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def identity_of(path: Path) -> tuple[int, int] | None:
     """Return what tells this file from one that takes its place."""
     try:

@@ -34,6 +34,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp.shared.dispatcher import (
     CallOptions,
     DispatchContext,
@@ -89,6 +90,8 @@ __all__ = [
     "HttpSessions",
     "IncomingMessage",
     "NoBackChannelError",
+    "OAuthClientInformationFull",
+    "OAuthToken",
     "OnNotify",
     "OnNotifyIntercept",
     "OnRequest",

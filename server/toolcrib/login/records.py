@@ -1,0 +1,91 @@
+"""What is kept of one login, as JSON: tokens, the client's registration, until when, where and for whom.
+
+Knows the fields and which of them are secret; never knows a file, a keyring or a provider.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.base.json_values import as_object
+from toolcrib.model import JsonObject
+
+_VERSION = 1
+_SECRET = ("access_token", "refresh_token", "client_secret", "registration_access_token")
+"""The members of tokens and of a registration that nobody else may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is kept of the login of one entry of ``mcpServers`` at one server.
+
+    ``server`` is its URL without what may be secret, ``issuer`` who gave the tokens, ``account`` as whom, if told.
+    ``expires_at`` is when the access token ends, in seconds of the wall clock, because it outlives the process; None
+    where nobody said. ``tokens`` and ``client`` are as the provider sent them. ``is_in_keyring``: the secrets lie in
+    the system's keyring. ``problem`` says why nothing is known where something should be.
+    """
+
+    entry: str
+    server: str
+    issuer: str = ""
+    account: str = ""
+    scope: str = ""
+    expires_at: float | None = None
+    saved_at: float = 0.0
+    has_tokens: bool = False
+    can_renew: bool = False
+    is_in_keyring: bool = False
+    problem: str = ""
+    tokens: JsonObject | None = field(default=None, repr=False)
+    client: JsonObject | None = field(default=None, repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the texts that must not be told anywhere."""
+        return tuple(_texts(self.tokens)) + tuple(_texts(self.client))
+
+
+_FACTS = ("entry", "server", "issuer", "account", "scope", "expires_at", "saved_at", "has_tokens", "can_renew")
+_TYPES = {"expires_at": (int, float, type(None)), "saved_at": (int, float), "has_tokens": bool, "can_renew": bool}
+
+
+def encoded(record: Record, *, with_secrets: bool) -> str:
+    """Return a record as text; without the secrets it says that they lie in the keyring."""
+    facts = {name: getattr(record, name) for name in _FACTS}
+    secrets = {"tokens": record.tokens, "client": record.client} if with_secrets else {"keyring": True}
+    return json.dumps({"version": _VERSION, **facts, **secrets})
+
+
+def decoded(text: str | bytes) -> Record:
+    """Return the record that a text holds.
+
+    Raises:
+        ValueError: it holds none.
+
+    """
+    try:
+        value = as_object(json.loads(text))
+    except RecursionError as error:
+        raise ValueError from error
+    facts: dict[str, Any] = {name: value.get(name) for name in _FACTS}
+    if value.get("version") != _VERSION or not all(_is_fact(name, fact) for name, fact in facts.items()):
+        raise ValueError
+    tokens, client = value.get("tokens"), value.get("client")
+    if not all(each is None or isinstance(each, dict) for each in (tokens, client)):
+        raise ValueError
+    return Record(**facts, is_in_keyring=value.get("keyring") is True, tokens=tokens, client=client)
+
+
+def _is_fact(name: str, value: Any) -> bool:
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, _TYPES.get(name, str))
+
+
+def _texts(value: JsonObject | None) -> Iterator[str]:
+    for name in _SECRET:
+        text = (value or {}).get(name)
+        if isinstance(text, str) and text:
+            yield text
