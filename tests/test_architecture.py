@@ -112,8 +112,8 @@ LAYERS = {
         reporting
     """,
     "search": """
-        bm25 encoding lexicon pattern_search static_model stemming synonyms
-        relevance
+        encoding lexicon pattern_search postings static_model stemming synonyms
+        bm25 relevance
         matches
         documents
         semantic

@@ -34,8 +34,9 @@ def test_documents_are_kept_by_the_stems_of_their_words():
     assert sorted(ranker.terms) == ["connect", "creat"]
     assert "connect" in ranker
     assert "connections" not in ranker
-    assert list(ranker.having("connect")) == [0, 1]
-    assert list(ranker.having("nowhere")) == []
+    assert sorted(ranker.having("connect", [0, 1])) == [0, 1]
+    assert list(ranker.having("connect", [1])) == [1]
+    assert list(ranker.having("nowhere", [0, 1])) == []
 
 
 def test_counted_stems_are_as_good_as_a_text():

@@ -8,7 +8,7 @@ from plain_texts import SAID, Scope, Texts, World, names, reasons
 from toolcrib.base.text import QUERY_MAX, search_text
 from toolcrib.errors import BadRequest
 from toolcrib.model import SearchType
-from toolcrib.search.bm25 import Field
+from toolcrib.search.bm25 import Field, FieldedBm25
 from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.engine import separate
 from toolcrib.search.matches import Found, Request
@@ -26,7 +26,7 @@ def world() -> World:
 def ranked(said: Mapping[str, str], query: str) -> Ranked:
     """Rank texts by their words alone."""
     texts = [tuple(map(search_text, pair)) for pair in said.items()]
-    return Relevance(texts, FIELDS, stem, {}).rank(query, None, 100)
+    return Relevance(FieldedBm25(texts, stem, FIELDS), stem, {}).rank(query, None, 100)
 
 
 def squeezed(relevance: float) -> float:

@@ -20,8 +20,8 @@ class Shelf:
     """Documents with the ranking of them, and the scores by BM25 alone that it begins with."""
 
     def __init__(self, *documents: tuple[str, str]) -> None:
-        self._relevance = Relevance(documents, FIELDS, str, MEANT)
         self.bm25 = FieldedBm25(documents, str, FIELDS)
+        self._relevance = Relevance(self.bm25, str, MEANT)
 
     def rank(self, query: str, among: Sequence[int] | None = None, count: int = 10) -> Ranked:
         return self._relevance.rank(query, None if among is None else frozenset(among), count)

@@ -4,15 +4,22 @@ Knows texts, weights and postings; never knows what the texts belong to or who m
 """
 
 from array import array
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from math import log
+
+from toolcrib.search.lexicon import Lexicon
 
 _K1 = 1.8
 _COMMON_MIN = 20
 """With fewer documents nothing is common to most of them."""
+
+_LONG_LIST = 10
+"""So many times as long as what is looked up, a list is searched instead of read."""
 
 Text = str | Mapping[str, int]
 """One field of a document: split words, or their stems already, each with how often it stands there."""
@@ -56,8 +63,9 @@ class FieldedBm25:
         self._postings = dict(frequencies)
         # A query asks for few of all words, and a process that searches once for no others at all.
         self._gains: dict[str, array[float]] = {}
-        self.rarity_max = _rarity(0, self.size)
-        self.rarity_of_one = _rarity(1, self.size)
+        self._rarities: dict[str, float] = {}
+        self.rarity_max = rarity(0, self.size)
+        self.rarity_of_one = rarity(1, self.size)
 
     def __contains__(self, term: str) -> bool:
         return term in self._postings
@@ -67,21 +75,50 @@ class FieldedBm25:
         """All stems."""
         return self._postings
 
+    def near(self, word: str) -> list[str]:
+        """Return the stems one edit away from a word, as :meth:`Lexicon.near` has them."""
+        return self._lexicon.near(word)
+
+    def name(self, number: int) -> Sequence[str]:
+        """Return the stems of a document's name."""
+        return self.names[number]
+
+    def frequency(self, term: str) -> int:
+        """Return how many documents have a stem."""
+        return len(self._numbers(term))
+
     def rarity(self, term: str) -> float:
         """Return what a stem tells about a document that has it; most where none does."""
-        return _rarity(len(self.having(term)), self.size)
+        known = self._rarities.get(term)
+        if known is None:
+            known = rarity(self.frequency(term), self.size)
+            if term in self._postings:  # words of queries must not fill the memory
+                self._rarities[term] = known
+        return known
 
-    def having(self, term: str) -> Sequence[int]:
-        """Return the documents with this stem, in order."""
-        return self._postings[term][0] if term in self._postings else ()
+    def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
+        """Return those of ``numbers`` that have a stem."""
+        having = self._numbers(term)
+        if len(having) < _LONG_LIST * len(numbers):
+            return set(numbers).intersection(having)
+        # Beyond the last number bisect gives the length; modulo makes that a comparison with the first, which fails.
+        return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
 
-    def scores(self, weights: Mapping[str, float]) -> dict[int, float]:
-        """Return the score of each document that has any of these stems, above 0, higher is better."""
+    def scores(self, weights: Mapping[str, float], among: Container[int] | None = None) -> dict[int, float]:
+        """Return the score of each document ``among`` (None: all) that has any of these stems, higher is better."""
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
-            for number, gain in zip(self.having(term), self._gained(term), strict=True):
+            for number, gain in zip(self._numbers(term), self._gained(term), strict=True):
                 scores[number] += weight * gain
-        return scores
+        return scores if among is None else {number: scores[number] for number in scores if number in among}
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        return Lexicon(self._postings)
+
+    def _numbers(self, term: str) -> Sequence[int]:
+        """Return the documents with a stem, in order."""
+        return self._postings[term][0] if term in self._postings else ()
 
     def _gained(self, term: str) -> Sequence[float]:
         """Return what a term adds to the score of each document that has it, worked out once."""
@@ -130,12 +167,13 @@ def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_cou
     return [length / max(len(documents), 1) for length in lengths]
 
 
-def _rarity(having: int, size: int) -> float:
+def rarity(having: int, size: int) -> float:
+    """Return what a word tells about a document that has it, where so many of all have it."""
     # With 1 inside it is never negative, as the classic form is for words that most documents have.
     return log(1 + (size - having + 0.5) / (having + 0.5))
 
 
 def _gains(frequencies: "array[float]", size: int) -> "array[float]":
     """Return what a term adds to the score of each document that has it."""
-    rarity = _rarity(len(frequencies), size)
-    return array("f", (rarity * (_K1 + 1) * value / (_K1 + value) for value in frequencies))
+    rare = rarity(len(frequencies), size)
+    return array("f", (rare * (_K1 + 1) * value / (_K1 + value) for value in frequencies))

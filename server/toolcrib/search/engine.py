@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import QUERY_MAX, joined
 from toolcrib.model import SearchType
+from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
 from toolcrib.search.matches import (
     RANKS,
@@ -89,7 +90,7 @@ class Engine(Generic[T]):
     def __init__(self, kind: Kind, settings: SearchSettings) -> None:
         self._kind, self._semantic = kind, settings.semantic
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
-        self._rankers = Recent[Documents, Relevance](KEPT_MAX)
+        self._postings = Recent[Documents, FieldedBm25](KEPT_MAX)
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
 
     def search(self, request: Request, scope: Scope[T]) -> Found[T]:
@@ -131,7 +132,7 @@ class Engine(Generic[T]):
             return False
         if self._semantic is not None and not self._semantic.is_quick(documents):
             return False
-        return len(documents.in_order) <= _QUICK_MAX and documents in self._rankers
+        return len(documents.in_order) <= _QUICK_MAX and documents in self._postings
 
     def _part(self, query: str, request: Request, scope: Scope[T]) -> _Part:
         """Search for one query."""
@@ -197,15 +198,16 @@ class Engine(Generic[T]):
 
     def _ranker(self, documents: Documents) -> Relevance:
         """Return what ranks these documents; words of others do not count."""
-        return self._rankers.get(documents, lambda: self._made_ranker(documents))
+        postings = self._postings.get(documents, lambda: self._made_postings(documents))
+        return Relevance(postings, stem, self._synonyms)
 
-    def _made_ranker(self, documents: Documents) -> Relevance:
+    def _made_postings(self, documents: Documents) -> FieldedBm25:
         # Postings are many objects that all stay: a collection meanwhile would look at them and free nothing.
         with collector_paused():
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)
             texts = (words.get(row, nothing) for row in documents.in_order)
-            return Relevance(texts, self._kind.fields, stem, self._synonyms)
+            return FieldedBm25(texts, stem, self._kind.fields)
 
     @cached_property
     def _synonyms(self) -> Synonyms:

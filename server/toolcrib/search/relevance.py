@@ -3,15 +3,13 @@
 Knows words and the numbers of documents; never knows what a document is, who may see it or how a score is shown.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from toolcrib.base.text import STOP_WORDS, query_terms, words
-from toolcrib.search.bm25 import Field, FieldedBm25, Text
-from toolcrib.search.lexicon import Lexicon
+from toolcrib.search.postings import Postings
 from toolcrib.search.synonyms import Synonyms
 
 _REPAIRED = 0.7
@@ -35,9 +33,6 @@ _MUCH, _LONG_QUERY = 2.0, 16
 
 _TELLING = 1.17
 """How much more a word tells that stands nowhere than one that stands in one of about a thousand documents."""
-
-_LONG_LIST = 10
-"""So many times as long as what is looked up, a list is searched instead of read."""
 
 _WEIGHED_MIN = 100
 """How many documents by BM25 alone are weighed again by coverage."""
@@ -83,25 +78,14 @@ class _Meaning:
 class Relevance:
     """Ranks documents by fielded BM25, misspellings, synonyms, and how much of query and name meet.
 
-    A document is one text for each of ``fields``, its name first; its number is its place in ``documents``. Nothing
-    but these documents counts, so it holds for one set of rows that somebody may see. Safe to use from several
-    threads; making one takes about 0.1 ms a document.
+    Nothing but the documents behind ``postings`` counts, so it holds for one set of rows that somebody may see. Costs
+    nothing to make, and is safe to use from as many threads as its postings are.
     """
 
-    def __init__(
-        self,
-        documents: Iterable[Sequence[Text]],
-        fields: Sequence[Field],
-        stem: Callable[[str], str],
-        synonyms: Synonyms,
-    ) -> None:
+    def __init__(self, postings: Postings, stem: Callable[[str], str], synonyms: Synonyms) -> None:
         self._stem = stem
         self._synonyms = synonyms
-        self._bm25 = FieldedBm25(documents, stem, fields)
-        # One pair for each stem, shared by all names that have it.
-        pairs = {stem: (stem, self._bm25.rarity(stem)) for stem in set(chain.from_iterable(self._bm25.names))}
-        self._names = [tuple(pairs[stem] for stem in name if _is_telling(stem)) for name in self._bm25.names]
-        self._lexicon = Lexicon(self._bm25.terms)
+        self._postings = postings
 
     def rank(self, query: str, among: Container[int] | None, count: int) -> Ranked:
         """Return up to ``count`` of the documents ``among`` (None: all).
@@ -120,21 +104,22 @@ class Relevance:
         weights: dict[str, float] = {}
         meant: list[list[str]] = []
         for stem, term in by_stem.items():
-            known = stem in self._bm25
+            known = stem in self._postings
             meant.append([stem] if known else self._repaired(stem, term))
             for each in meant[-1]:
                 weights[each] = max(weights.get(each, 0), 1.0 if known else _REPAIRED)
         # Two words of the query may be one in the documents: "web hook" and "webhook".
         for place, (one, other) in enumerate(pairwise(by_stem.values())):
             whole = self._stem(one + other)
-            if whole in self._bm25:
+            if whole in self._postings:
                 weights.setdefault(whole, _REPAIRED)
                 meant[place].append(whole)
                 meant[place + 1].append(whole)
         # A misspelt word is as rare as what it is taken for: its own spelling stands nowhere, which would make it the
         # rarest.
         concepts = [
-            (self._bm25.rarity(stems[0] if stems else stem), stems) for stem, stems in zip(by_stem, meant, strict=True)
+            (self._postings.rarity(stems[0] if stems else stem), stems)
+            for stem, stems in zip(by_stem, meant, strict=True)
         ]
         # A copy, because synonyms of synonyms do not count.
         for stem in list(weights):
@@ -145,21 +130,20 @@ class Relevance:
     def _repaired(self, stem: str, term: str) -> list[str]:
         """Return the stems that a word which stands nowhere may mean: misspelt, or two words written as one."""
         # A slip in the ending gives another stem, so the word itself is looked for as well.
-        near = dict.fromkeys((*self._lexicon.near(stem), *self._lexicon.near(term)))
+        near = dict.fromkeys((*self._postings.near(stem), *self._postings.near(term)))
         if near:
             # The word that most documents have is the likeliest to be meant.
-            return sorted(near, key=lambda each: -len(self._bm25.having(each)))[:_REPAIRS_MAX]
+            return sorted(near, key=lambda each: -self._postings.frequency(each))[:_REPAIRS_MAX]
         for place in range(_PART_MIN, min(len(term), _COMPOUND_MAX) - _PART_MIN + 1):
             parts = [self._stem(term[:place]), self._stem(term[place:])]
-            if all(part in self._bm25 for part in parts):
+            if all(part in self._postings for part in parts):
                 return parts
         return []
 
     def _ranked(self, meaning: _Meaning, among: Container[int] | None, count: int) -> Ranked:
-        scores = self._bm25.scores(meaning.weights)
-        inside = scores if among is None else {number: scores[number] for number in scores if number in among}
+        scores = self._postings.scores(meaning.weights, among)
         # More than are asked for: coverage may lift one from further down, and the limit must change no score.
-        best = _best(inside, max(count, _WEIGHED_MIN))
+        best = _best(scores, max(count, _WEIGHED_MIN))
         if not best:
             return Ranked()
         coverage = self._coverage(meaning, best)
@@ -181,14 +165,13 @@ class Relevance:
         Among few documents every word is common, which says nothing against a document that has them all; among many
         it makes no difference.
         """
-        of_one = min(self._bm25.rarity_max, _TELLING * self._bm25.rarity_of_one)
-        return self._bm25.rarity_max + coverage * (of_one - self._bm25.rarity_max)
+        of_one = min(self._postings.rarity_max, _TELLING * self._postings.rarity_of_one)
+        return self._postings.rarity_max + coverage * (of_one - self._postings.rarity_max)
 
     def _most_words(self, meaning: _Meaning, numbers: Mapping[int, float]) -> float:
         """Return the largest share of the query's words that one of some documents has."""
         having = (
-            chain.from_iterable(_common(numbers, self._bm25.having(stem)) for stem in stems)
-            for _, stems in meaning.concepts
+            chain.from_iterable(self._postings.having(stem, numbers) for stem in stems) for _, stems in meaning.concepts
         )
         met = Counter(chain.from_iterable(map(set, having)))
         return max(met.values(), default=0) / len(meaning.concepts)
@@ -201,7 +184,7 @@ class Relevance:
             having: dict[int, float] = {}
             # The greatest weight last: of several stems that a document has, the best counts.
             for stem in sorted(stems, key=meaning.weights.__getitem__):
-                having |= dict.fromkeys(_common(covered, self._bm25.having(stem)), meaning.weights[stem])
+                having |= dict.fromkeys(self._postings.having(stem, covered), meaning.weights[stem])
             for number, weight in having.items():
                 covered[number] += weight * rarity / total
         return covered
@@ -209,9 +192,11 @@ class Relevance:
     def _name_coverage(self, meaning: _Meaning, number: int) -> float:
         """Return the share of a document's name that the query has, by the rarity of words."""
         met = whole = 0.0
-        for stem, rarity in self._names[number]:
-            whole += rarity
-            met += rarity * meaning.weights.get(stem, 0)
+        for stem in self._postings.name(number):
+            if _is_telling(stem):
+                rarity = self._postings.rarity(stem)
+                whole += rarity
+                met += rarity * meaning.weights.get(stem, 0)
         return met / whole if met else 0.0
 
 
@@ -223,14 +208,6 @@ def _best(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
     best = {number: score for number, score in scores.items() if score > least}
     equal = sorted(number for number, score in scores.items() if score == least)
     return best | dict.fromkeys(equal[: count - len(best)], least)
-
-
-def _common(numbers: Mapping[int, float], having: Sequence[int]) -> Iterable[int]:
-    """Return the numbers that are in ``having`` too, which is sorted and may be very long."""
-    if len(having) < _LONG_LIST * len(numbers):
-        return numbers.keys() & having
-    # Beyond the last number bisect gives the length; modulo makes that a comparison with the first, which fails.
-    return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
 
 
 def _is_telling(stem: str) -> bool:
