@@ -11,6 +11,7 @@ from statistics import fmean, stdev
 
 from measuring import percentile
 from retrieval_data import Dataset, Query
+from toolcrib.tools.evaluation import discounted
 
 DEPTHS = (1, 3, 5, 8, 10)
 DEPTH = DEPTHS[-1]
@@ -99,11 +100,9 @@ def judged(query: Query, answer: Answer, *, any_counts: bool) -> Outcome:
     if any_counts:
         gains, best = [gain if rank == first else 0.0 for rank, gain in enumerate(gains, 1)], best[:1]
     found = [sum(gain > 0 for gain in gains[:depth]) / len(best) for depth in DEPTHS]
-    return Outcome(query, answer, tuple(found), discounted(gains) / discounted(best), 1 / first if first else 0.0)
-
-
-def discounted(gains: Sequence[float]) -> float:
-    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains[:DEPTH], 1))
+    return Outcome(
+        query, answer, tuple(found), discounted(gains) / discounted(best[:DEPTH]), 1 / first if first else 0.0
+    )
 
 
 def summary(outcomes: Sequence[Outcome], dataset: str, system: str, index_s: float | None) -> Metrics:

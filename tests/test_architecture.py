@@ -132,7 +132,7 @@ LAYERS = {
         dispatcher
     """,
     "tools": """
-        calling confirming index kept_pages missing_servers places results
+        calling confirming evaluation index kept_pages missing_servers places results
         definitions long_results mentions
         wording
         answers bindings search
@@ -217,7 +217,7 @@ LAYERS = {
         config in_process running serve
         completion
         importing
-        allow connecting doctor events index lint servers skills tokens tools
+        allow connecting doctor evaluation events index lint servers skills tokens tools
         uninstall
         app
     """,

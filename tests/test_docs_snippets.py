@@ -19,12 +19,13 @@ from toolcrib.cli.app import build
 from toolcrib.cli.serve import _parser
 from toolcrib.config.loading import load
 from toolcrib.formats.yaml import parse_yaml
+from toolcrib.tools.evaluation import read_cases
 
 PAGES = [page for page in documents() if "adr" not in page.parts]
 """What people follow. A decision speaks of its day."""
 
 INLINE = re.compile(r"(?<!`)`(?:\.venv/bin/)?toolcrib ([^`\n]+)`")
-LANGUAGES = {"sh", "json", "yaml", "toml", "text", "python", ""}
+LANGUAGES = {"sh", "json", "jsonl", "yaml", "toml", "text", "python", ""}
 OTHERS = {
     *("python", "python3", "pip", "pipx", "uv", "git", "npx", "claude", "rm", "kill", "set", "mcp-publisher"),
     *("grep", "sort", "uniq"),
@@ -143,6 +144,13 @@ def usable(document: dict[str, Any], file: Path) -> None:
 def test_every_snippet_says_what_it_is_in():
     found = {language for page in PAGES for language, _ in FENCE.findall(page.read_text(encoding="utf-8"))}
     assert found <= LANGUAGES
+
+
+def test_the_queries_of_the_docs_are_such_that_can_be_tried():
+    found = [text for page in PAGES for kind, text in FENCE.findall(page.read_text("utf-8")) if kind == "jsonl"]
+    assert found
+    for text in found:
+        assert read_cases(text, lambda name: name)
 
 
 def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:

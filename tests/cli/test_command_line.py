@@ -35,6 +35,7 @@ COMMANDS = [
             "search",
             "call",
             "lint",
+            "eval",
             "tokens",
             "top",
             "events",

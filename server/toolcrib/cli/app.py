@@ -15,6 +15,7 @@ from toolcrib.cli import (
     config,
     connecting,
     doctor,
+    evaluation,
     events,
     importing,
     index,
@@ -68,6 +69,7 @@ def build() -> typer.Typer:
     app.command()(tools.call)
     app.command()(allow.allow)
     app.command()(lint.lint)
+    app.command("eval")(evaluation.evaluate)
     app.command()(tokens.tokens)
     app.add_typer(tools.commands, name="tools")
     app.add_typer(skills.commands, name="skills")

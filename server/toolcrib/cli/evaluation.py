@@ -1,0 +1,163 @@
+"""``toolcrib eval``: a person's own queries, each with the tools that are right for it, tried on the person's tools.
+
+Knows the file, how figures are shown and what they do to the exit code; never knows how they are come by.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.base.text import one_line, truncate
+from toolcrib.cli.in_process import with_index
+from toolcrib.cli.options import ConfigOption, JsonOption
+from toolcrib.cli.output import ExitCode, counted, print_json, print_text, table
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject, SearchType
+
+if TYPE_CHECKING:
+    from toolcrib.access.sessions import Session
+    from toolcrib.cli.in_process import Indexed
+    from toolcrib.tools.evaluation import Evaluation, Judged
+
+_AT = 5
+"""The depth of the recall that ``--min-recall`` is about."""
+_SHOWN_MAX = 50
+_QUERY_MAX = 60
+_FILE_MAX = 16 * 1024 * 1024
+"""Bytes of a file of queries."""
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help='JSON lines: {"query": "open a ticket", "tools": ["desk__open"]}.')],
+    min_recall: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The recall at 5 below which the exit code is 1.")
+    ] = None,
+    min_ndcg: Annotated[
+        float | None, typer.Option(min=0, max=1, help="The nDCG at 10 below which the exit code is 1.")
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Try your own queries on your own tools, and say how many find what they should; starts no server."""
+
+    async def look(indexed: "Indexed", session: "Session") -> "tuple[Evaluation, list[str]]":
+        from anyio.to_thread import run_sync
+
+        return await run_sync(_evaluated, file, indexed, session), indexed.unlisted
+
+    evaluation, unlisted = with_index(config, look)
+    if as_json:
+        print_json({**_evaluation_json(evaluation), "unlisted": unlisted})
+    else:
+        for text in _texts(evaluation):
+            print_text(text)
+    for key in unlisted:
+        print_text(f"{key}: was never listed, so its tools were not looked for", error=True)
+    wanted = ((min_recall, evaluation.recall(_AT)), (min_ndcg, evaluation.ndcg))
+    if unlisted or any(least is not None and (share or 0) < least for least, share in wanted):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _evaluated(file: Path, indexed: "Indexed", session: "Session") -> "Evaluation":
+    """Read the file, and try what it asks.
+
+    Raises:
+        BadRequest: it cannot be read or used.
+
+    """
+    from toolcrib.tools.evaluation import DEPTH, Ranking, evaluated, read_cases
+    from toolcrib.tools.search import SearchRequest
+
+    permitted = indexed.gate.permitted(session, indexed.catalog)
+    find = partial(indexed.finder.searcher.search, catalog=indexed.catalog, permitted=permitted)
+
+    def public_name(spelling: str) -> str | None:
+        tool = indexed.catalog.find(spelling, permitted)
+        return None if tool is None else tool.public_name
+
+    def search(query: str) -> Ranking:
+        found = find(SearchRequest(query, SearchType.FTS, DEPTH, include_always=True))
+        return Ranking(tuple(match.document.public_name for match in found.matches), found.confidence)
+
+    try:
+        return evaluated(read_cases(_text(file), public_name), search)
+    except BadRequest as error:
+        raise BadRequest(f"{file}: {error}") from None
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_FILE_MAX + 1)
+        if len(data) > _FILE_MAX:
+            raise BadRequest(f"it is larger than {_FILE_MAX >> 20} MiB")
+        return data.decode()
+    except OSError as error:
+        raise BadRequest(f"it cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise BadRequest("it is not UTF-8") from None
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def _texts(evaluation: "Evaluation") -> Iterable[str]:
+    """Yield a table of the queries whose first hit is not right, and the figures."""
+    missed = [each for each in evaluation.answerable if each.rank != 1]
+    rows = [_row(each) for each in sorted(missed, key=lambda each: (-(each.rank or len(missed) + 100), each.case.line))]
+    if rows:
+        yield table(("LINE", "PLACE", "QUERY", "FIRST HIT INSTEAD"), rows[:_SHOWN_MAX])
+        if len(rows) > _SHOWN_MAX:
+            yield f"and {len(rows) - _SHOWN_MAX} more; --json shows all"
+        yield ""
+    answerable, unanswerable = len(evaluation.answerable), len(evaluation.unanswerable)
+    if answerable:
+        shares = ", ".join(f"{share:.3f} at {depth}" for depth, share in _recalls(evaluation).items())
+        yield f"{counted(answerable, 'query', 'queries')}: recall {shares}; nDCG {evaluation.ndcg or 0:.3f} at 10"
+        yield f'"high" is said of {evaluation.high_if_answerable or 0:.1%} of them'
+    if unanswerable:
+        high = evaluation.high_if_unanswerable or 0
+        yield f'{counted(unanswerable, "query", "queries")} that no tool serves: "high" is said of {high:.1%}'
+    if evaluation.first_right_if_high is not None:
+        yield f'where "high" is said the first hit is right in {evaluation.first_right_if_high:.1%}'
+
+
+def _row(judged: "Judged") -> tuple[str, ...]:
+    case, names = judged.case, judged.ranking.names
+    place = "none" if judged.rank is None else str(judged.rank)
+    return str(case.line), place, truncate(one_line(case.query), _QUERY_MAX), names[0] if names else "nothing"
+
+
+# -- for programs --------------------------------------------------------------------------------
+
+
+def _evaluation_json(evaluation: "Evaluation") -> JsonObject:
+    return {
+        "queries": len(evaluation.answerable) + len(evaluation.unanswerable),
+        "unanswerable": len(evaluation.unanswerable),
+        "recall": {str(depth): share for depth, share in _recalls(evaluation).items()},
+        "ndcg": evaluation.ndcg,
+        "first_right_if_high": evaluation.first_right_if_high,
+        "high_if_answerable": evaluation.high_if_answerable,
+        "high_if_unanswerable": evaluation.high_if_unanswerable,
+        "cases": [
+            {
+                "line": each.case.line,
+                "query": each.case.query,
+                "tools": each.case.tools,
+                "found": each.ranking.names,
+                "confidence": each.ranking.confidence,
+                "rank": each.rank,
+            }
+            for each in sorted((*evaluation.answerable, *evaluation.unanswerable), key=lambda each: each.case.line)
+        ],
+    }
+
+
+def _recalls(evaluation: "Evaluation") -> dict[int, float | None]:
+    from toolcrib.tools.evaluation import DEPTHS
+
+    return {depth: evaluation.recall(depth) for depth in DEPTHS}
