@@ -1,7 +1,7 @@
 """What recorded events tell of the tools of a skill while it was active."""
 
 from toolcrib.model import JsonObject
-from toolcrib.skills.tool_calls import ToolCalls, calls_while_active
+from toolcrib.skills.tool_calls import ToolCalls, calls_of, calls_while_active
 
 TOOLS = {"post__send", "post__fetch"}
 
@@ -24,19 +24,33 @@ def test_calls_of_its_tools_count_from_when_a_session_was_given_the_skill():
         called("git__log", ok=False),
         called("post__send", ok=False, session="s2"),
     ]
-    assert calls_while_active(events, "letters", TOOLS) == (
+    assert calls_of(calls_while_active(events), "letters", TOOLS) == (
         ToolCalls("post__send", 2, 1),
         ToolCalls("post__fetch", 1, 0),
     )
-    assert calls_while_active(events, "nothing", TOOLS) == ()
+    assert calls_of(calls_while_active(events), "nothing", TOOLS) == ()
 
 
 def test_they_count_until_it_is_let_go():
     let_go = {"event": "skill_deactivated", "skill_name": "letters", "session": "s1"}
     events = [given("letters"), called("post__send"), let_go, called("post__send"), given("letters")]
-    assert calls_while_active(events, "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
+    assert calls_of(calls_while_active(events), "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
 
 
 def test_what_is_no_such_event_counts_nothing():
     events = [given("letters"), {"event": "tool_call"}, {"event": "skill_get", "names": 7}, {}, called("post__send")]
-    assert calls_while_active(events, "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
+    assert calls_of(calls_while_active(events), "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
+
+
+def test_a_skill_that_was_activated_without_its_text_was_active_too():
+    activated = {"event": "skill_activated", "skill_name": "letters", "session": "s1"}
+    events = [called("post__send"), activated, called("post__send")]
+    assert calls_of(calls_while_active(events), "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
+
+
+def test_each_call_is_told_with_all_skills_that_were_active_then():
+    events = [given("letters"), called("post__send"), given("forms"), called("post__send"), called("post__send")]
+    assert {each.skills: each.calls for each in calls_while_active(events)} == {
+        frozenset({"letters"}): 1,
+        frozenset({"letters", "forms"}): 2,
+    }

@@ -212,8 +212,7 @@ async def test_calls_of_its_tools_are_explained_from_the_events_and_move_nothing
             assert await scores(client, "write letters") == before
     async with world(forms, servers, CONFIG) as w, w.client() as client:
         reports = OutcomeReports(w.wire.instructions._overviews._skill_use_cases)
-        shown = await reports._skill_use_cases.get(
-            Session("test", Caller(), RunActivations(), growing=False), GetRequest(("letters",))
-        )
-        [explained] = await reports.explained([shown.skills[0].skill])
+        person = Session("test", Caller(), RunActivations(), growing=False)
+        shown = await reports._skill_use_cases.get(person, GetRequest(("letters",)))
+        [explained] = await reports.explained(person, [shown.skills[0].skill])
     assert explained.calls == (ToolCalls("post__send", 2, 2), ToolCalls("post__fetch", 1, 0))

@@ -120,7 +120,8 @@ def show(
 
     async def shown(skill_use_cases: "SkillUseCases", session: "Session") -> "tuple[GetAnswer, list[Explained]]":
         answer = await skill_use_cases.get(session, request, None)
-        return answer, await OutcomeReports(skill_use_cases).explained([given.skill for given in answer.skills])
+        skills = [given.skill for given in answer.skills]
+        return answer, await OutcomeReports(skill_use_cases).explained(session, skills)
 
     answer, explained = _with_skills(config, shown)
     if as_json:

@@ -316,6 +316,18 @@ class SkillOutcome(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SkillActivated(Event):
+    """A skill is active from now on: its text was given, or it was activated without."""
+
+    name: ClassVar[str] = "skill_activated"
+
+    skill_name: str
+    """Its name."""
+    tools: int
+    """How many tools that the caller may use it names."""
+
+
+@dataclass(frozen=True, slots=True)
 class SkillDeactivated(Event):
     """A skill is active no longer, and what only it had opened is closed."""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from toolcrib.access.active_skills import Active, ActiveSkill, joined_by
 from toolcrib.access.sessions import Session
 from toolcrib.base.recent import RecentBy
-from toolcrib.events.kinds import SkillDeactivated, ToolActivated
+from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
 from toolcrib.model import LoadingMode, Skill, SkillOrigin, SkillText, Tool, ToolNote
 from toolcrib.skills.formats.fields import required_tools, working_tools
 from toolcrib.skills.index.visible import VisibleSkills
@@ -69,6 +69,12 @@ class SkillBinding:
     def _needed(self, skill: Skill, by_text: Sequence[str]) -> tuple[str, ...]:
         return (*self._bindings.of(skill).tools, *by_text)
 
+    def named_by(self, session: Session, skill: Skill, text: SkillText) -> NamedTools:
+        """Return the tools that a skill names, as far as the session's caller may use them."""
+        catalog, names = self._parts.indexer.current(), names_in(skill, text)
+        spelled = (*self._needed(skill, names.required), *(note.tool for note in names.notes))
+        return self._bindings.named(catalog, self._gate.allowed(session, catalog), spelled)
+
     # -- what is told beside a text --------------------------------------------------------------
 
     def told(self, session: Session, skills: Sequence[LoadedSkill], fits: Fits) -> Told:
@@ -96,6 +102,7 @@ class SkillBinding:
         self._parts.around.keep(session)
         catalog, after = self._parts.indexer.current(), {each.id for each in session.skills.skills}
         self._tell_gone(session, [each for each in before if each.id not in after], "exclusive")
+        self._tell_new(session, catalog, before)
         opened = self._gate.opened(session, catalog).keys() - self._gate.opened(session, catalog, before).keys()
         for tool in self._gate.allowed(session, catalog).tools if opened else ():
             if tool.row in opened and tool.public_name not in session.activations.names:
@@ -112,6 +119,13 @@ class SkillBinding:
             session.skills.let_go([each.id for each in meant])
             self._tell_gone(session, meant, "explicit")
         return unknown
+
+    def _tell_new(self, session: Session, catalog: Catalog, before: Active) -> None:
+        known, allowed = {each.id for each in before}, self._gate.allowed(session, catalog)
+        for each in session.skills.skills:
+            if each.id not in known:
+                named = self._bindings.named(catalog, allowed, (*self._bindings.of(each).tools, *each.tools))
+                self._parts.events.emit(SkillActivated(each.label, len(named.tools)), session=session.label)
 
     def _tell_gone(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
         for each in gone:

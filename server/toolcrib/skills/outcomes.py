@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.skill_outcomes import Report
@@ -22,12 +23,10 @@ from toolcrib.skills.preflight import frame_tags
 from toolcrib.skills.search import has_tag
 from toolcrib.skills.standing import Told
 from toolcrib.skills.text.cleaning import Cleaner
-from toolcrib.skills.tool_calls import ToolCalls, calls_while_active
+from toolcrib.skills.tool_calls import CallsWhile, ToolCalls, calls_of, calls_while_active
 from toolcrib.skills.use_cases import SkillUseCases
 
 _NAME_MAX, _NOTE_MAX = 200, 300
-_HOST_PREFIX = "mcp__"
-"""Hosts call the tool of a server ``mcp__SERVER__TOOL``, and authors of skills with them."""
 _log = logging.getLogger(__name__)
 
 
@@ -56,18 +55,8 @@ class Explained:
         """Return it as JSON."""
         return {
             "frames": list(self.frames),
-            "outcomes": [
-                {
-                    "principal": each.principal,
-                    "reports": each.reports,
-                    "failure_share": each.failure_share,
-                    "setback": each.setback,
-                    "age_s": round(each.age_s),
-                    **({"note": each.note} if each.note else {}),
-                }
-                for each in self.outcomes
-            ],
-            "calls": [{"tool": each.tool, "calls": each.calls, "failed": each.failed} for each in self.calls],
+            "outcomes": [each.as_json for each in self.outcomes],
+            "calls": [each.as_json for each in self.calls],
         }
 
 
@@ -107,33 +96,39 @@ class OutcomeReports:
             ) from None
         return skill, note
 
-    async def explained(self, skills: Sequence[Skill]) -> list[Explained]:
+    async def explained(self, session: Session, skills: Sequence[Skill]) -> list[Explained]:
         """Return for each of these skills what else than its words there is to know of it.
 
         Raises:
             StoreError: what was reported cannot be read.
 
         """
-        return await self._skill_use_cases.worked_out(lambda: list(map(self._explained, skills)))
+        return await self._skill_use_cases.worked_out(partial(self._explained, session, skills))
 
-    def _explained(self, skill: Skill) -> Explained:
-        frames = self._parts.settings.toolcrib.skills.frames
-        return Explained(
-            tuple(frame for frame in frames if has_tag(skill, frame_tags(frame, frames))),
-            tuple(self._parts.standing.told(skill)),
-            self._calls(skill),
-        )
+    def _explained(self, session: Session, skills: Sequence[Skill]) -> list[Explained]:
+        frames, called = self._parts.settings.toolcrib.skills.frames, recorded_calls(self._parts.settings.events_file)
+        texts = self._parts.catalog.texts(skills)
+        explained: list[Explained] = []
+        for skill in skills:
+            text = texts.get(skill.row)
+            named = self._skill_use_cases.binding.named_by(session, skill, text).tools if text else ()
+            explained.append(
+                Explained(
+                    tuple(frame for frame in frames if has_tag(skill, frame_tags(frame, frames))),
+                    tuple(self._parts.standing.told(skill)),
+                    calls_of(called, skill.name, {tool.public_name for tool in named}),
+                )
+            )
+        return explained
 
-    def _calls(self, skill: Skill) -> tuple[ToolCalls, ...]:
-        text, catalog = self._parts.catalog.texts([skill]).get(skill.row), self._parts.indexer.current()
-        spelled = (note.tool.removeprefix(_HOST_PREFIX) for note in (text.tools if text else ()))
-        tools = {tool.public_name for tool in map(catalog.find, spelled) if tool}
-        try:
-            events = recorded(self._parts.settings.events_file) if tools else ()
-            return calls_while_active(events, skill.name, tools)
-        except OSError as error:
-            _log.warning("the events cannot be read: %s", error)
-            return ()
+
+def recorded_calls(file: Path) -> list[CallsWhile]:
+    """Return the calls while skills were active, as far as events are kept; none where these cannot be read."""
+    try:
+        return calls_while_active(recorded(file))
+    except OSError as error:
+        _log.warning("the events cannot be read: %s", error)
+        return []
 
 
 def _taken(session: Session, name: str, cleaner: Cleaner) -> Skill:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from toolcrib.access.state.skill_outcomes import Outcomes, Report, SkillOutcomes, faded
 from toolcrib.errors import StoreError
-from toolcrib.model import Skill
+from toolcrib.model import JsonObject, Skill
 
 SETBACK = 0.1
 """What a skill that mostly fails loses of its score, at most."""
@@ -51,6 +51,18 @@ class Told:
     setback: float
     age_s: float
     note: str
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as JSON."""
+        return {
+            "principal": self.principal,
+            "reports": self.reports,
+            "failure_share": self.failure_share,
+            "setback": self.setback,
+            "age_s": round(self.age_s),
+            **({"note": self.note} if self.note else {}),
+        }
 
 
 class Standing:

@@ -1,9 +1,9 @@
-"""What calls tell of a skill: how often its tools were called while it was active, and failed.
+"""What calls tell of skills: which tools were called, and failed, while which skills were active.
 
 Knows recorded events of skills and calls; never knows where they are kept, or what follows from a failure.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
@@ -19,22 +19,50 @@ class ToolCalls:
     calls: int
     failed: int
 
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as JSON."""
+        return {"tool": self.tool, "calls": self.calls, "failed": self.failed}
 
-def calls_while_active(events: Iterable[JsonObject], skill_name: str, tools: Container[str]) -> tuple[ToolCalls, ...]:
-    """Return the calls of a skill's tools in the sessions that were given the skill, from then until it was let go.
 
-    The tool that failed most often comes first.
-    """
-    active: set[str] = set()
-    calls, failed = Counter[str](), Counter[str]()
+@dataclass(frozen=True, slots=True)
+class CallsWhile:
+    """How often one tool was called while just these skills, by their names in events, were active in a session."""
+
+    skills: frozenset[str]
+    tool: str
+    calls: int
+    failed: int
+
+
+def calls_while_active(events: Iterable[JsonObject]) -> list[CallsWhile]:
+    """Return all calls in sessions while skills were active: from when these were given until they were let go."""
+    active: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    calls, failed = Counter[tuple[frozenset[str], str]](), Counter[tuple[frozenset[str], str]]()
     for event in events:
         kind, session, tool = event.get("event"), str(event.get("session")), event.get("tool_name")
-        if kind == "skill_get" and skill_name in as_list(event.get("names")):
-            active.add(session)
-        elif kind == "skill_deactivated" and event.get("skill_name") == skill_name:
-            active.discard(session)
-        elif kind == "tool_call" and session in active and isinstance(tool, str) and tool in tools:
-            calls[tool] += 1
-            failed[tool] += event.get("ok") is False
+        if kind == "skill_get":
+            active[session] |= set(map(str, as_list(event.get("names"))))
+        elif kind == "skill_activated":
+            active[session] |= {str(event.get("skill_name"))}
+        elif kind == "skill_deactivated":
+            active[session] -= {str(event.get("skill_name"))}
+        elif kind == "tool_call" and active[session] and isinstance(tool, str):
+            calls[active[session], tool] += 1
+            failed[active[session], tool] += event.get("ok") is False
+    return [CallsWhile(skills, tool, count, failed[skills, tool]) for (skills, tool), count in calls.items()]
+
+
+def calls_of(called: Iterable[CallsWhile], skill_name: str, tools: Container[str]) -> tuple[ToolCalls, ...]:
+    """Return the calls of these tools while a skill was active. The tool that failed most often comes first."""
+    return summed(each for each in called if skill_name in each.skills and each.tool in tools)
+
+
+def summed(called: Iterable[CallsWhile]) -> tuple[ToolCalls, ...]:
+    """Return calls by tool, whichever skills were active. The tool that failed most often comes first."""
+    calls, failed = Counter[str](), Counter[str]()
+    for each in called:
+        calls[each.tool] += each.calls
+        failed[each.tool] += each.failed
     ranked = sorted(calls, key=lambda name: (-failed[name], -calls[name], name))
     return tuple(ToolCalls(name, calls[name], failed[name]) for name in ranked)
