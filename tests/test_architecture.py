@@ -166,6 +166,7 @@ LAYERS = {
         confirming loading
         use_cases
         activation outcomes overviews resources
+        doctor
     """,
     "skills.formats": """
         fields frontmatter stated

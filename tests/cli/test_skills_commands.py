@@ -249,6 +249,22 @@ def test_show_explains_what_moves_a_skill_in_searches(run: Run, tmp_path: Path):
     assert "no change to its score" in run("show", "letters", skills={"outcomes": False})[2]
 
 
+def test_doctor_says_what_is_to_be_mended_and_how_skills_are_used(run: Run, repository: Path):
+    file = skill(repository, "log-in", "Logs in to the shop.", "task_type: browser\ntools: [shop__enter]\n")
+    os.utime(file, (0, 0))
+    run("show", "log-in")
+    code, out, err = run("doctor")
+    assert (code, err) == (0, "3 skills looked at, something to mend in 1\n")
+    head, absent, stale = out.splitlines()
+    assert head == "log-in  [repo]  used 1 time, the last today"
+    assert absent == "    names tools that no server has: shop__enter. Correct the names, or add the server."
+    assert stale.startswith("    is about pages and has not changed for ")
+    found = {each["name"]: each for each in json.loads(run("doctor", "--json")[1])["skills"]}
+    assert found["log-in"]["uses"] == 1
+    assert [each["code"] for each in found["log-in"]["findings"]] == ["absent-tools", "stale"]
+    assert (found["invoices"]["findings"], found["invoices"]["last_used"]) == ([], None)
+
+
 def test_show_keeps_to_its_budget(run: Run, repository: Path):
     text = skill(repository, "long", "Is long.").read_text()
     write(repository / "long" / "SKILL.md", text + "Words without end.\n\n" * 2000)

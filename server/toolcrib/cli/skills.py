@@ -4,6 +4,7 @@ Knows how skills are shown in a terminal; never knows how they are found, read o
 """
 
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import chdir
 from enum import StrEnum
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from toolcrib.base.text import truncate
+from toolcrib.base.text import enumerated, truncate
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text
@@ -22,12 +23,13 @@ from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.model import Skill
+    from toolcrib.skills.doctor import Health
     from toolcrib.skills.outcomes import Explained
     from toolcrib.skills.requests import GetAnswer, Overview
     from toolcrib.skills.use_cases import SkillUseCases
 
 _Answer = TypeVar("_Answer")
-_TRIGGER_MAX = 100
+_TRIGGER_MAX, _NAMES_ROOM = 100, 300
 _DAY_S = 86_400
 
 _STDIN_MAX = 1_000_000
@@ -195,6 +197,27 @@ def check(
 
 
 @commands.command()
+def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say what no file says is wrong with skills, and how each is used."""
+    from toolcrib.skills.doctor import SkillDoctor
+
+    now = time.time()
+    examined = _with_skills(config, lambda cases, session: SkillDoctor(cases).examine(session, now))
+    if as_json:
+        skills = [health.as_json for health in examined.skills]
+        print_json({"skills": skills, "unlisted": list(examined.unlisted)})
+        return
+    for health in examined.skills:
+        for line in _health_lines(health, now):
+            print_text(line)
+    faulty = sum(any(health.findings) for health in examined.skills)
+    print_text(f"{counted(len(examined.skills), 'skill')} looked at, something to mend in {faulty}", error=True)
+    if examined.unlisted:
+        names = enumerated(examined.unlisted, _NAMES_ROOM)
+        print_text(f"never listed, so nobody knows whether tools of these are missing: {names}", error=True)
+
+
+@commands.command()
 def enable(
     name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
     config: ConfigOption = None,
@@ -277,6 +300,23 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
     for tool in explained.calls:
         calls = counted(tool.calls, "time")
         yield f"while it was active {tool.tool} was called {calls}, {tool.failed} of these failed"
+
+
+def _health_lines(health: "Health", now: float) -> "Iterator[str]":
+    """Yield what is known of one skill, where there is anything, and what is wrong with it."""
+    done: list[str] = []
+    if health.use:
+        days = int(max(now - health.use.last, 0) // _DAY_S)
+        last = f"{counted(days, 'day')} ago" if days else "today"
+        done.append(f"used {counted(health.use.count, 'time')}, the last {last}")
+    for told in health.outcomes:
+        failed = f"{told.failure_share:.0%} of them failures"
+        done.append(f"{counted(told.reports, 'report')} by {told.principal}, {failed}")
+    done += [f"{tool.tool} called {counted(tool.calls, 'time')}, {tool.failed} failed" for tool in health.tools]
+    findings = [text for _code, text in health.findings]
+    if done or findings:
+        yield f"{health.name}  [{health.skill.source}]  {'; '.join(done) or 'never used'}"
+    yield from (f"    {text}" for text in findings)
 
 
 def _missing_text(answer: "GetAnswer") -> str:

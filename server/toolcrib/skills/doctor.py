@@ -1,0 +1,194 @@
+"""What is wrong with skills that no file says: tools that nobody has, words by which nothing finds them, old pages.
+
+Knows what the index, state and events tell of skills together; never knows how it is shown, or how a skill is mended.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from toolcrib.access.sessions import Session
+from toolcrib.access.state.skill_decisions import Use
+from toolcrib.base.names import bare_name, host_spellings
+from toolcrib.base.text import QUERY_MAX, enumerated, one_line, truncate
+from toolcrib.model import JsonObject, Skill, TaskType
+from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.outcomes import recorded_calls
+from toolcrib.skills.search import SkillQuery
+from toolcrib.skills.standing import Told
+from toolcrib.skills.text.cleaning import Cleaner
+from toolcrib.skills.tool_calls import CallsWhile, ToolCalls, calls_of, summed
+from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.tools.bindings import NamedTools
+
+_HITS = 8
+"""A skill is found where it is among so many, as many as `skill_search` gives unless it is told otherwise."""
+_DAY_S = 86_400
+STALE_AFTER_DAYS = 180
+"""Pages change: a skill about them that nobody has touched for so long may be about what is gone."""
+_NAMES_ROOM = 200
+"""Characters of names in one finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How one skill does, and what is wrong with it.
+
+    ``tools`` are calls of tools that it names while it was active, ``unnamed`` calls of tools that no skill named which
+    was active then. ``absent`` are tools that it names and nobody has, ``denied`` those that policy keeps from whoever
+    asks. ``is_found`` says whether its own words find it. ``stale_days``: since when nobody has changed it, where it is
+    about pages and that is long ago.
+    """
+
+    skill: Skill
+    name: str
+    use: Use | None
+    tools: tuple[ToolCalls, ...]
+    unnamed: tuple[ToolCalls, ...]
+    absent: tuple[str, ...]
+    denied: tuple[str, ...]
+    is_found: bool
+    stale_days: int | None
+    outcomes: tuple[Told, ...]
+
+    @property
+    def findings(self) -> Iterator[tuple[str, str]]:
+        """What is wrong, each with a stable code, and with what mends it."""
+        if self.absent:
+            names = enumerated(self.absent, _NAMES_ROOM)
+            yield "absent-tools", f"names tools that no server has: {names}. Correct the names, or add the server."
+        if self.denied:
+            yield "denied-tools", f"names tools that policy keeps from you: {enumerated(self.denied, _NAMES_ROOM)}."
+        if self.unnamed:
+            names = enumerated([f"{each.tool} ({each.calls})" for each in self.unnamed], _NAMES_ROOM)
+            yield "unnamed-tools", f"was worked with by tools that it does not name: {names}. Add them to its tools."
+        if not self.is_found:
+            yield "not-found", "is not found by its own words. Say in its description what it is for, and when."
+        if self.stale_days is not None:
+            yield (
+                "stale",
+                f"is about pages and has not changed for {self.stale_days} days. See whether they are as it says.",
+            )
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        used = self.use
+        return {
+            "name": self.name,
+            "source": self.skill.source,
+            "id": self.skill.id,
+            "uses": used.count if used else 0,
+            "last_used": datetime.fromtimestamp(used.last, UTC).isoformat(timespec="seconds") if used else None,
+            "tools": [each.as_json for each in self.tools],
+            "unnamed_tools": [each.as_json for each in self.unnamed],
+            "outcomes": [each.as_json for each in self.outcomes],
+            "findings": [{"code": code, "text": text} for code, text in self.findings],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """All skills that were looked at. ``unlisted`` are servers whose tools are not known, and so not missed."""
+
+    skills: tuple[Health, ...]
+    unlisted: tuple[str, ...]
+
+
+class SkillDoctor:
+    """Looks at all skills that somebody may see, over the use cases."""
+
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
+
+    async def examine(self, session: Session, now: float) -> Examined:
+        """Return how the skills do that the session's caller may see. ``now`` is in seconds since the epoch.
+
+        Raises:
+            StoreError: what is known of them cannot be read.
+
+        """
+        return await self._skill_use_cases.worked_out(partial(self._examine, session, now))
+
+    def _examine(self, session: Session, now: float) -> Examined:
+        visible, cleaner = self._skill_use_cases.visible(session)
+        unlisted = tuple(self._parts.indexer.unlisted())
+        called = recorded_calls(self._parts.settings.events_file)
+        texts, uses = self._parts.catalog.texts(visible.skills), self._parts.catalog.uses()
+        named = {
+            skill: self._skill_use_cases.binding.named_by(session, skill, texts[skill.row])
+            for skill in visible.skills
+            if skill.row in texts
+        }
+        by_name = _by_name(named)
+        found: list[Health] = []
+        for skill, each in named.items():
+            absent, denied = self._divided(session, each.missing, unlisted)
+            found.append(
+                Health(
+                    skill=skill,
+                    name=visible.name_for(skill, cleaner.text),
+                    use=uses.get(skill.id),
+                    tools=calls_of(called, skill.name, by_name[skill.name]),
+                    unnamed=_unnamed(called, skill, by_name),
+                    absent=absent,
+                    denied=denied,
+                    is_found=self._is_found(skill, visible, cleaner),
+                    stale_days=self._stale_days(skill, now),
+                    outcomes=tuple(self._parts.standing.told(skill)),
+                )
+            )
+        return Examined(tuple(sorted(found, key=lambda each: each.name)), unlisted)
+
+    def _divided(
+        self, session: Session, missing: Iterable[str], unlisted: Collection[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return which of these spellings nobody has, and which policy keeps from the caller."""
+        catalog, absent, denied = self._parts.indexer.current(), list[str](), list[str]()
+        for spelling in missing:
+            spelled = host_spellings(spelling)
+            if any(bare_name(each, key) is not None for each in spelled for key in unlisted):
+                continue
+            whys = {self._parts.gate.why_refused(session, each, catalog) for each in spelled}
+            (absent if whys == {"unknown"} and not any(map(catalog.withholds, spelled)) else denied).append(spelling)
+        return tuple(absent), tuple(denied)
+
+    def _is_found(self, skill: Skill, visible: VisibleSkills, cleaner: Cleaner) -> bool:
+        """Return whether what the skill says it is for, or its title, finds it or a copy of it."""
+        for words in (one_line(skill.summary), one_line(skill.title)):
+            if not words.strip():
+                continue
+            query = SkillQuery(truncate(words, QUERY_MAX), limit=_HITS)
+            found = self._parts.searcher.search(query, visible, cleaner.mentions)
+            if any(visible.number(match.document) == visible.number(skill) for match in found.matches):
+                return True
+        return False
+
+    def _stale_days(self, skill: Skill, now: float) -> int | None:
+        modified = self._parts.catalog.modified_ms(skill) if skill.task_type is TaskType.BROWSER else None
+        days = int((now - modified / 1000) // _DAY_S) if modified is not None else 0
+        return days if days >= STALE_AFTER_DAYS else None
+
+
+def _by_name(named: Mapping[Skill, NamedTools]) -> Mapping[str, AbstractSet[str]]:
+    """Return the public names of the tools that skills name, by what the skills are called in events."""
+    tools: defaultdict[str, set[str]] = defaultdict(set)
+    for skill, each in named.items():
+        names = [tool.public_name for tool in each.tools]
+        tools[skill.name].update(names)
+        tools[skill.id].update(names)
+    return tools
+
+
+def _unnamed(
+    called: Iterable[CallsWhile], skill: Skill, tools: Mapping[str, AbstractSet[str]]
+) -> tuple[ToolCalls, ...]:
+    """Return the calls while a skill was active that no skill accounts for which was active then."""
+    return summed(
+        each
+        for each in called
+        if skill.name in each.skills and not any(each.tool in tools.get(name, ()) for name in each.skills)
+    )
