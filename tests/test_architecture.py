@@ -137,7 +137,7 @@ LAYERS = {
         wording
         answers bindings search
         arguments config_names confirmed_calls failures finding gate indexing lint
-        reports
+        reports skill_tools
         use_cases
     """,
     "tools.arguments": """

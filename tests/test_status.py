@@ -63,6 +63,35 @@ async def test_it_tells_version_session_listing_counts_and_what_was_used(tmp_pat
     assert status["rebuilt"] == {}
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_active_skills_are_told_with_the_tools_that_the_caller_may_use(tmp_path, era):
+    put(repo(tmp_path), "feeding", tools=["zoo__feed", "zoo__hide", "ark__board"])
+    config = {
+        **skills(),
+        "policy": {"deny": ["zoo.hide"]},
+        "servers": {"zoo": {"default_loading_mode": "skill"}},
+    }
+    servers = {"zoo": TOOLS, "ark": MemoryServer([tool("board")])}
+    async with world(tmp_path, servers, config, listing="auto") as w, w.client(era) as client:
+        assert (await status_of(client))["skills"]["active"] == []
+        await client.skill("get", names=["feeding"])
+        tools = {"ark__board": "deferred", "zoo__feed": "ready"}
+        assert (await status_of(client))["skills"]["active"] == [{"name": "feeding", "tools": tools}]
+        await client.call("skill_deactivate", {"names": ["feeding"]})
+        assert (await status_of(client))["skills"]["active"] == []
+
+
+async def test_a_tool_of_an_active_skill_whose_server_has_failed_is_told_so(tmp_path):
+    put(repo(tmp_path), "feeding", tools=["zoo__feed"])
+    dead = MemoryServer(TOOLS)
+    async with world(tmp_path, {"zoo": dead}, skills()) as w, w.client() as client:
+        await client.skill("get", names=["feeding"])
+        dead.start_error = OSError("no such program")
+        await client.tool_call("zoo__feed")
+        [active] = (await status_of(client))["skills"]["active"]
+    assert active["tools"] == {"zoo__feed": "its server failed"}
+
+
 # -- servers -------------------------------------------------------------------------------------
 
 

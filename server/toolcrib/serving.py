@@ -16,15 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.hosts import Hosts
 from toolcrib.access.state.opening import State
-from toolcrib.app import (
-    Outside,
-    due,
-    eras_of,
-    open_connector,
-    open_tool_use_cases,
-    report_state,
-    scanning,
-)
+from toolcrib.app import Outside, due, eras_of, open_connector, open_tool_use_cases, report_state, scanning
 from toolcrib.config.reloading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
@@ -50,6 +42,7 @@ from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts, open_known_skills
 from toolcrib.tools.kept_pages import KeptPages
+from toolcrib.tools.skill_tools import SkillToolStates
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
@@ -212,8 +205,11 @@ class Serving:
     @property
     def moment(self) -> Moment:
         """What is going on just now."""
-        seen, statuses = self._lasting.sessions.seen(), self._lasting.fleet.statuses()
-        return Moment(self.settings, self._outside.wall_clock(), seen, statuses, self._loaded.failure)
+        seen, fleet, known = self._lasting.sessions.seen(), self._lasting.fleet, self._reports.world.known
+        states = SkillToolStates(known.gate, fleet.has_failed)
+        tools = partial(states.of, catalog=known.indexer.current())
+        now = self._outside.wall_clock()
+        return Moment(self.settings, now, seen, fleet.statuses(), tools, self._loaded.failure)
 
     async def begin(self, settings: Settings, hosts: Hosts) -> None:
         """Serve the first config."""

@@ -1,13 +1,16 @@
 """What a serving process tells of itself: who asks, what they used, what its servers do; never a secret."""
 
 import json
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
 import anyio
 import pytest
+from shelving import put, repo
 
 from fakes.menu import tool
+from toolcrib.cli.running import running_lines
 from toolcrib.model import Caller
 from toolcrib.running.folder import OwnFile
 from toolcrib.running.records import SESSIONS_MAX, RunningCrib, crib_of
@@ -18,6 +21,7 @@ pytestmark = pytest.mark.anyio
 
 TOOLS = [tool("feed", "Feed an animal."), tool("hide", "Hide an animal.")]
 OFF = {"skills": {"enabled": False}}
+HANDLE = re.compile(r'"handle": "([\w-]+)"')
 PROCESS = Process(pid=7, began=1_800_000_000.0, transport="stdio")
 
 
@@ -56,6 +60,28 @@ async def test_skills_that_a_session_was_given_are_told(tmp_path):
         await client.skill("get", names=[name])
         [session] = _told(w).sessions
     assert session.skills == (name,)
+
+
+SCOPED = {"skills": {"core_pack": False}, "servers": {"zoo": {"default_loading_mode": "skill"}}}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("era", ERAS)
+async def test_active_skills_are_told_with_their_tools_until_they_are_let_go(tmp_path, transport, era):
+    put(repo(tmp_path), "feeding", tools=["zoo__feed", "ark__board", "zoo__fly"])
+    servers = {"zoo": TOOLS, "ark": [tool("board")]}
+    async with world(tmp_path, servers, SCOPED, listing="auto", transport=transport) as w, w.client(era) as client:
+        given = await client.skill("get", names=["feeding"])
+        handle = {"handle": found[1]} if (found := HANDLE.search(given["formatted_context"])) else {}
+        [session] = _told(w).sessions
+        assert {each.name: each.tools for each in session.active_skills} == {
+            "feeding": {"ark__board": "deferred", "zoo__feed": "ready"}
+        }
+        [shown, *_] = [line for line in running_lines([_told(w)], w.clock.now) if "active:" in line]
+        assert shown.strip() == "active: feeding, with zoo__feed (ready), ark__board (deferred)"
+        await client.call("skill_deactivate", {"names": ["feeding"], **handle})
+        [session] = _told(w).sessions
+    assert session.active_skills == ()
 
 
 async def test_a_session_that_has_ended_is_told_no_more_and_the_latest_stand_first(tmp_path):

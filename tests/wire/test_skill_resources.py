@@ -207,6 +207,7 @@ async def test_the_status_counts_and_tells_what_this_session_has_loaded(tmp_path
         "count": 2,
         "sources": {"repo": 2},
         "loaded": [{"name": "pdf-forms", "digest": digest}],
+        "active": [{"name": "pdf-forms", "tools": {}}],
         "errors_count": 1,
     }
     assert [error["path"] for error in errors] == ["broken/SKILL.md"]

@@ -52,8 +52,8 @@ class ActiveSkills:
     ``handle`` is what names the scope where no session does; empty where one does.
     """
 
-    def __init__(self, handle: str = "") -> None:
-        self.skills: Active = ()
+    def __init__(self, handle: str = "", skills: Active = ()) -> None:
+        self.skills = skills
         self.handle = handle
 
     def let_go(self, ids: Iterable[str]) -> None:

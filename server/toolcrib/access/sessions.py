@@ -3,7 +3,6 @@
 Knows callers and what belongs to one session; never knows the transport or era that a session came by.
 """
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,17 +69,6 @@ class Session:
     trail: Trail = field(default_factory=Trail)
     confirmed: Recent[Approval, None] | None = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """Somebody who asks for things: by which label, with which client, and what they have used and done."""
-
-    label: str
-    client: str
-    served: Served
-    activated: AbstractSet[str]
-    trail: Trail
 
 
 def local_caller(settings: Settings) -> Caller:

@@ -4,10 +4,11 @@ Knows callers, handles and their time; never knows a transport, or which skills 
 """
 
 import secrets
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from toolcrib.access.active_skills import ActiveSkills
+from toolcrib.access.active_skills import Active, ActiveSkill, ActiveSkills
 from toolcrib.access.sessions import Session
 from toolcrib.base.recent import Recent
 from toolcrib.errors import BadRequest
@@ -47,6 +48,15 @@ class SkillScopes:
     def unnamed(self) -> ActiveSkills:
         """Return a scope that ends with the request, unless it is kept."""
         return ActiveSkills(secrets.token_urlsafe(HANDLE_BYTES))
+
+    def by_caller(self) -> Mapping[Caller, Active]:
+        """Return what is active for each caller in any of these scopes: to be told, not to be decided by."""
+        self._forget_expired()
+        found: defaultdict[Caller, dict[str, ActiveSkill]] = defaultdict(dict)
+        scopes = [(caller, self._named[caller, name]) for caller, name in self._named]
+        for caller, active in (*scopes, *((each.caller, each.active) for each in self._kept.values())):
+            found[caller].update((skill.id, skill) for skill in active.skills)
+        return {caller: tuple(skills.values()) for caller, skills in found.items()}
 
     def take_up(self, session: Session, handle: str) -> None:
         """Have a session go on in the scope of a handle.

@@ -85,6 +85,9 @@ def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:
     for what, names in (("activated", session.activated), ("skills", session.skills)):
         if names:
             yield f"      {what}: {enumerated(names, _NAMES_ROOM)}"
+    for skill in session.active_skills:
+        tools = enumerated([f"{name} ({state})" for name, state in skill.tools.items()], _NAMES_ROOM)
+        yield f"      active: {skill.name}" + (f", with {tools}" if tools else "")
 
 
 def _server_lines(servers: "Iterable[RunningServer]", now: float) -> Iterator[str]:

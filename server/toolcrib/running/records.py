@@ -3,7 +3,7 @@
 Knows the fields and how they are written; never knows where the file is, or how anything in it came to be.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,11 +16,24 @@ SESSIONS_MAX, NAMES_MAX = 50, 100
 
 
 @dataclass(frozen=True, slots=True)
+class RunningSkill:
+    """One active skill: what it may be called, and the public names and states of the tools that it names."""
+
+    name: str
+    tools: Mapping[str, str]
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {"name": self.name, "tools": dict(self.tools)}
+
+
+@dataclass(frozen=True, slots=True)
 class RunningSession:
     """One session: its label in events, its client's name, which list it gets, and what it has done.
 
     Times are seconds since the epoch; ``active`` is when it last asked for something. ``activated`` are public names of
-    tools, ``skills`` those that it was given, each the last :data:`NAMES_MAX`.
+    tools, ``skills`` those that it was given, each the last :data:`NAMES_MAX`; ``active_skills`` are active now.
     """
 
     label: str
@@ -33,6 +46,7 @@ class RunningSession:
     failed: int
     activated: tuple[str, ...]
     skills: tuple[str, ...]
+    active_skills: tuple[RunningSkill, ...]
 
     @property
     def as_json(self) -> JsonObject:
@@ -48,6 +62,7 @@ class RunningSession:
             "failed": self.failed,
             "activated": list(self.activated),
             "skills": list(self.skills),
+            "active_skills": [each.as_json for each in self.active_skills],
         }
 
 
@@ -143,7 +158,12 @@ def _session(raw: JsonObject) -> RunningSession:
         failed=int(raw["failed"]),
         activated=_names(as_list(raw["activated"])),
         skills=_names(as_list(raw["skills"])),
+        active_skills=tuple(_skill(as_object(each)) for each in as_list(raw["active_skills"])),
     )
+
+
+def _skill(raw: JsonObject) -> RunningSkill:
+    return RunningSkill(str(raw["name"]), {name: str(state) for name, state in as_object(raw["tools"]).items()})
 
 
 def _server(raw: JsonObject) -> RunningServer:

@@ -9,18 +9,20 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
-from toolcrib.access.sessions import Seen
+from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Status
 from toolcrib.running.folder import OwnFile
 from toolcrib.running.pulse import Pulse
-from toolcrib.running.records import NAMES_MAX, SESSIONS_MAX, RunningCrib, RunningServer, RunningSession
+from toolcrib.running.records import NAMES_MAX, SESSIONS_MAX, RunningCrib, RunningServer, RunningSession, RunningSkill
+from toolcrib.tools.skill_tools import SkillTools
 
 _NO_HURRY_S = 0.5
 """After how long a process tells of itself first: the first requests of its client go before."""
@@ -43,12 +45,16 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is going on at one moment. ``now`` is in seconds since the epoch; states of servers are on anyio's clock."""
+    """What is going on at one moment. ``now`` is in seconds since the epoch; states of servers are on anyio's clock.
+
+    ``skill_tools`` tells of a session's active skills.
+    """
 
     settings: Settings
     now: float
-    seen: Iterable[Seen]
+    seen: Iterable[Session]
     statuses: Mapping[str, Status]
+    skill_tools: Callable[[Session], SkillTools]
     reload_failure: str = ""
 
 
@@ -66,7 +72,7 @@ def told(process: Process, moment: Moment) -> RunningCrib:
         told=moment.now,
         memory_bytes=None,
         session_count=len(seen),
-        sessions=tuple(_session(each, clean) for each in seen[:SESSIONS_MAX]),
+        sessions=tuple(_session(each, moment.skill_tools(each), clean) for each in seen[:SESSIONS_MAX]),
         servers=tuple(
             RunningServer(key, status.state.value, clean(status.reason[:_REASON_MAX]), status.since + behind)
             for key, status in moment.statuses.items()
@@ -75,7 +81,7 @@ def told(process: Process, moment: Moment) -> RunningCrib:
     )
 
 
-def _session(seen: Seen, clean: Callable[[str], str]) -> RunningSession:
+def _session(seen: Session, skill_tools: SkillTools, clean: Callable[[str], str]) -> RunningSession:
     trail = seen.trail
     return RunningSession(
         label=clean(seen.label),
@@ -86,8 +92,11 @@ def _session(seen: Seen, clean: Callable[[str], str]) -> RunningSession:
         searches=trail.searches,
         calls=trail.calls,
         failed=trail.failed,
-        activated=tuple(sorted(seen.activated)[:NAMES_MAX]),
+        activated=tuple(sorted(seen.activations.names)[:NAMES_MAX]),
         skills=tuple(trail.skills)[-NAMES_MAX:],
+        active_skills=tuple(
+            RunningSkill(name, dict(islice(tools.items(), NAMES_MAX))) for name, tools in skill_tools.items()
+        ),
     )
 
 

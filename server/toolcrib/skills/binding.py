@@ -10,7 +10,7 @@ from toolcrib.access.active_skills import Active, ActiveSkill, joined_by
 from toolcrib.access.sessions import Session
 from toolcrib.base.recent import RecentBy
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
-from toolcrib.model import LoadingMode, Skill, SkillOrigin, SkillText, Tool, ToolNote
+from toolcrib.model import Skill, SkillOrigin, SkillText, ToolNote
 from toolcrib.skills.formats.fields import required_tools, working_tools
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.parts import SkillUseCaseParts
@@ -18,6 +18,7 @@ from toolcrib.skills.requests import LoadedSkill, SkillNames
 from toolcrib.skills.told_tools import Fits, ToldSkill, ToldTool, told_text
 from toolcrib.tools.bindings import NamedTools, is_glob, is_of_others
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.skill_tools import SkillToolStates
 
 _CALL = "Call those that your list lacks with toolcrib's tool_call."
 
@@ -145,7 +146,8 @@ class _Telling:
     """Tells of tools as they are for a session while certain skills are active."""
 
     def __init__(self, parts: SkillUseCaseParts, session: Session, catalog: Catalog, active: Active) -> None:
-        self._has_failed, self._wordings, self._session = parts.around.has_failed, parts.wordings, session
+        self._wordings, self._session = parts.wordings, session
+        self._states = SkillToolStates(parts.gate, parts.around.has_failed)
         self._bindings = parts.gate.bindings
         self._catalog, self._allowed = catalog, parts.gate.allowed(session, catalog)
         self._opened = parts.gate.opened(session, catalog, active)
@@ -164,7 +166,7 @@ class _Telling:
         tools = tuple(
             ToldTool(
                 tool.public_name,
-                self._state(tool),
+                self._states.state(self._session, tool, self._opened.keys()),
                 cards[tool.row].signature if tool.row in cards else "",
                 notes[tool.row],
             )
@@ -179,10 +181,3 @@ class _Telling:
         if not handle or not any(tool.row in self._opened for tool in self._allowed.scoped):
             return _CALL
         return f'Call them with toolcrib\'s tool_call and "handle": "{handle}", which tool_search takes too.'
-
-    def _state(self, tool: Tool) -> str:
-        if self._has_failed(tool.server):
-            return "its server failed"
-        is_used = tool.public_name in self._session.activations.names
-        is_ready = is_used or tool.loading_mode is LoadingMode.ALWAYS or tool.row in self._opened
-        return "ready" if is_ready else "deferred"

@@ -17,6 +17,7 @@ from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents, told_to_person
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus, did_you_mean
 from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.tools.skill_tools import SkillToolStates
 
 CATALOG_PAGES = "toolcrib://skills/"
 """How the URIs of further pages of the catalog begin; the number of skills before them follows."""
@@ -93,7 +94,8 @@ class Overviews:
         return await self._skill_use_cases.worked_out(rendered)
 
     async def status(self, session: Session) -> SkillsStatus:
-        """Return how many skills there are, which this session was given, and which files could not be loaded."""
+        """Return how many skills there are, which this session has, and which files could not be loaded."""
+        states = SkillToolStates(self._parts.gate, self._parts.around.has_failed)
 
         def status() -> SkillsStatus:
             visible, cleaner = self._skill_use_cases.visible(session)
@@ -109,6 +111,7 @@ class Overviews:
                 errors_count=len(errors),
                 errors=tuple(errors[:ERRORS_MAX]),
                 sources=Counter(cleaner.text(skill.source) for skill in visible.skills),
+                active=states.of(session, self._parts.indexer.current()),
             )
 
         return await self._skill_use_cases.worked_out(status)

@@ -202,6 +202,8 @@ class RelevantAnswer:
 class SkillsStatus:
     """What is going on with skills. ``loaded`` are those that a session was given: name, and content hash in hex.
 
+    ``active`` are those that are active for it, with the public names and states of their tools.
+
     ``errors`` are at most 20 of ``errors_count``; ``sources`` has the number of skills of each.
     """
 
@@ -210,6 +212,7 @@ class SkillsStatus:
     errors_count: int
     errors: tuple[LoadError, ...]
     sources: Mapping[str, int] = field(default_factory=dict[str, int])
+    active: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     @property
     def as_json(self) -> JsonObject:
@@ -218,6 +221,7 @@ class SkillsStatus:
             "count": self.count,
             "sources": dict(self.sources),
             "loaded": [{"name": name, "digest": digest} for name, digest in self.loaded],
+            "active": [{"name": name, "tools": dict(tools)} for name, tools in self.active.items()],
             "errors_count": self.errors_count,
             "errors": [error.as_json for error in self.errors],
         }

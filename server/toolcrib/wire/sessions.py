@@ -15,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
 from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import Seen, SentSkills, Session, confirmed, local_caller
+from toolcrib.access.sessions import SentSkills, Session, confirmed, local_caller
 from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
@@ -216,15 +216,22 @@ class Sessions:
         """Return the sessions that can be told of a change."""
         return [connected for known in self._by_connection.values() for connected in known.values()]
 
-    def seen(self) -> Iterator[Seen]:
-        """Yield everybody who is connected, and who has asked without a session and is still remembered."""
-        for session in (connected.session for connected in self.open()):
-            names = session.activations.names
-            yield Seen(session.label, session.client, session.served, names, session.trail)
-        for key in self._sessionless:
-            known = self._sessionless[key]
-            served = self._hosts.of(known.client)
-            yield Seen(known.label, known.client, served, known.activations.names, known.trail)
+    def seen(self) -> Iterator[Session]:
+        """Yield the sessions of everybody who is connected, or has asked without one and is still remembered."""
+        yield from (connected.session for connected in self.open())
+        active = self.scopes.by_caller()
+        for caller, session_id, client in self._sessionless:
+            known = self._sessionless[caller, session_id, client]
+            yield Session(
+                known.label,
+                caller,
+                known.activations,
+                growing=False,
+                client=client,
+                served=self._hosts.of(client),
+                trail=known.trail,
+                skills=ActiveSkills(skills=active.get(caller, ())),
+            )
 
     def count_of(self, principal: str) -> int:
         """Return how many connections a principal has a session on."""

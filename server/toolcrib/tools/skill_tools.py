@@ -1,0 +1,44 @@
+"""The tools of active skills as they are for a session: ready, deferred, or their server has failed (R204).
+
+Knows sessions, the gate and which servers have failed; never knows texts of skills, or how any of it is shown.
+"""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+
+from toolcrib.access.sessions import Session
+from toolcrib.model import LoadingMode, Tool
+from toolcrib.tools.gate import Gate
+from toolcrib.tools.index.catalog import Catalog
+
+SkillTools = Mapping[str, Mapping[str, str]]
+"""Active skills by what they may be called, each with the public names and states of the tools that it names."""
+
+
+class SkillToolStates:
+    """Says in which state tools are. ``has_failed`` tells of a server."""
+
+    def __init__(self, gate: Gate, has_failed: Callable[[str], bool]) -> None:
+        self._gate, self._has_failed = gate, has_failed
+
+    def state(self, session: Session, tool: Tool, opened: AbstractSet[int]) -> str:
+        """Return the state of a tool where active skills have opened these rows."""
+        if self._has_failed(tool.server):
+            return "its server failed"
+        is_used = tool.public_name in session.activations.names
+        is_ready = is_used or tool.loading_mode is LoadingMode.ALWAYS or tool.row in opened
+        return "ready" if is_ready else "deferred"
+
+    def of(self, session: Session, catalog: Catalog) -> SkillTools:
+        """Return the skills that are active for a session, with their tools as far as its caller may use them."""
+        if not session.skills.skills:
+            return {}
+        bindings, allowed = self._gate.bindings, self._gate.allowed(session, catalog)
+        opened = self._gate.opened(session, catalog).keys()
+        return {
+            skill.label: {
+                tool.public_name: self.state(session, tool, opened)
+                for tool in bindings.named(catalog, allowed, (*bindings.of(skill).tools, *skill.tools)).tools
+            }
+            for skill in session.skills.skills
+        }
