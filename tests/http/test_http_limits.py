@@ -142,30 +142,75 @@ async def test_a_request_that_is_being_answered_keeps_its_connection(tmp_path):
 # -- sessions ------------------------------------------------------------------------------------
 
 
+async def status(it: Online, session: HttpSession) -> int:
+    """Return how a request of a session is answered: 404 where it has ended."""
+    return (await it.post(request("tools/list"), **session.headers)).status_code
+
+
 async def test_one_subject_cannot_take_all_sessions(tmp_path):
-    async with online(tmp_path, {}, tokens("ann", "bob", max_sessions=6)) as it:
+    async with online(tmp_path, {}, tokens("ann", "bob", max_sessions=6)) as it, AsyncExitStack() as stack:
         mine = [await it.session("token-ann") for _ in range(3)]
+        for session in mine:
+            await stack.enter_async_context(session.own_stream())
         refused = await it.post(HELLO, authorization="Bearer token-ann")
         assert refused.status_code == 429
         assert refused.json()["error"]["message"].startswith("Too many open sessions of this token's subject")
         assert await (await it.session("token-bob")).names()
         await mine[0].end()
-        await until(lambda: it.world.wire.sessions_of("ann") == 2)
         await it.session("token-ann")
         assert [await session.names() for session in mine[1:]]
 
 
+async def test_the_session_that_its_subject_has_not_used_for_longest_makes_room_for_a_new_one(tmp_path):
+    async with online(tmp_path, {}, tokens("ann", "bob", max_sessions=6)) as it:
+        bobs = await it.session("token-bob")
+        first, second, third = [await it.session("token-ann") for _ in range(3)]
+        assert await first.names()  # so that the second is the one used longest ago
+        async with third.own_stream():
+            fourth = await it.session("token-ann")
+            assert [await status(it, each) for each in (first, second, third, fourth, bobs)] == [
+                200,
+                404,
+                200,
+                200,
+                200,
+            ]
+
+
+async def test_a_subject_that_opens_sessions_without_end_keeps_its_newest_and_takes_nobody_elses(tmp_path):
+    async with online(tmp_path, {}, tokens("ann", "bob", max_sessions=6)) as it:
+        bobs = [await it.session("token-bob") for _ in range(2)]
+        anns = [await it.session("token-ann") for _ in range(20)]
+        assert [await status(it, each) for each in anns] == [404] * 17 + [200] * 3
+        assert [await status(it, each) for each in bobs] == [200, 200]
+        await until(lambda: len(list(it.world.wire._sessions.open())) == 5)
+
+
+async def test_where_all_sessions_are_taken_the_subject_with_most_of_them_makes_room(tmp_path):
+    quota = tokens("ann", "bob", "cid", max_sessions=5, max_sessions_per_subject=3)
+    async with online(tmp_path, {}, quota) as it:
+        anns = [await it.session("token-ann") for _ in range(3)]
+        bobs = [await it.session("token-bob") for _ in range(2)]
+        cids = await it.session("token-cid")
+        assert [await status(it, each) for each in (*anns, *bobs, cids)] == [404, 200, 200, 200, 200, 200]
+
+
 async def test_sessions_that_are_being_opened_count_too(tmp_path):
     async with online(tmp_path, {}, tokens("ann", max_sessions_per_subject=2)) as it:
-        answers: list[int] = []
+        answers: list[httpx2.Response] = []
 
         async def hello() -> None:
-            answers.append((await it.post(HELLO, authorization="Bearer token-ann")).status_code)
+            answers.append(await it.post(HELLO, authorization="Bearer token-ann"))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(8):
                 tasks.start_soon(hello)
-        assert answers.count(429) == 6
+        assert {answer.status_code for answer in answers} <= {200, 429}
+        ids = [answer.headers["mcp-session-id"] for answer in answers if answer.status_code == 200]
+        listed = [
+            await it.post(request("tools/list"), authorization="Bearer token-ann", mcp_session_id=key) for key in ids
+        ]
+        assert sum(answer.status_code != 404 for answer in listed) == 2
 
 
 async def test_a_single_subject_may_have_all_sessions_and_needs_none_in_the_newer_era(tmp_path):

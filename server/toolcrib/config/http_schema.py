@@ -47,7 +47,8 @@ class HttpSection(Section):
     max_sessions: Count = 1000
     """Most sessions at a time."""
     max_sessions_per_subject: Count | None = None
-    """Most sessions of one token subject at a time; null: half of `max_sessions` where there are several subjects."""
+    """Most sessions of one token subject at a time, the longest idle of which makes room for a new one; null: half of
+    `max_sessions` where there are several subjects."""
     max_connections: Count = 512
     """Most connections at a time, at most half of the descriptors that the process may have; the silent go first."""
     head_timeout_s: Seconds = 10

@@ -4,6 +4,7 @@ Knows which parts of the SDK those are, and gives them names of ours; never know
 Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the transports export.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from operator import attrgetter
 from typing import Any, Literal, Protocol, cast
@@ -252,6 +253,15 @@ class HttpSessions(StreamableHTTPSessionManager):
         # Called under the manager's lock, and reads the attribute once.
         self.event_store = self._new_event_store()
         return super()._admit_session(requestor)
+
+    def idle_ends(self) -> dict[str, float]:
+        """Return the ids of open sessions with when each ends of idleness: never while a request of it is open."""
+        scopes = ((key, transport.idle_scope) for key, transport in self._server_instances.items())
+        return {key: scope.deadline if scope else math.inf for key, scope in scopes}
+
+    async def end(self, key: str) -> None:
+        """End an open session, as its client could."""
+        await self._discard_session(key, self._server_instances[key])
 
 
 # -- one connection, two eras ---------------------------------------------------------------------

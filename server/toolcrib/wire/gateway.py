@@ -38,10 +38,6 @@ class Gateway:
         """Return whether a request of the sessionless era with these params is served."""
         return self.wire.serves_modern(params)
 
-    def sessions_of(self, principal: str) -> int:
-        """Return how many sessions a principal has open."""
-        return self.wire.sessions_of(principal)
-
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""
         return self.wire.is_ready()

@@ -32,7 +32,7 @@ from toolcrib.streams.half_characters import carried, whole
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, HttpSessions
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.http_connections import accepted_at_once, bounded
-from toolcrib.wire.http_limits import Presence, SessionCap, health_routes
+from toolcrib.wire.http_limits import Presence, SessionQuota, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -93,7 +93,7 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
 
     endpoint = StreamableHTTPASGIApp(manager)
     noticed = Presence(endpoint, http.absence_s)
-    capped = SessionCap(noticed, gateway.sessions_of, http.sessions_of_one)
+    capped = SessionQuota(noticed, manager, http.sessions_of_one, http.max_sessions)
     protected = RequireAuthMiddleware(capped, [], None) if http.tokens else noticed
     middleware = [
         Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(tokens)),

@@ -3,8 +3,9 @@
 Knows requests by their headers; never knows what one asks.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from weakref import WeakValueDictionary
 
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -14,8 +15,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolcrib.streams.sdk import HttpSessions
 from toolcrib.wire.presence import KEY, STATE, Client
 
 _REFUSAL = {
@@ -50,13 +52,19 @@ class Presence:
             client.note(-1)
 
 
-class SessionCap:
-    """Refuses (429) to open a session for a subject who has ``most``; ``count`` returns how many a subject has."""
+class SessionQuota:
+    """Keeps each token's subject to ``of_one`` sessions, and all of them to ``of_all``.
 
-    def __init__(self, app: ASGIApp, count: Callable[[str], int], most: int) -> None:
-        self._app, self._count, self._most = app, count, most
+    Where a new one would be one too many, the session of the same subject that has been idle for longest is ended for
+    it, or, where it is all of them that are too many, that of the subject who has the most. Who has none that is idle
+    is refused (429). A session with a request open, its own stream included, is never idle.
+    """
+
+    def __init__(self, app: ASGIApp, sessions: HttpSessions, of_one: int, of_all: int) -> None:
+        self._app, self._sessions, self._of_one, self._of_all = app, sessions, of_one, of_all
+        self._opened = dict[str, str]()
         self._opening = Counter[str]()
-        """Sessions on their way, which nobody counts yet."""
+        """Sessions on their way, which have no id yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, unless it would open one session too many."""
@@ -64,13 +72,48 @@ class SessionCap:
         subject = token.subject if token and _opens_session(scope) else None
         if subject is None:
             await self._app(scope, receive, send)
-        elif self._count(subject) + self._opening[subject] >= self._most:
+            return
+        idle_ends = self._sessions.idle_ends()
+        self._opened = {key: owner for key, owner in self._opened.items() if key in idle_ends}
+        counts = Counter(self._opened.values()) + self._opening
+        is_room = counts[subject] < self._of_one and counts.total() < self._of_all
+        idlest = None if is_room else self._idlest(subject, counts, idle_ends)
+        if idlest is None and counts[subject] >= self._of_one:
             await JSONResponse(_REFUSAL, status_code=429)(scope, receive, send)
-        else:
-            self._opening[subject] += 1
-            try:
-                await self._app(scope, receive, send)
-            finally:
+            return
+        await self._open(subject, idlest, lambda told: self._app(scope, receive, told), send)
+
+    def _idlest(self, subject: str, counts: Counter[str], idle_ends: Mapping[str, float]) -> str | None:
+        """Return the session that is ended for a new one of ``subject``; None where none may be."""
+        largest = max(counts, key=counts.__getitem__)
+        for owner in (subject, largest) if counts[subject] < self._of_one else (subject,):
+            idle = [key for key, each in self._opened.items() if each == owner and idle_ends[key] < math.inf]
+            if idle:
+                return min(idle, key=idle_ends.__getitem__)
+        return None
+
+    async def _open(
+        self, subject: str, idlest: str | None, pass_on: Callable[[Send], Awaitable[None]], send: Send
+    ) -> None:
+        """Have a session opened, and note whose it is as soon as it has an id."""
+        is_on_its_way = True
+
+        async def told(message: Message) -> None:
+            nonlocal is_on_its_way
+            if message["type"] == "http.response.start" and is_on_its_way:
+                is_on_its_way = False
+                self._opening[subject] -= 1
+                if session := Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER):
+                    self._opened[session] = subject
+            await send(message)
+
+        self._opening[subject] += 1  # before anything is waited for: others are counting
+        try:
+            if idlest is not None:
+                await self._sessions.end(idlest)
+            await pass_on(told)
+        finally:
+            if is_on_its_way:
                 self._opening[subject] -= 1
 
 

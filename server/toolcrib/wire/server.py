@@ -121,10 +121,6 @@ class Wire:
         parts.tool_use_cases.indexer.subscribe(self.changes.on_catalog_change)
         parts.offers.indexer.subscribe(self.changes.on_offers_change)
 
-    def sessions_of(self, principal: str) -> int:
-        """Return how many sessions a principal has open."""
-        return self._sessions.count_of(principal)
-
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""
         return self._tool_use_cases.is_ready

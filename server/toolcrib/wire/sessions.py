@@ -233,10 +233,6 @@ class Sessions:
                 skills=ActiveSkills(skills=active.get(caller, ())),
             )
 
-    def count_of(self, principal: str) -> int:
-        """Return how many connections a principal has a session on."""
-        return sum(any(caller.principal == principal for caller, _ in known) for known in self._by_connection.values())
-
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
         """Return the sessions of one connection, which are forgotten when the SDK ends it."""
         connection = connection_of(channel)
