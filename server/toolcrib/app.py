@@ -42,6 +42,7 @@ from toolcrib.tools.confirmed_calls import ConfirmedCalls
 from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.long_results import LongResults
+from toolcrib.tools.reports import report_definitions
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ async def open_tool_use_cases(
         tasks.start_soon(known.indexer.follow, fleet.list_again)
         tasks.start_soon(known.offers.follow)
         known.indexer.subscribe(partial(_look_at_offers, known.offers))
+        known.indexer.subscribe(partial(report_definitions, known.events))
         tasks.start_soon(known.failures.keep)
         try:
             yield ToolUseCases(parts)

@@ -202,6 +202,30 @@ class DownstreamState(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DefinitionChanged(Event):
+    """A server that was listed before defines a tool otherwise, has a new one, or one less.
+
+    Of each list at most 100 are told, changed ones first.
+    """
+
+    name: ClassVar[str] = "definition_changed"
+    level: ClassVar[Level] = "warning"
+
+    server: str
+    """Its key in the config."""
+    tool_name: str
+    """The tool's public name."""
+    change: Literal["changed", "added", "removed"]
+    """What became of the tool."""
+    keys: Sequence[str]
+    """Keys of its definition that differ, such as `description`, `inputSchema` or `annotations`."""
+    fingerprint_before: str | None
+    """Of all that the index has of the tool, as it was; null where it is new."""
+    fingerprint_after: str | None
+    """The same as it is now; null where it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexRebuilt(Event):
     """An index file could not be used and was replaced."""
 

@@ -109,6 +109,13 @@ def _server(event: JsonObject, _origin: str) -> str:
     return f"server {event.get('server')} FAILED: {event.get('reason')}" if has_failed(event) else ""
 
 
+def _redefined(event: JsonObject, _origin: str) -> str:
+    keys = ", ".join(str(key) for key in as_list(event.get("keys")))
+    return f"server {event.get('server')} {event.get('change')} {event.get('tool_name')}" + (
+        f": {keys}" if keys else ""
+    )
+
+
 def _reloaded(event: JsonObject, _origin: str) -> str:
     return "the config was read again" if event.get("ok") else f"the config was not taken: {event.get('reason')}"
 
@@ -127,6 +134,7 @@ _TOLD: Mapping[str, Callable[[JsonObject, str], str]] = {
     "skill_search_query": _skill_search,
     "skill_get": _skills_read,
     "downstream_state": _server,
+    "definition_changed": _redefined,
     "config_reloaded": _reloaded,
     "index_rebuilt": _replaced,
     "state_replaced": _replaced,

@@ -10,6 +10,7 @@ from toolcrib.access.sessions import Session
 from toolcrib.downstream.connection import Outdated
 from toolcrib.errors import BadRequest, Unavailable
 from toolcrib.events.kinds import (
+    DefinitionChanged,
     NotRunReason,
     ToolActivated,
     ToolActivationDenied,
@@ -22,6 +23,25 @@ from toolcrib.model import Tool
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.indexing import CatalogChange
+
+_REDEFINED_MAX = 100
+"""Changes of definitions that are told of one list: a server may change thousands, again and again."""
+
+
+def report_definitions(events: EventLog, change: CatalogChange) -> None:
+    """Tell of tools that a server has come to define otherwise."""
+    for each in change.rows.redefined[:_REDEFINED_MAX] if change.rows else ():
+        events.emit(
+            DefinitionChanged(
+                server=str(change.server),
+                tool_name=each.public_name,
+                change="added" if each.before is None else "removed" if each.after is None else "changed",
+                keys=each.keys,
+                fingerprint_before=each.before,
+                fingerprint_after=each.after,
+            )
+        )
 
 
 class ToolReports:

@@ -120,6 +120,12 @@ def definition_of(
     return definition | json.loads(extra)
 
 
+def differing_keys(stored: JsonObject, record: ToolRecord) -> tuple[str, ...]:
+    """Return the keys in which a stored definition and that of a record differ."""
+    definition = json.loads(to_json(dict(record.definition)))
+    return tuple(sorted(key for key in stored.keys() | definition.keys() if stored.get(key) != definition.get(key)))
+
+
 def description_of(summary: str, body: str) -> str:
     """Return what a search result has of a description: its first sentence and the rest, as they are indexed."""
     return f"{summary} {body}".strip()

@@ -7,12 +7,12 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
 from toolcrib.base.patterns import SUBJECT_MAX
-from toolcrib.model import Ingest, JsonObject, Refused, Tool
+from toolcrib.model import Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.store.opening import connect_existing
 from toolcrib.store.store import Store
 from toolcrib.store.upsert import upsert
@@ -24,6 +24,7 @@ from toolcrib.tools.index.rows import (
     catalog_fingerprint,
     columns_of,
     definition_of,
+    differing_keys,
     tool_of,
 )
 from toolcrib.tools.index.tables import (
@@ -40,16 +41,36 @@ _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "d
 """What is written of a server's list besides its tools."""
 
 _GATE = ", ".join(GATE_COLUMNS)
+_DEFINITION = "tool, description, args_schema, out_schema, extra"
 _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True, slots=True)
+class Redefinition:
+    """A tool that is indexed and that its server now defines otherwise, has added since, or lists no more.
+
+    ``keys`` of its definition differ; none where the whole is new or gone: then ``before`` or ``after``, which are
+    fingerprints of the record, is None.
+    """
+
+    public_name: str
+    keys: tuple[str, ...]
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
-    """How many tools of a server's list are new, different or gone since the last time."""
+    """How many tools of a server's list are new, different or gone since the last time.
+
+    ``redefined`` are those that its server has changed, of a server that was listed before: what only the config says
+    otherwise of is not among them.
+    """
 
     added: int
     updated: int
     removed: int
+    redefined: tuple[Redefinition, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +121,7 @@ class ToolIndex:
                 record for name, record in wanted.items() if stored.get(name, record.fingerprint) != record.fingerprint
             ]
             removed = stored.keys() - wanted.keys()
+            redefined = _redefined(connection, ingest.server, stored, wanted)
             gone = "DELETE FROM tools WHERE name IN (SELECT value FROM json_each(?))"
             connection.execute(gone, (to_json(sorted(removed)),))
             rows = [columns_of(record, now) for record in (*updated, *added)]
@@ -112,7 +134,7 @@ class ToolIndex:
                 to_json(ingest.denied),
             )
             _note_listing(connection, ingest.server, facts, now=now, era=era)
-            return Changes(len(added), len(updated), len(removed))
+            return Changes(len(added), len(updated), len(removed), redefined)
 
         return self._store.change(replace, owed=f"list {ingest.server}")
 
@@ -201,9 +223,9 @@ class ToolIndex:
 
     def shown(self, ids: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
         """Return both by row, the whole definition and what search results show, in one read."""
-        whole, card = "tool, description, args_schema, out_schema, extra", "summary, body, signature, tags, examples"
+        card = "summary, body, signature, tags, examples"
         with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(f"SELECT id, {whole}, {card} {_WITH_IDS}", (_id_list(ids),))
+            rows = connection.execute(f"SELECT id, {_DEFINITION}, {card} {_WITH_IDS}", (_id_list(ids),))
             return {row[0]: (definition_of(*row[1:6]), card_of(*row[6:])) for row in rows}
 
     def texts(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
@@ -258,6 +280,22 @@ def known_tools(file: Path) -> int:
     with suppress(sqlite3.Error), closing(connect_existing(file)) as connection:
         return int(connection.execute("SELECT count(*) FROM tools").fetchone()[0])
     return 0
+
+
+def _redefined(
+    connection: sqlite3.Connection, server: str, stored: Mapping[str, str], wanted: Mapping[str, ToolRecord]
+) -> tuple[Redefinition, ...]:
+    """Return what a server has changed of its tools, before that is written: changed ones, then new ones, then gone."""
+    if connection.execute("SELECT 1 FROM servers WHERE key = ?", (server,)).fetchone() is None:
+        return ()
+    differing = [name for name, before in stored.items() if name in wanted and wanted[name].fingerprint != before]
+    query = f"SELECT name, {_DEFINITION} FROM tools WHERE name IN (SELECT value FROM json_each(?))"  # noqa: S608 - own
+    rows = connection.execute(query, (to_json(differing),))
+    keys = {name: differing_keys(definition_of(*columns), wanted[name]) for name, *columns in rows}
+    changed = (Redefinition(name, keys[name], stored[name], wanted[name].fingerprint) for name in keys if keys[name])
+    new = (Redefinition(name, (), None, wanted[name].fingerprint) for name in wanted if name not in stored)
+    gone = (Redefinition(name, (), stored[name], None) for name in stored if name not in wanted)
+    return (*changed, *new, *gone)
 
 
 def _gate_rows(connection: sqlite3.Connection, server: str) -> list[GateRow]:
