@@ -57,7 +57,8 @@ def test_people_are_told_by_server_what_is_wrong_and_what_to_add(run: Run):
     ]
     assert "servers.zoo.tags" in out
     assert out.endswith(
-        "4 tools of 2 servers: 100.0% found first by name, 100.0% by first sentence; 0 errors, 1 warning, 2 infos\n"
+        "4 tools of 2 servers: 100.0% found first by name, 100.0% by first sentence, 100.0% by request; "
+        "0 errors, 1 warning, 2 infos\n"
     )
 
 
@@ -66,7 +67,7 @@ def test_programs_get_every_finding_and_every_rank(run: Run):
     report = json.loads(out)
     assert code == 0
     assert report["counts"] == {"error": 0, "warning": 1, "info": 2}
-    assert report["found_first"] == {"by_name": 1.0, "by_first_sentence": 1.0}
+    assert report["found_first"] == {"by_name": 1.0, "by_first_sentence": 1.0, "by_request": 1.0}
     assert report["unlisted"] == []
     [finding] = [each for each in report["findings"] if each["level"] == "warning"]
     assert finding == {
@@ -84,6 +85,7 @@ def test_programs_get_every_finding_and_every_rank(run: Run):
         "searches": [
             {"by": "name", "query": "open ticket", "rank": 1},
             {"by": "first sentence", "query": "Opens a new ticket in the tracker of a project.", "rank": 1},
+            {"by": "request", "query": "new tracker project", "rank": 1},
         ],
     }
 
@@ -97,7 +99,8 @@ def test_one_server_may_be_looked_at_alone(run: Run):
     code, out, _err = run("--server", "desk", "--level", "info")
     assert code == 0
     assert out == (
-        "1 tool of 1 server: 100.0% found first by name, 100.0% by first sentence; 0 errors, 0 warnings, 0 infos\n"
+        "1 tool of 1 server: 100.0% found first by name, 100.0% by first sentence, 100.0% by request; "
+        "0 errors, 0 warnings, 0 infos\n"
     )
     code, out, err = run("--server", "dask")
     assert (code, out) == (1, "")

@@ -65,9 +65,13 @@ def test_a_tool_with_words_of_its_own_is_found_first_and_nothing_is_said(look: L
         record("zoo", "feed_lion", "Gives meat to the lion in the morning."), record("desk", "open_ticket", GOOD)
     )
     assert report.findings == ()
-    assert (report.by_name, report.by_first_sentence) == (1.0, 1.0)
-    assert [probe.source for probe in report.probes[0]] == ["name", "first sentence"]
-    assert report.probes[0][0].query == "open ticket"
+    assert (report.by_name, report.by_first_sentence, report.by_request) == (1.0, 1.0, 1.0)
+    assert [probe.source for probe in report.probes[1]] == ["name", "first sentence", "request"]
+    assert [probe.query for probe in report.probes[1]] == [
+        "feed lion",
+        "Gives meat to the lion in the morning.",
+        "gives meat morning",
+    ]
 
 
 def test_an_empty_catalog_has_nothing_to_find(look: Look):
@@ -115,10 +119,39 @@ def test_a_tool_behind_others_for_its_own_first_sentence_is_hidden_and_they_are_
     [finding] = found(report, "hidden-by-near-duplicate").values()
     assert finding.described.tool.name == "erase"
     assert finding.rule.level == "warning"
-    assert finding.what == "by its first sentence it is number 2, after zoo__delete_contact"
+    told = 'by its first sentence it is number 2, after zoo__delete_contact; with the word "cannot" it is first'
+    assert finding.what == told
     assert finding.others == ("zoo__delete_contact",)
     assert "servers.zoo.tags" in finding.advice
     assert report.by_first_sentence == 0.5
+
+
+def test_a_tool_that_its_siblings_stand_before_is_told_the_word_that_would_help(look: Look):
+    tools = look(
+        record("zoo", "water", "Gives every animal of one big house clean fresh cold water, and rinses the trough."),
+        record("zoo", "feed", "Gives every animal of one big house clean fresh hay."),
+    ).tools
+
+    def search(query: str) -> list[str]:
+        return ["zoo__water", "zoo__feed"] if {"water", "trough"} & set(query.split()) else ["zoo__feed", "zoo__water"]
+
+    [finding] = found(find_faults(tools, search), "hard-to-ask-for").values()
+    assert (finding.described.tool.name, finding.rule.level, finding.others) == ("water", "info", ("zoo__feed",))
+    asked = "gives every animal one big house clean fresh"
+    assert finding.what == f'asked for as "{asked}" it is number 2, after zoo__feed; with the word "trough" it is first'
+
+
+def test_a_request_leaves_out_what_a_tool_is_called_and_needs_three_words(look: Look):
+    asked = {
+        probe.query
+        for tried in look(
+            record("zoo", "feed_lion", "Feeds the lion of the zoo with fresh meat, twice a day, and notes the time."),
+            record("zoo", "weigh_lion", "Weighs the old lion."),
+        ).probes
+        for probe in tried
+        if probe.source == "request"
+    }
+    assert asked == {"fresh meat twice day notes time"}
 
 
 def test_an_example_that_finds_other_tools_is_quoted(look: Look):
@@ -127,13 +160,13 @@ def test_an_example_that_finds_other_tools_is_quoted(look: Look):
     hay = record("zoo", "buy_hay", "Buys fresh hay for horses.")
     [finding] = found(look(tool, hay), "hidden-by-near-duplicate").values()
     assert finding.what.startswith('by its example "Buy fresh hay for the horses" it is ')
-    assert finding.what.endswith(", after zoo__buy_hay")
+    assert ", after zoo__buy_hay" in finding.what
 
 
 def test_a_tool_that_a_search_does_not_show_at_all_is_told_so(look: Look):
     [described] = look(record("zoo", "order", "Sends an order to a supplier.")).tools
     report = find_faults([described], lambda query: ["a", "b", "c", "d"] if " " in query else ["zoo__order"])
-    [finding] = report.findings
+    [finding] = [each for each in report.findings if each.rule.code == "hidden-by-near-duplicate"]
     assert finding.what == "by its first sentence it is not among the first 20, after a, b, c and 1 more"
     assert report.by_first_sentence == 0
 

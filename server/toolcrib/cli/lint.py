@@ -87,7 +87,8 @@ def _texts(report: Report) -> Iterable[str]:
     servers = len({each.tool.server for each in report.tools})
     yield (
         f"{counted(len(report.tools), 'tool')} of {counted(servers, 'server')}: "
-        f"{_share(report.by_name)} found first by name, {_share(report.by_first_sentence)} by first sentence; "
+        f"{_share(report.by_name)} found first by name, {_share(report.by_first_sentence)} by first sentence, "
+        f"{_share(report.by_request)} by request; "
         f"{_counts_text(report.findings)}"
     )
 
@@ -125,7 +126,11 @@ def _share(share: float | None) -> str:
 def _report_json(report: Report) -> JsonObject:
     counts = dict(zip([level.value for level in _LEVELS], _counts(report.findings), strict=True))
     return {
-        "found_first": {"by_name": report.by_name, "by_first_sentence": report.by_first_sentence},
+        "found_first": {
+            "by_name": report.by_name,
+            "by_first_sentence": report.by_first_sentence,
+            "by_request": report.by_request,
+        },
         "counts": counts,
         "findings": [_finding_json(finding) for finding in report.findings],
         "tools": [

@@ -30,9 +30,18 @@ _NAME_MAX = 64
 _PLAIN_NAME_MAX = 49
 """Characters that are left where a client puts ``mcp__toolcrib__`` before a name."""
 
+_REQUEST_WORDS = 8
+"""Words of a description that a request is made of."""
+
+_HELPING_TRIED_MAX = 5
+"""Words that are tried until one puts a tool first."""
+
 _NAMED_MAX = 3
 _QUOTED_MAX = 80
 _SUGGESTED_LENGTH_MIN = 4
+
+_REQUEST = "request"
+"""The source of a search that is made of a description's words without the tool's name."""
 
 Search = Callable[[str], Sequence[str]]
 """From a query to the public names of its first hits, best first, at most :data:`TOOLS_LOOKED_AT`."""
@@ -66,6 +75,12 @@ HIDDEN = Rule(
     Level.WARNING,
     "Say in the first sentence what only this tool does, or give it words of its own (servers.{server}.tags); a tool "
     "that nobody needs beside its duplicate can be denied (policy.deny).",
+)
+HARD_TO_ASK_FOR = Rule(
+    "hard-to-ask-for",
+    Level.INFO,
+    "Whoever asks for it without its name gets those first: begin the description with the word that tells it from "
+    "them, or give it words that people use for it (servers.{server}.tags).",
 )
 NO_DESCRIPTION = Rule(
     "no-description",
@@ -163,8 +178,8 @@ class Finding:
 class Report:
     """What was found in one catalog. ``probes`` are by tool, in the order of ``tools``.
 
-    ``by_name`` and ``by_first_sentence`` are the shares of tools that come first, from 0 to 1; None: no tool has any.
-    Of several tools with one name any may come first.
+    ``by_name``, ``by_first_sentence`` and ``by_request`` are the shares of tools that come first, from 0 to 1; None: no
+    tool has any. Of several tools with one name any may come first.
     """
 
     tools: tuple[Described, ...]
@@ -172,19 +187,22 @@ class Report:
     findings: tuple[Finding, ...]
     by_name: float | None
     by_first_sentence: float | None
+    by_request: float | None
 
 
 def find_faults(catalog: Sequence[Described], search: Search, server: str | None = None) -> Report:
     """Return what is wrong with the tools of ``catalog``, or with those of one ``server`` among them all.
 
-    A query is made of each tool's name, title, first sentence and examples; ``search`` answers it.
+    A query is made of each tool's name, title, first sentence and examples, and a request of its description's words;
+    ``search`` answers it.
     """
     linter = _Linter(catalog, search)
     tools = tuple(each for each in catalog if server in (None, each.tool.server))
     probes = tuple(tuple(linter.probes(each)) for each in tools)
     findings = [finding for each, tried in zip(tools, probes, strict=True) for finding in linter.findings(each, tried)]
     every = list(chain.from_iterable(probes))
-    return Report(tools, probes, tuple(findings), _share_first(every, "name"), _share_first(every, "first sentence"))
+    shares = (_share_first(every, source) for source in ("name", "first sentence", _REQUEST))
+    return Report(tools, probes, tuple(findings), *shares)
 
 
 class _Linter:
@@ -206,6 +224,7 @@ class _Linter:
         yield self._probe("name", name, each, same=self._by_name[joined(each.tool.name)])
         texts = [("title", each.title), ("first sentence", each.first_sentence)]
         texts += [("example", text) for text in each.examples]
+        texts += [(_REQUEST, self._words.request(each))]
         for source, text in texts:
             if words(text):
                 yield self._probe(source, text, each)
@@ -218,11 +237,13 @@ class _Linter:
 
     def findings(self, each: Described, probes: Sequence[Probe]) -> Iterable[Finding]:
         """Yield all that is wrong with one tool, the worst first."""
-        passed = self._passed(each, probes)
+        passed = self._passed(each, [probe for probe in probes if probe.source not in ("name", _REQUEST)])
+        asked = self._passed(each, [probe for probe in probes if probe.source == _REQUEST])
         same = tuple(name for name in self._alike(each) if name != each.name)
         found = (
             Finding(NOT_FOUND_BY_NAME, each, _not_found(probes)),
-            Finding(HIDDEN, each, _hidden(passed), passed.before) if passed else None,
+            self._hidden(HIDDEN, each, passed) if passed else None,
+            self._hidden(HARD_TO_ASK_FOR, each, asked) if asked else None,
             Finding(NO_DESCRIPTION, each, "" if each.description else "has no description"),
             Finding(SHARED_WORDS, each, self._words.shared(each)),
             Finding(SAME_DESCRIPTION, each, f"has the same description as {_enumerated(same)}", same) if same else None,
@@ -235,11 +256,21 @@ class _Linter:
     def _passed(self, each: Described, probes: Sequence[Probe]) -> Probe | None:
         """Return the search in which most other tools come first.
 
-        Searches by name, and tools with the same description, do not count: there are findings of their own for these.
+        Tools with the same description do not count: there is a finding of their own for these.
         """
         alike = self._alike(each)
-        passed = [probe for probe in probes if probe.source != "name" and set(probe.before) - set(alike)]
+        passed = [probe for probe in probes if set(probe.before) - set(alike)]
         return max(passed, key=lambda probe: len(probe.before), default=None)
+
+    def _hidden(self, rule: Rule, each: Described, probe: Probe) -> Finding:
+        word = self._helping_word(each, probe)
+        told = _hidden(probe) + (f'; with the word "{word}" it is first' if word else "")
+        return Finding(rule, each, told, probe.before)
+
+    def _helping_word(self, each: Described, probe: Probe) -> str:
+        """Return the word of a tool that puts it first where the search has it too; nothing if none of a few does."""
+        tried = self._words.telling(each, probe.query, probe.before)[:_HELPING_TRIED_MAX]
+        return next((word for word in tried if self._search(f"{probe.query} {word}")[:1] == [each.name]), "")
 
     def _alike(self, each: Described) -> Sequence[str]:
         """Return the tools with its very description; none where it has none."""
@@ -268,6 +299,22 @@ class _Words:
         rare = ", ".join(self._rare(each))
         return f"{told}; the rest of its description has words that few others have: {rare}" if rare else told
 
+    def request(self, each: Described) -> str:
+        """Return what asks for a tool without its name: the first words of its description that say something.
+
+        Words of its name and of its server's are left out. Nothing where fewer than three words are left.
+        """
+        named = self._stems(each.tool.name, each.tool.server)
+        left = [word for stem, word in self._stems(each.description).items() if stem not in named]
+        return " ".join(left[:_REQUEST_WORDS]) if len(left) >= _SHORT_WORDS else ""
+
+    def telling(self, each: Described, query: str, others: Iterable[str]) -> list[str]:
+        """Return what a tool's texts have, and neither its name, ``query`` nor ``others``; the rarest words first."""
+        asked, names = self._stems(query, each.tool.name), frozenset(others)
+        own = self._stems(each.title, each.description, *each.tags)
+        told = {stem: word for stem, word in own.items() if stem not in asked and not self._having[stem] & names}
+        return [told[stem] for stem in sorted(told, key=lambda stem: len(self._having[stem]))]
+
     def _rare(self, each: Described) -> list[str]:
         """Return up to three words of a description that few tools have, those that the fewest have first."""
         rare = {
@@ -293,8 +340,9 @@ def _not_found(probes: Sequence[Probe]) -> str:
 
 def _hidden(probe: Probe) -> str:
     place = f"not among the first {TOOLS_LOOKED_AT}" if probe.rank is None else f"number {probe.rank}"
-    quoted = f' "{truncate(probe.query, _QUOTED_MAX)}"' if probe.source == "example" else ""
-    return f"by its {probe.source}{quoted} it is {place}, after {_enumerated(probe.before)}"
+    quoted = f' "{truncate(probe.query, _QUOTED_MAX)}"' if probe.source in ("example", _REQUEST) else ""
+    how = "asked for as" if probe.source == _REQUEST else f"by its {probe.source}"
+    return f"{how}{quoted} it is {place}, after {_enumerated(probe.before)}"
 
 
 def _short(each: Described) -> str:
