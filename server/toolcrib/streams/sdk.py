@@ -1,10 +1,9 @@
-"""The one adapter to what the MCP SDK keeps private or calls provisional (mcp 2.3): a minor release may move any of it.
+"""The adapter to what the MCP SDK keeps private or calls provisional (mcp 2.3): a minor release may move any of it.
 
 Knows which parts of the SDK those are, and gives them names of ours; never knows a tool, a caller or a downstream.
 Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the transports export.
 """
 
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from operator import attrgetter
 from typing import Any, Literal, Protocol, cast
@@ -23,8 +22,6 @@ from mcp.server.runner import (
     aclose_shielded,
     serve_one,
 )
-from mcp.server.streamable_http import EventStore
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -88,7 +85,6 @@ __all__ = [
     "Context",
     "DispatchContext",
     "HandlerResult",
-    "HttpSessions",
     "IncomingMessage",
     "NoBackChannelError",
     "OAuthClientInformationFull",
@@ -237,31 +233,6 @@ class Subscriptions:
     def close(self) -> None:
         """End them in order: each client is told that this was meant."""
         self._handler.close()
-
-
-class HttpSessions(StreamableHTTPSessionManager):
-    """The SDK's manager of sessions over HTTP, which gives each of them an event store of its own.
-
-    One that all of them share would send a session what another one was sent: streams are named by the ids of requests.
-    """
-
-    def __init__(self, server: Server[Any], new_event_store: Callable[[], EventStore | None], **options: Any) -> None:
-        super().__init__(server, **options)
-        self._new_event_store = new_event_store
-
-    def _admit_session(self, requestor: Any) -> Any:
-        # Called under the manager's lock, and reads the attribute once.
-        self.event_store = self._new_event_store()
-        return super()._admit_session(requestor)
-
-    def idle_ends(self) -> dict[str, float]:
-        """Return the ids of open sessions with when each ends of idleness: never while a request of it is open."""
-        scopes = ((key, transport.idle_scope) for key, transport in self._server_instances.items())
-        return {key: scope.deadline if scope else math.inf for key, scope in scopes}
-
-    async def end(self, key: str) -> None:
-        """End an open session, as its client could."""
-        await self._discard_session(key, self._server_instances[key])
 
 
 # -- one connection, two eras ---------------------------------------------------------------------

@@ -29,7 +29,8 @@ from toolcrib.config.http_schema import HttpSection, TokenSection
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import StartRefused
 from toolcrib.streams.half_characters import carried, whole
-from toolcrib.streams.sdk import CallNext, Context, HandlerResult, HttpSessions
+from toolcrib.streams.sdk import CallNext, Context, HandlerResult
+from toolcrib.streams.sdk_sessions import HttpSessions
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.http_connections import accepted_at_once, bounded
 from toolcrib.wire.http_limits import Presence, SessionQuota, health_routes

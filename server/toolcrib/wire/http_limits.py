@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolcrib.streams.sdk import HttpSessions
+from toolcrib.streams.sdk_sessions import HttpSessions
 from toolcrib.wire.presence import KEY, STATE, Client
 
 _REFUSAL = {
