@@ -155,3 +155,73 @@ async def test_the_prompt_of_a_person_brings_a_handle_too(shelf):
         result = await client.ask("prompts/get", {"name": "skill", "arguments": {"name": "git-review"}})
         [handle] = HANDLE.findall(result["messages"][0]["content"]["text"])
         assert await open_names(client, handle=handle) == {"git__log", "git__diff"}
+
+
+# -- what came of skills -------------------------------------------------------------------------
+
+REPORTING = {"skills": {"core_pack": False, "outcomes": True}}
+
+
+async def reported(client: Client, **arguments) -> bool:
+    """Report that a skill did what it was for, and return whether that was taken."""
+    result = await client.call("skill_report_outcome", {"name": "git-review", "success": True, **arguments})
+    if result["isError"]:
+        assert "no outcome to report" in result["content"][0]["text"]
+    return not result["isError"]
+
+
+@pytest.mark.parametrize("scoped", [True, False])
+async def test_who_has_a_handle_reports_what_came_of_the_skills_that_came_with_it(shelf, scoped):
+    given = config(**REPORTING) if scoped else config(**REPORTING, servers={})
+    async with online(shelf, SERVERS, given) as it, it.client(MODERN, "token-of-ann") as client:
+        text = (await client.skill("get", names=["git-review"]))["formatted_context"]
+        handle = set(HANDLE.findall(text))
+        assert len(handle) == 1
+        [handle] = handle
+        other = set(HANDLE.findall((await client.skill("get", names=["git-release"]))["formatted_context"])).pop()
+        assert not await reported(client)
+        assert not await reported(client, handle=other)
+        assert await reported(client, handle=handle)
+        assert not await reported(client, handle=handle)
+        await client.skill("get", names=["git-review"], force=True, handle=handle)
+        assert await reported(client, handle=handle)
+
+
+async def test_a_handle_of_another_reports_nothing(shelf):
+    async with (
+        online(shelf, SERVERS, config(**REPORTING, servers={})) as it,
+        it.client(MODERN, "token-of-ann") as ann,
+        it.client(MODERN, "token-of-bob") as bob,
+    ):
+        handle = await handle_of(ann, "git-review")
+        result = await bob.call("skill_report_outcome", {"name": "git-review", "success": False, "handle": handle})
+        assert result["isError"]
+        assert "handle is not one of yours" in result["content"][0]["text"]
+        assert await reported(ann, handle=handle)
+
+
+async def test_what_was_sent_with_a_handle_is_only_named_to_who_asks_with_it_again(shelf):
+    async with (
+        online(shelf, SERVERS, config(**REPORTING, servers={})) as it,
+        it.client(MODERN, "token-of-ann") as client,
+    ):
+        handle = await handle_of(client, "git-review")
+        again = await client.skill("get", names=["git-review"], handle=handle)
+        assert "Already sent" in again["formatted_context"]
+        assert "Already sent" not in (await client.skill("get", names=["git-review"]))["formatted_context"]
+
+
+async def test_where_only_outcomes_take_a_handle_nothing_else_shows_the_parameter(shelf):
+    async with (
+        online(shelf, SERVERS, config(**REPORTING, servers={})) as it,
+        it.client(MODERN, "token-of-ann") as client,
+    ):
+        shown = {each["name"]: each["inputSchema"]["properties"] for each in await client.tools()}
+        assert [name for name in shown if "handle" in shown[name]] == ["skill_get", "skill_report_outcome"]
+    async with (
+        online(shelf, SERVERS, config(**REPORTING, servers={})) as it,
+        it.client("legacy", "token-of-ann") as client,
+    ):
+        assert "handle" not in str([each["inputSchema"] for each in await client.tools()])
+        assert not HANDLE.search((await client.skill("get", names=["git-review"]))["formatted_context"])
+        assert await reported(client)

@@ -1,6 +1,6 @@
-"""Whose scope of active skills a request is of, where no connection says so: by caller and id, or by a handle.
+"""Whose scope of skills a request is of, where no connection says so: by caller and id, or by a handle.
 
-Knows callers, handles and their time; never knows a transport, or which skills are active.
+Knows callers, handles and their time; never knows a transport, or which skills are active or were sent.
 """
 
 import secrets
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from toolcrib.access.active_skills import Active, ActiveSkill, ActiveSkills
-from toolcrib.access.sessions import Session
+from toolcrib.access.sessions import SentSkills, Session
 from toolcrib.base.recent import Recent
 from toolcrib.errors import BadRequest
 from toolcrib.model import Caller
@@ -27,6 +27,7 @@ _UNKNOWN = "This handle is not one of yours, or its time is over: skill_get give
 class _Kept:
     caller: Caller
     active: ActiveSkills
+    sent: SentSkills
     expires: float
 
 
@@ -70,14 +71,14 @@ class SkillScopes:
         if kept is None or kept.caller != session.caller:
             raise BadRequest(_UNKNOWN)
         self._keep(handle, kept)
-        session.skills = kept.active
+        session.skills, session.sent_skills = kept.active, kept.sent
 
     def keep(self, session: Session) -> None:
-        """Keep the scope of a session by its handle, if it has one and something is active in it."""
+        """Keep the scope of a session by its handle, with what it was sent, where it has one and has skills active."""
         active = session.skills
         if active.handle and active.skills:
             self._forget_expired()
-            self._keep(active.handle, _Kept(session.caller, active, 0))
+            self._keep(active.handle, _Kept(session.caller, active, session.sent_skills, 0))
             principal = session.caller.principal
             own = [handle for handle, kept in self._kept.items() if kept.caller.principal == principal]
             for handle in own[:-_HANDLES_OF_PRINCIPAL] or list(self._kept)[:-_HANDLES_MAX]:

@@ -13,6 +13,11 @@ def scoped_globs(section: ToolcribSection) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*section.tool_search.skill_scoped_patterns, *by_skills)))
 
 
+def needs_scopes(section: ToolcribSection) -> bool:
+    """Return whether it matters which skills a caller was given before: to tools, or to what came of the skills."""
+    return section.skills.enabled and (section.skills.outcomes or has_scoped_tools(section))
+
+
 def has_scoped_tools(section: ToolcribSection) -> bool:
     """Return whether any tool is there by skills alone, as far as the config tells."""
     modes = (section.tool_search, section.server_defaults, *section.servers.values())

@@ -36,6 +36,7 @@ DIGEST_SHOWN = 12
 
 _TAIL_SHARE = 4
 """What is said beside the skills may take a quarter of the budget."""
+_REPORT = 'When it is done, tell skill_report_outcome what came of it, with "handle": "{}".'
 _MORE = "skill_get gives each of these whole, by its URI."
 _NAME_MAX = 200
 _READY_MAX = 32
@@ -64,7 +65,7 @@ class SkillLoader:
 
     def __init__(self, settings: Settings, catalog: SkillCatalog, binding: SkillBinding, *, is_local: bool) -> None:
         self._catalog, self._binding, self._limits = catalog, binding, settings.toolcrib.limits
-        exposes = settings.toolcrib.skills.expose_paths
+        exposes, self._asks_for_outcomes = settings.toolcrib.skills.expose_paths, settings.toolcrib.skills.outcomes
         # With tokens there are callers on other machines, who have no use for paths of this one.
         is_shared = bool(settings.toolcrib.http.tokens) and not is_local
         self._exposes_paths = not is_shared and (exposes == "always" or (exposes == "auto" and is_local))
@@ -87,7 +88,9 @@ class SkillLoader:
         known_names = tools.names | session.activations.names
         mentioned = (name for each in fresh for name in each.mentioned if name not in known_names)
         rest = request.max_tokens - self._cost(tools.text)
-        tail = self._tail(wanted, known, mentioned, room if fresh else rest)
+        report = self._report(session) if fresh else ""
+        tail = self._tail(wanted, known, mentioned, (room if fresh else rest) - self._cost(report))
+        tail = "\n".join(filter(None, [report, tail]))
         text, outcomes = rendered([each.page for each in fresh], rest - self._cost(tail), self.estimate)
         portions = {"full": request.max_tokens, "compressed": request.max_tokens // max(len(fresh), 1)}
         shares = {
@@ -109,6 +112,11 @@ class SkillLoader:
             ambiguous=wanted.ambiguous,
             near=wanted.near,
         )
+
+    def _report(self, session: Session) -> str:
+        """Return how the caller says later that it was they who were given these skills, where nothing else tells."""
+        handle = session.skills.handle
+        return _REPORT.format(handle) if handle and self._asks_for_outcomes else ""
 
     def _told(self, session: Session, skills: Sequence[LoadedSkill], room: int) -> Told:
         return self._binding.told(session, skills, lambda text: self.estimate(text) <= room)

@@ -22,7 +22,7 @@ from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import one_line, truncate
-from toolcrib.config.scoping import has_scoped_tools
+from toolcrib.config.scoping import needs_scopes
 from toolcrib.config.settings import Settings
 from toolcrib.model import Caller, JsonObject
 from toolcrib.streams.sdk import Connection, Context, connection_of, envelope_of
@@ -195,12 +195,12 @@ class Sessions:
     def _skills_of(self, caller: Caller, context: Context) -> ActiveSkills:
         """Return what is active for a sessionless caller: by the same that says whose the next request is, or nothing.
 
-        Where nothing says it and tools are scoped to skills, what comes to be active has a handle.
+        Where nothing says it and it matters, what comes to be active has a handle.
         """
         named = self._named(context)
         if self._hosts.serves_one or named:
             return self.scopes.named(caller, named)
-        return self.scopes.unnamed() if has_scoped_tools(self._settings.toolcrib) else ActiveSkills()
+        return self.scopes.unnamed() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
 
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
         """Return what the person has allowed before, where one request tells whose the next is; else None."""

@@ -1,26 +1,33 @@
-"""The parameter by which a client without a session stays in one scope of active skills, call after call.
+"""The parameter by which a client without a session stays in one scope of skills, call after call.
 
 Knows which of our tools take it, and what a model reads of it; never knows what is active in a scope.
 """
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.skill_scopes import SkillScopes
+from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.scoping import has_scoped_tools
 from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject
+from toolcrib.model import REPORT_OUTCOME, JsonObject
 
 HANDLE = "handle"
 
-_TAKEN_BY = frozenset(
+_OPENING = frozenset(
     ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
 )
+"""Those that take it where tools are there by skills alone."""
+_REPORTING = frozenset(("skill_get", REPORT_OUTCOME))
+"""Those that take it where outcomes are reported."""
 _PARAMETER: JsonObject = {"type": "string", "description": "From skill_get"}
 
 
 class Handles:
     """Takes the parameter out of calls and shows it in definitions, to those whose scope has a handle."""
 
-    def __init__(self, scopes: SkillScopes) -> None:
+    def __init__(self, section: ToolcribSection, scopes: SkillScopes) -> None:
         self._scopes = scopes
+        opening = _OPENING if has_scoped_tools(section) else frozenset[str]()
+        self._taken_by = opening | (_REPORTING if section.skills.outcomes else frozenset[str]())
 
     def shown(self, session: Session, name: str, definition: JsonObject) -> JsonObject:
         """Return a definition with the parameter, where the tool takes it from this session."""
@@ -45,4 +52,4 @@ class Handles:
         return {key: value for key, value in arguments.items() if key != HANDLE}
 
     def _takes(self, session: Session, name: str) -> bool:
-        return bool(session.skills.handle) and name in _TAKEN_BY
+        return bool(session.skills.handle) and name in self._taken_by

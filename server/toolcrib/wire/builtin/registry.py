@@ -39,7 +39,7 @@ class Builtins:
     def __init__(self, parts: BuiltinParts) -> None:
         offered = (tool.offered_by(parts) for tool in BUILTINS)
         self._tools = {tool.name: tool for tool in offered if tool is not None}
-        self._handles = Handles(parts.scopes)
+        self._handles = Handles(parts.settings.toolcrib, parts.scopes)
         self._gate, self._indexer = parts.tool_use_cases.gate, parts.tool_use_cases.indexer
 
     def __contains__(self, name: str) -> bool:
