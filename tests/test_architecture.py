@@ -47,7 +47,8 @@ LAYERS = {
     """,
     "config": """
         client_rules findings nesting paths private_values values
-        child_environment client_shapes documents expansion http_schema policy_schema skills_schema tool_search_schema
+        child_environment client_shapes documents http_schema policy_schema references skills_schema tool_search_schema
+        expansion
         schema
         scoping
         fingerprints settings without_effect
@@ -93,8 +94,8 @@ LAYERS = {
     """,
     "login": """
         kept_file keyring records
-        keeping
-        store
+        keeping secret_store
+        forgetting store
     """,
     "offers": """
         records
@@ -218,7 +219,7 @@ LAYERS = {
         config in_process running serve
         completion
         importing
-        allow connecting doctor evaluation events index lint servers skills tokens tools
+        allow connecting doctor evaluation events index lint secret servers skills tokens tools
         uninstall
         app
     """,

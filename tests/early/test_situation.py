@@ -210,3 +210,22 @@ def test_over_http_nothing_is_read_of_stdin(monkeypatch):
     monkeypatch.setattr(greeting.os, "read", lambda *_: pytest.fail("it has read"))
     begun = begin(["--transport", "http"], {})
     assert (begun.data, begun.result, begun.start) == (b"", None, None)
+
+
+def test_a_file_that_the_config_refers_to_counts(tmp_path):
+    file, secret = tmp_path / "mcp.json", tmp_path / "token"
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"A": "${file:token:-none}"}}}}))
+    arguments = ["--config", str(file)]
+    without = Start(arguments, {"HOME": "/"}).files({})
+    secret.write_text("one")
+    with_one = Start(arguments, {"HOME": "/"}).files({})
+    secret.write_text("another")
+    assert len({str(without), str(with_one), str(Start(arguments, {"HOME": "/"}).files({}))}) == 3
+
+
+def test_what_a_keyring_holds_cannot_be_known_early(tmp_path):
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "env": {"A": "${keyring:token}"}}}}))
+    assert not Start(["--config", str(file)], {"HOME": "/"}).is_knowable
+    file.write_text("{}")
+    assert Start(["--config", str(file)], {"HOME": "/"}).is_knowable

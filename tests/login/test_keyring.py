@@ -58,10 +58,9 @@ def test_without_the_library_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "keyring", None)
     keyring = SystemKeyring()
     assert not keyring.is_usable()
-    assert keyring.get("a") is None
-    assert not keyring.delete("a")
-    with pytest.raises(StoreError, match=r"install toolcrib\[keyring\]"):
-        keyring.set("a", "one")
+    for ask in (lambda: keyring.get("a"), lambda: keyring.set("a", "one"), lambda: keyring.delete("a")):
+        with pytest.raises(StoreError, match=r"install toolcrib\[keyring\]"):
+            ask()
 
 
 @pytest.mark.parametrize("priority", [0, 0.5, -1])

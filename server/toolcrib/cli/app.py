@@ -21,6 +21,7 @@ from toolcrib.cli import (
     index,
     lint,
     running,
+    secret,
     servers,
     skills,
     tokens,
@@ -75,6 +76,7 @@ def build() -> typer.Typer:
     app.add_typer(skills.commands, name="skills")
     app.add_typer(index.commands, name="index")
     app.add_typer(config.commands, name="config")
+    app.add_typer(secret.commands, name="secret")
     return app
 
 

@@ -14,6 +14,8 @@ from toolcrib.config.paths import (
     CONNECTIONS,
     MODELS,
     RUNNING,
+    SECRETS,
+    TOKENS,
     folder_of,
     user_cache_dir,
     user_cache_root,
@@ -32,7 +34,7 @@ NOTE = "config"
 """The file in a cache folder that says whose it is: the path of the config."""
 
 _OWN = ("tool_cache*.db*", "skills*.db*", "state*.db*", "events.jsonl*", ".gitignore", NOTE)
-_OWN_FOLDERS = (GREETINGS, SERVER_LOGS)
+_OWN_FOLDERS = (GREETINGS, SERVER_LOGS, TOKENS)
 _SWEPT = ".swept"
 _EVERY_S = 24 * 3600.0
 _LOOKED_AT_MAX = 500
@@ -151,11 +153,11 @@ def _is_apart(folder: Path, roots: Iterable[Path]) -> bool:
 def _kept_below(root: Path) -> Kept:
     own: set[Path] = set()
     for entry in os.scandir(root):
-        if entry.name in (MODELS, RUNNING, CONNECTIONS):
+        if entry.name in (MODELS, RUNNING, CONNECTIONS, SECRETS):
             own.update(_files_below(Path(entry.path)))
         elif _is_folder(entry):
             own.update(own_files(Path(entry.path)))
-        elif entry.name == _SWEPT:
+        elif entry.name in (_SWEPT, ".gitignore"):
             own.add(Path(entry.path))
     return Kept(root, tuple(sorted(own)), tuple(sorted({*_files_below(root)} - own)))
 

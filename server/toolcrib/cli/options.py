@@ -34,5 +34,6 @@ def load_settings(path: Path | None) -> "Settings":
 
     """
     from toolcrib.config.loading import load
+    from toolcrib.login.keyring import SystemKeyring
 
-    return load(path, dict(os.environ), Path.cwd())
+    return load(path, dict(os.environ), Path.cwd(), SystemKeyring().get)

@@ -31,6 +31,7 @@ from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
+from toolcrib.login.keyring import SystemKeyring
 from toolcrib.running.folder import own_file
 from toolcrib.running.reporting import Process, keep_told, told
 from toolcrib.serving import Serving, open_server
@@ -102,7 +103,7 @@ def settings_as_started(arguments: list[str], environ: Mapping[str, str], cwd: P
 
 
 def _read(options: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Settings:
-    return _with_options(load(options.config, environ, cwd), options)
+    return _with_options(load(options.config, environ, cwd, SystemKeyring().get), options)
 
 
 def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:

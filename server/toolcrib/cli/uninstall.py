@@ -15,7 +15,7 @@ from toolcrib.cli.importing import VARIABLES_FILE, surroundings
 from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.config.paths import USER_FILES, is_there, user_config_dir
-from toolcrib.errors import ConfigError, ToolcribError
+from toolcrib.errors import ConfigError, StoreError, ToolcribError
 from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ def _look(config: Path | None) -> _Left:
 def _remove(left: _Left, *, everything: bool) -> list[str]:
     """Remove it all; return what did not work."""
     from toolcrib.cli.footprint import remove
+    from toolcrib.login.forgetting import forget_in_keyring
+    from toolcrib.login.keyring import SystemKeyring
 
     failed: list[str] = []
     here = surroundings()
@@ -110,6 +112,10 @@ def _remove(left: _Left, *, everything: bool) -> list[str]:
             failed.append(str(error))
     if failed:
         return [*failed, "The files were left as they are, because they hold what these clients had before."]
+    try:
+        forget_in_keyring([file for each in left.kept for file in each.own], SystemKeyring())
+    except StoreError as error:
+        return [f"The files were left as they are, because they name what lies in the keyring: {error}"]
     configs = [(file, file.parent) for file in (left.configs if everything else ())]
     single = [*((file, file) for file in left.completions), *configs]
     for files, root in [*((each.own, each.root) for each in left.kept), *(((file,), root) for file, root in single)]:

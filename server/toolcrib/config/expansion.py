@@ -1,32 +1,40 @@
-"""Variables in the strings of a config file: ``${VAR}``, ``${VAR:-default}``, ``${env:VAR}``.
+"""Variables in the strings of a config: ``${VAR}``, ``${VAR:-default}``, ``${file:PATH}``, ``${keyring:NAME}``.
 
-Knows the spelling of variables and the environment it is given; never knows what a string is for.
+Knows their spelling, the environment and the references that it is given; never knows what a string is for.
 """
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.config.findings import join
+from toolcrib.config.references import MissingSecret, References
 from toolcrib.errors import Problem
 
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """What looks like a variable, with what stands inside."""
 _KNOWN = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
+_REFERENCE = re.compile(
+    r"(?P<kind>file|keyring):(?P<name>(?:(?!:-|\$\{).)+)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL
+)
 _FOREIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:")
 
 
 class Variables:
     """Fills in the variables of one part of a config file.
 
-    ``missing`` holds a problem for each variable that is not set, ``values`` the values that were filled in.
+    ``missing`` holds a problem for each variable that is not set, ``values`` the values that were filled in, and
+    ``secrets`` those among them that a reference stood for.
     A value is never looked at again: text that comes from a variable is not expanded.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], references: References | None = None) -> None:
         self.missing: list[Problem] = []
         self.values: list[str] = []
+        self.secrets: list[str] = []
         self._environ = environ
+        self._references = references or References(environ, Path())
 
     def fill(self, value: Any, path: str) -> Any:
         """Return a copy of ``value`` with the variables in all its strings filled in; ``path`` says where it stands."""
@@ -41,12 +49,14 @@ class Variables:
         return value
 
     def _value(self, match: re.Match[str], path: str) -> str:
+        if reference := _REFERENCE.fullmatch(match[1]):
+            return self._referred(reference, path)
         known = _KNOWN.fullmatch(match[1])
         if known is None:
             # Only what looks like another client's variable, such as ${input:token}, is a mistake; all else in braces
             # may be meant as it stands.
             if _FOREIGN.match(match[1]):
-                hint = "write ${NAME}, ${NAME:-default} or ${env:NAME}"
+                hint = "write ${NAME}, ${NAME:-default}, ${file:PATH} or ${keyring:NAME}"
                 self.missing.append(Problem(path, f"{match[0]} is not a variable that toolcrib knows", hint))
             return match[0]
         name, default = known["name"], known["default"]
@@ -58,5 +68,18 @@ class Variables:
             hint = f"set it, or write ${{{name}:-default}}"
             self.missing.append(Problem(path, f"the variable {name} is not set", hint))
             return ""
+        self.values.append(value)
+        return value
+
+    def _referred(self, reference: re.Match[str], path: str) -> str:
+        kind, name, default = reference["kind"], reference["name"], reference["default"]
+        try:
+            value = self._references.value(kind, name)
+        except MissingSecret as missing:
+            if default is not None:
+                return default
+            self.missing.append(Problem(path, missing.reason, missing.hint))
+            return ""
+        self.secrets.append(value)
         self.values.append(value)
         return value

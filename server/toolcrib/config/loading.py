@@ -25,8 +25,9 @@ from toolcrib.config.paths import (
     user_model_dir,
     user_state_dir,
 )
+from toolcrib.config.references import Keyring, References, no_keyring
 from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.servers import ServerReader
+from toolcrib.config.servers import SECRET_MIN_CHARACTERS, ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
 from toolcrib.config.tool_search_schema import SemanticSection
 from toolcrib.config.without_effect import keys_without_effect
@@ -59,30 +60,37 @@ class _Source:
     base: Path
     environ: Mapping[str, str]
     cwd: Path
+    references: References
 
     @property
     def name(self) -> str:
         return "the built-in defaults" if self.path is None else str(self.path)
 
 
-def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
+def load(path: Path | None, environ: Mapping[str, str], cwd: Path, keyring: Keyring = no_keyring) -> Settings:
     """Return what is configured: in ``path``, else ``$TOOLCRIB_CONFIG``, else the user's config directory.
 
     Without any file: no downstream. A relative ``path`` starts from ``cwd``, where no file is ever used by itself.
+    The ``keyring`` is asked for what the config takes from there. Blocks.
 
     Raises:
         ConfigError: the file cannot be used; it carries everything that is wrong.
 
     """
     findings = Findings()
-    source = _find(path, environ, cwd, findings)
+    config, base = _find(path, environ, cwd, findings)
+    source = _Source(config, base, environ, cwd, References(environ, base, keyring))
     document: JsonObject = {}
     if source.path is not None:
         document, findings.problems = read(source.path)
         findings.problems += foreign_shapes(document, source.path)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
-    section = _section(document.get("toolcrib"), environ, findings)
+    section, secrets = _section(document.get("toolcrib"), source, findings)
     servers = _servers(document, section, source, findings)
+    findings.notices += (
+        Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {file}")
+        for file in source.references.open_to_others
+    )
     if findings.problems:
         raise ConfigError(source.name, findings.problems)
     without_effect = tuple(keys_without_effect(section))
@@ -99,6 +107,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path) -> Settings:
         notices=tuple(findings.notices),
         without_effect=without_effect,
         session_id=section.context.session_id,
+        secrets=secrets,
     )
 
 
@@ -111,11 +120,12 @@ def user_file(environ: Mapping[str, str], cwd: Path) -> Path:
     return next((file for name in USER_FILES if is_there(file := directory / name)), directory / NEW_FILE)
 
 
-def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Findings) -> _Source:
+def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Findings) -> tuple[Path | None, Path]:
+    """Return the config file, None where there is none, and the folder that its relative paths start from."""
     named = str(path) if path is not None else environ.get("TOOLCRIB_CONFIG")
     if named:
         file = absolute(named, cwd, environ)
-        return _Source(file, file.parent, environ, cwd)
+        return file, file.parent
     directory = user_config_dir(environ)
     own = [file for name in USER_FILES if is_there(file := directory / name)]
     for other in own[1:]:
@@ -125,20 +135,24 @@ def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Fi
         if cwd != directory and is_there(cwd / name):
             reason = "is in the working directory, and such a file is never used by itself"
             findings.notices.append(Problem(name, reason, f"to use it, add --config {name}"))
-    return _Source(own[0], directory, environ, cwd) if own else _Source(None, cwd, environ, cwd)
+    return (own[0], directory) if own else (None, cwd)
 
 
-def _section(raw: Any, environ: Mapping[str, str], findings: Findings) -> ToolcribSection:
-    """Return the key ``toolcrib``; the defaults where it is wrong, so that the rest can be looked at too."""
-    variables = Variables(environ)
+def _section(raw: Any, source: _Source, findings: Findings) -> tuple[ToolcribSection, tuple[str, ...]]:
+    """Return the key ``toolcrib``, and the secrets that were filled in.
+
+    Where it is wrong it is the defaults, so that the rest can be looked at too.
+    """
+    variables = Variables(source.environ, source.references)
     filled = variables.fill({} if raw is None else raw, "toolcrib")
     findings.problems += variables.missing
     try:
         section = ToolcribSection.model_validate(filled)
     except ValidationError as error:
         findings.problems += validation_problems(error, ToolcribSection, "toolcrib")
-        return ToolcribSection()
-    return section
+        return ToolcribSection(), ()
+    secrets = (secret for secret in variables.secrets if len(secret) >= SECRET_MIN_CHARACTERS)
+    return section, tuple(dict.fromkeys(secrets))
 
 
 def _servers(
@@ -154,7 +168,7 @@ def _servers(
         if key not in entries:
             path = join("toolcrib.servers", key)
             findings.problems.append(Problem(path, "is not in mcpServers", did_you_mean(key, entries)))
-    reader = ServerReader(section, source.environ, source.base, findings)
+    reader = ServerReader(section, source.environ, source.base, findings, source.references)
     servers = (reader.read(key, entry) for key, entry in entries.items())
     return {server.key: server for server in servers if server is not None}
 

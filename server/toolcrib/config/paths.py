@@ -13,8 +13,11 @@ _APP = "toolcrib"
 USER_FILES = ("toolcrib.yaml", "toolcrib.yml", "toolcrib.json")
 """Names looked for in the user's config directory, the first one there is used."""
 
-MODELS, RUNNING, CONNECTIONS = "models", "running", "connections"
-"""Folders of ours beside those of configs: two in the cache directory, one in that of what cannot be made again."""
+MODELS, RUNNING, CONNECTIONS, SECRETS = "models", "running", "connections", "secrets"
+"""Folders of ours beside those of configs: two in the cache directory, two in that of what cannot be made again."""
+
+TOKENS = "tokens"
+"""The folder of what logins gave, in that of what was decided under one config."""
 
 _UNREADABLE = re.compile(r"[^A-Za-z0-9]+")
 
@@ -57,6 +60,11 @@ def user_state_dir(environ: Mapping[str, str], config: Path | None) -> Path:
 def user_connections_dir(environ: Mapping[str, str]) -> Path:
     """Return the directory that remembers which clients were connected, and how their files were before."""
     return user_data_root(environ) / CONNECTIONS
+
+
+def user_secrets_dir(environ: Mapping[str, str]) -> Path:
+    """Return the directory of secrets that configs refer to; all configs of a person share it."""
+    return user_data_root(environ) / SECRETS
 
 
 def user_model_dir(environ: Mapping[str, str], model: str) -> Path:

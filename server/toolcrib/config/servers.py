@@ -21,6 +21,7 @@ from toolcrib.config.fingerprints import fingerprint
 from toolcrib.config.nesting import starts_toolcrib
 from toolcrib.config.paths import absolute
 from toolcrib.config.private_values import private_arguments, private_headers, private_parts
+from toolcrib.config.references import References
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
 from toolcrib.errors import Problem
@@ -37,8 +38,16 @@ _NOT_IN_URL = re.compile(r"[\x00-\x20\x7f]")
 class ServerReader:
     """Reads the entries of one config file. ``base`` is the directory that relative paths start from."""
 
-    def __init__(self, section: ToolcribSection, environ: Mapping[str, str], base: Path, findings: Findings) -> None:
+    def __init__(
+        self,
+        section: ToolcribSection,
+        environ: Mapping[str, str],
+        base: Path,
+        findings: Findings,
+        references: References | None = None,
+    ) -> None:
         self.section, self.environ, self.base, self.findings = section, environ, base, findings
+        self._references = references
         self._environments = ChildEnvironments(environ)
 
     def read(self, key: str, raw: Any) -> ServerSettings | None:
@@ -46,7 +55,7 @@ class ServerReader:
         path = join("mcpServers", key)
         if not key.strip():
             self.findings.problems.append(Problem(path, "the name of a server must not be empty"))
-        variables = Variables(self.environ)
+        variables = Variables(self.environ, self._references)
         entry = self._entry(variables.fill(raw, path), path)
         if entry is None:
             return None
@@ -64,7 +73,7 @@ class ServerReader:
             target=self._target(entry, options),
             options=options,
             fingerprint=fingerprint(entry, options, self.section),
-            secrets=tuple(dict.fromkeys(filter(self._is_secret, _private_values(entry, variables)))),
+            secrets=tuple(dict.fromkeys(self._secrets(entry, variables))),
         )
 
     def _entry(self, raw: Any, path: str) -> ServerEntry | None:
@@ -98,6 +107,10 @@ class ServerReader:
     def _command(self, command: str) -> str:
         is_path = command.startswith(("./", "../", ".\\", "..\\", "~/"))
         return str(absolute(command, self.base, self.environ)) if is_path else command
+
+    def _secrets(self, entry: ServerEntry, variables: Variables) -> Iterator[str]:
+        yield from (value for value in variables.secrets if len(value) >= SECRET_MIN_CHARACTERS)
+        yield from filter(self._is_secret, _private_values(entry, variables))
 
     def _is_secret(self, value: str) -> bool:
         """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""

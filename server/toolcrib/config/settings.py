@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from toolcrib.config.findings import join
+from toolcrib.config.paths import TOKENS
 from toolcrib.config.schema import ServerSection, ToolcribSection
 from toolcrib.errors import Problem
 from toolcrib.redaction.rules import Redactor
@@ -93,6 +94,7 @@ class Settings:
     ``source`` names the file for people. ``servers`` are the ones to use; ``skipped`` are entries left out
     (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
     ``without_effect`` are keys that are set and change nothing, for a person who asks.
+    ``secrets`` are those that the key ``toolcrib`` refers to.
     Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
     directory.
     """
@@ -108,12 +110,14 @@ class Settings:
     notices: tuple[Problem, ...] = ()
     without_effect: tuple[Problem, ...] = ()
     session_id: str | None = None
+    secrets: tuple[str, ...] = field(repr=False, default=())
 
     @property
     def redactor(self) -> Redactor:
         """Return what takes every secret of this config out of a text, and whatever else looks like one."""
         of_servers = (secret for server in self.servers.values() for secret in server.secrets)
-        return Redactor([*of_servers, *(entry.token for entry in self.toolcrib.http.tokens)], TEXT_RULES)
+        of_callers = (entry.token for entry in self.toolcrib.http.tokens)
+        return Redactor([*of_servers, *of_callers, *self.secrets], TEXT_RULES)
 
     def why_left_out(self, server: str) -> str:
         """Return why the entry of a server is left out; empty where it is not, or there is none."""
@@ -153,6 +157,11 @@ class Settings:
     def state_file(self) -> Path:
         """Return the file of what was decided, and of what cannot be made again."""
         return self.state_dir / STATE
+
+    @property
+    def tokens_dir(self) -> Path:
+        """Return the directory of what logins to servers gave."""
+        return self.state_dir / TOKENS
 
     @property
     def events_file(self) -> Path:

@@ -30,6 +30,8 @@ _PATIENCE_S = 0.02
 """How long a client may take with its first line: hosts write it before Python runs, others are not held up."""
 _OF_A_PERSON = ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 _VARIABLE = re.compile(rb"\$\{(?:env:)?(\w+)")
+_FILE = re.compile(rb"\$\{file:([^}]+?)(?::-[^}]*)?\}")
+_KEYRING = b"${keyring:"
 _CACHE_DIR = re.compile(rb"""cache_dir["']?\s*:\s*["']?([^"'\n#,}]+)""")
 _ROWS = (
     "SELECT key, config_fingerprint, catalog_fingerprint, withheld, denied FROM servers ORDER BY key",
@@ -62,9 +64,19 @@ class Start:
         self.config = Path(found) if found else None
         self._text = self.config.read_bytes() if self.config else b""
         names = {*_OF_A_PERSON, *map(os.fsdecode, _VARIABLE.findall(self._text))}
-        variables = sorted(each for each in environ.items() if each[0] in names or each[0].startswith("TOOLCRIB_"))
+        variables: list[Any] = sorted(
+            each for each in environ.items() if each[0] in names or each[0].startswith("TOOLCRIB_")
+        )
+        base = self.config.parent if self.config else Path.cwd()
+        named = sorted({str(absolute(os.fsdecode(each), base, environ)) for each in _FILE.findall(self._text)})
+        variables += [(path, _stamp(path)) for path in named]
         text, code = hashlib.sha256(self._text).hexdigest(), [__version__, sys.version, *sys.path]
         self._digest = _digest([code, str(Path.cwd()), list(arguments), str(self.config), text, variables])
+
+    @property
+    def is_knowable(self) -> bool:
+        """Whether all that the start rests on can be looked at here: a keyring cannot."""
+        return _KEYRING not in self._text
 
     def files(self, params: Any) -> list[Path]:
         """Return where the answer to ``initialize`` with these params may lie; what lies there says what it is for."""
@@ -111,7 +123,10 @@ def begin(arguments: Sequence[str], environ: Mapping[str, str]) -> Begun:
         mode = os.fstat(_STDIN).st_mode
         if sys.platform == "win32" or "http" in " ".join(arguments) or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             return begun
-        begun.start = start = Start(arguments, environ)
+        start = Start(arguments, environ)
+        if not start.is_knowable:
+            return begun
+        begun.start = start
         if not any(path.parent.is_dir() for path in start.files(None)):
             return begun
         while b"\n" not in begun.data and select.select([_STDIN], [], [], _PATIENCE_S)[0]:

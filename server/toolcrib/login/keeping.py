@@ -83,7 +83,7 @@ class Keeper:
 
         """
         if self._keyring.is_usable():
-            self._keyring.delete(file.path.stem)
+            self._keyring.delete(_name_of(file))
         try:
             return file.remove()
         except OSError as error:
@@ -103,7 +103,7 @@ class Keeper:
             reason = f"the login is in the system's keyring, and there is none here, so {_LOG_IN_AGAIN}"
             return replace(nothing, problem=reason)
         try:
-            text = self._keyring.get(file.path.stem)
+            text = self._keyring.get(_name_of(file))
             record = decoded(text or "")
         except StoreError as error:
             return replace(nothing, problem=str(error))
@@ -116,7 +116,7 @@ class Keeper:
         if not self._keyring.is_usable():
             return False
         try:
-            self._keyring.set(file.path.stem, encoded(record, with_secrets=True))
+            self._keyring.set(_name_of(file), encoded(record, with_secrets=True))
         except StoreError as error:
             # What a provider gave can often not be had again, so a keyring that fails must not lose it.
             _log.warning("%s; the login to %s is kept in a private file instead", error, record.entry)
@@ -127,3 +127,18 @@ class Keeper:
 def blank_record(server_url: str, entry: str) -> Record:
     """Return the record of a server where nobody has logged in."""
     return Record(entry, HttpTarget(server_url, {}).public_url)
+
+
+def _name_of(file: KeptFile) -> str:
+    """Return what a record is called in the keyring: no secret that a config can name is called so."""
+    return f"login/{file.path.stem}"
+
+
+def kept_in_keyring(path: Path) -> str | None:
+    """Return what the record of a file is called in the keyring; None where it is not there, or nothing is known."""
+    file = KeptFile(path)
+    with suppress(OSError, ValueError):
+        content = file.read()
+        if content and decoded(content[0]).is_in_keyring:
+            return _name_of(file)
+    return None

@@ -69,15 +69,13 @@ class SystemKeyring:
         return self._backend is not None
 
     def get(self, name: str) -> str | None:
-        """Return the secret of that name; None where there is none, or no keyring."""
-        backend = self._backend
-        return None if backend is None else cast("str | None", _within(lambda: backend.get_password(SERVICE, name)))
+        """Return the secret of that name; None where there is none."""
+        backend = self._there()
+        return cast("str | None", _within(lambda: backend.get_password(SERVICE, name)))
 
     def set(self, name: str, text: str) -> None:
         """Keep a secret, in the place of another of that name."""
-        backend = self._backend
-        if backend is None:
-            raise StoreError(f"there is no keyring here; {how_to_get_one()}")
+        backend = self._there()
         _within(lambda: backend.set_password(SERVICE, name, text))
 
     def delete(self, name: str) -> bool:
@@ -86,6 +84,11 @@ class SystemKeyring:
             return False
         _within(lambda: self._backend.delete_password(SERVICE, name))
         return True
+
+    def _there(self) -> Any:
+        if self._backend is None:
+            raise StoreError("there is no keyring here (install toolcrib[keyring], on a system that has one)")
+        return self._backend
 
     @cached_property
     def _backend(self) -> Any:
@@ -97,11 +100,6 @@ class SystemKeyring:
         library: Any = keyring
         backend: Any = _within(library.get_keyring)
         return backend if backend.priority >= _PRIORITY_MIN else None
-
-
-def how_to_get_one() -> str:
-    """Return what a person does where there is no keyring."""
-    return "install toolcrib[keyring] on a system that has a keyring"
 
 
 def _within(work: Callable[[], Any]) -> Any:

@@ -1,0 +1,85 @@
+"""``toolcrib secret``: secrets that configs refer to instead of holding them.
+
+Knows how one is asked for: never on the command line, where others could read it; never knows where one is kept. Never
+shows one.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.options import JsonOption
+from toolcrib.cli.output import print_json, print_text, table
+from toolcrib.errors import BadRequest
+from toolcrib.model import JsonObject
+
+if TYPE_CHECKING:
+    from toolcrib.login.secret_store import GivenSecret, SecretStore
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the secret is called.")]
+
+commands = typer.Typer(help="Keep secrets that the config refers to.", no_args_is_help=True)
+
+
+@commands.command("set")
+def put(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Keep a secret: it is asked for without being shown, or read from stdin. Says what to write in the config."""
+    given = _store().put(name, _secret(name))
+    if as_json:
+        print_json(_given_json(given))
+        return
+    place = "the system's keyring" if given.is_in_keyring else "a file that only you can read"
+    print_text(f"{name} is kept in {place}. In the config, write {given.reference} where it belongs.")
+
+
+@commands.command("list")
+def names(as_json: JsonOption = False) -> None:
+    """List the secrets that are kept, and how a config refers to each; never what they are."""
+    kept = _store().names()
+    if as_json:
+        print_json({"secrets": [_given_json(each) for each in kept]})
+    elif kept:
+        print_text(table(("name", "in the config"), [(each.name, each.reference) for each in kept]))
+    else:
+        print_text("No secret is kept. `toolcrib secret set NAME` keeps one.")
+
+
+@commands.command()
+def remove(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Forget a secret."""
+    from toolcrib.config.findings import did_you_mean
+
+    store = _store()
+    if not store.remove(name):
+        raise BadRequest(f"No secret is called {name!r}: {did_you_mean(name, [each.name for each in store.names()])}")
+    if as_json:
+        print_json({"removed": name})
+        return
+    print_text(f"{name} is forgotten.")
+
+
+def _store() -> "SecretStore":
+    from toolcrib.config.paths import user_secrets_dir
+    from toolcrib.login.keyring import SystemKeyring
+    from toolcrib.login.secret_store import SecretStore
+
+    environ = dict(os.environ)
+    return SecretStore(user_secrets_dir(environ), SystemKeyring(), environ)
+
+
+def _secret(name: str) -> str:
+    """Return what the person types, which is not shown, or all of stdin."""
+    from toolcrib.config.references import FILE_MAX_BYTES
+
+    if sys.stdin.isatty():
+        return typer.prompt(name, hide_input=True, err=True)
+    try:
+        return sys.stdin.read(FILE_MAX_BYTES + 2).rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise BadRequest("A secret is UTF-8 text; nothing was kept.") from error
+
+
+def _given_json(given: "GivenSecret") -> JsonObject:
+    return {"name": given.name, "reference": given.reference, "in_keyring": given.is_in_keyring}

@@ -1,0 +1,103 @@
+"""The secrets that a person gave for configs to refer to: in the system's keyring, else each in a private file.
+
+Knows names, and how a config refers to each; never knows which config does.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import close
+from pathlib import Path
+
+from toolcrib.config.references import FILE_MAX_BYTES, SECRET_NAME
+from toolcrib.errors import BadRequest, StoreError
+from toolcrib.login.kept_file import KeptFile
+from toolcrib.login.keyring import Keyring
+
+IN_KEYRING, _IN_FILE = ".keyring", ".secret"
+"""How the files end: of an empty one that names a secret in the keyring, and of one that holds a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSecret:
+    """The name of a secret, and what a config writes in its place."""
+
+    name: str
+    reference: str
+    is_in_keyring: bool
+
+
+class SecretStore:
+    """The secrets of one person, in ``folder`` and the ``keyring``. All of it blocks.
+
+    The keyring cannot say what it has, so each secret in it has an empty file that names it.
+    """
+
+    def __init__(self, folder: Path, keyring: Keyring, environ: Mapping[str, str]) -> None:
+        self._folder, self._keyring, self._environ = folder, keyring, environ
+
+    def put(self, name: str, text: str) -> GivenSecret:
+        """Keep a secret, in the place of another of that name, and return what to write in its place.
+
+        Raises:
+            BadRequest: it cannot be called so, or is no text for a secret.
+            StoreError: it cannot be kept.
+
+        """
+        if not SECRET_NAME.fullmatch(name):
+            raise BadRequest(f"{name!r} is not a name for a secret: use letters, digits, - and _.")
+        if not text or "\0" in text or len(text.encode()) > FILE_MAX_BYTES:
+            raise BadRequest(f"A secret is a text of at most {FILE_MAX_BYTES} bytes; nothing was kept.")
+        is_in_keyring = self._keyring.is_usable()
+        ending, other = (IN_KEYRING, _IN_FILE) if is_in_keyring else (_IN_FILE, IN_KEYRING)
+        with _alone(self._file(name, ending)) as file:
+            if is_in_keyring:
+                self._keyring.set(name, text)
+            file.write(b"" if is_in_keyring else text.encode())
+            self._file(name, other).remove()
+        return self._given(name, ending)
+
+    def names(self) -> list[GivenSecret]:
+        """Return what is kept, by name."""
+        files = (path for ending in (IN_KEYRING, _IN_FILE) for path in self._folder.glob(f"*{ending}"))
+        return sorted((self._given(path.stem, path.suffix) for path in files), key=lambda each: each.name)
+
+    def remove(self, name: str) -> bool:
+        """Forget a secret, and return whether there was one.
+
+        Raises:
+            StoreError: it cannot be forgotten.
+
+        """
+        found = [each for each in self.names() if each.name == name]
+        for each in found:
+            with _alone(self._file(name, IN_KEYRING if each.is_in_keyring else _IN_FILE)) as file:
+                if each.is_in_keyring:
+                    self._keyring.delete(name)
+                file.remove()
+        return bool(found)
+
+    def _file(self, name: str, ending: str) -> KeptFile:
+        return KeptFile(self._folder / f"{name}{ending}")
+
+    def _given(self, name: str, ending: str) -> GivenSecret:
+        if ending == IN_KEYRING:
+            return GivenSecret(name, f"${{keyring:{name}}}", is_in_keyring=True)
+        path, home = str(self._folder / f"{name}{ending}"), self._environ.get("HOME")
+        if home and path.startswith(f"{home}/"):
+            path = f"~{path[len(home) :]}"
+        return GivenSecret(name, f"${{file:{path}}}", is_in_keyring=False)
+
+
+@contextmanager
+def _alone(file: KeptFile) -> Generator[KeptFile]:
+    try:
+        lock = file.lock()
+        if lock is None:
+            raise StoreError(f"another toolcrib is changing {file.path}; run this again")
+        try:
+            yield file
+        finally:
+            close(lock)
+    except OSError as error:
+        raise StoreError(f"{file.path} cannot be changed: {error.strerror or error}") from error
