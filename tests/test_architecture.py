@@ -46,7 +46,7 @@ LAYERS = {
         addresses spellings
     """,
     "config": """
-        client_rules findings nesting paths private_values values
+        bridges client_rules findings nesting paths private_values values
         child_environment client_shapes documents http_schema policy_schema references skills_schema tool_search_schema
         expansion
         schema
@@ -55,14 +55,14 @@ LAYERS = {
         programs reloading servers
         editing
         clients loading
-        inspection server_edits
+        advice inspection server_edits
     """,
     "config.clients": """
         descriptions
         denials variables
         entries secrets
         reading
-        drafting
+        bridged drafting
         connecting taking
         records
     """,

@@ -342,3 +342,53 @@ def test_an_example_that_does_not_fit_its_tool_is_told(check_names: Check):
     assert f"{place}[1]: does not fit the tool: " in err
     assert f"{place}[2]: does not fit the tool: " in err
     assert f"{place}[0]" not in err
+
+
+# -- secrets that are written out, and bridges ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "place", "name"),
+    [
+        (
+            {"url": "https://host/mcp", "headers": {"Authorization": "Bearer canary-1"}},
+            "headers.Authorization",
+            "A_TOKEN",
+        ),
+        ({"url": "https://host/mcp?api_key=canary-1"}, "url", "A_KEY"),
+        ({**PYTHON, "env": {"API_KEY": "canary-1"}}, "env.API_KEY", "API_KEY"),
+        ({**PYTHON, "args": ["--token", "canary-1"]}, "args[1]", "A_SECRET"),
+    ],
+)
+def test_a_secret_that_is_written_out_is_warned_of_and_not_shown(check: Check, entry: Any, place: str, name: str):
+    code, _, err = check({"mcpServers": {"a": entry}})
+    assert code == 0
+    assert err.startswith(f"notice: mcpServers.a.{place}: looks like a secret that is written out")
+    assert f"toolcrib secret set {name}" in err
+    assert "canary" not in err
+
+
+@pytest.mark.parametrize("value", ["${API_KEY}", "Bearer ${file:~/token}", "${keyring:wiki:-}", "${env:KEY}"])
+def test_a_secret_that_is_referred_to_is_not_warned_of(check: Check, value: str):
+    headers = {"Authorization": value}
+    _, _, err = check({"mcpServers": {"a": {"url": "https://host/mcp", "headers": headers, "disabled": True}}})
+    assert "written out" not in err
+
+
+def test_secrets_are_found_in_our_own_keys_too(check: Check):
+    tokens = [{"token": "canary-1", "subject": "ann"}, {"token": "${GITHUB_TOKEN}", "subject": "bob"}]
+    code, _, err = check({"mcpServers": {"a": SERVER}, "toolcrib": {"http": {"tokens": tokens}}})
+    assert code == 0
+    assert err.count("written out") == 1
+    assert "toolcrib.http.tokens[0].token: looks like a secret" in err
+
+
+def test_a_bridge_is_named_with_the_entry_that_needs_none(check: Check):
+    args = ["-y", "mcp-remote@latest", "https://host/mcp?key=canary", "--header", "X-Key: canary", "--resource", "r"]
+    _, _, err = check({"mcpServers": {"wiki": {"command": sys.executable, "args": args}}})
+    assert "mcp-remote" not in err
+    _, _, err = check({"mcpServers": {"wiki": {"command": "npx", "args": args}}})
+    assert "mcpServers.wiki: runs mcp-remote, a bridge to https://host/mcp, which toolcrib reaches by itself" in err
+    assert 'write {"url":"https://host/mcp","headers":{"X-Key":"***"}}, then run `toolcrib login wiki`' in err
+    assert "nothing here is made of --resource" in err
+    assert "canary" not in err

@@ -48,7 +48,7 @@ def bad(tmp_path: Path) -> str:
 def test_check_counts_what_it_found_and_says_what_is_left_out(run: Run, good: str):
     code, out, err = run("config", "check", "--config", good)
     assert code == 0
-    assert out == f"OK: {good} (servers: 3, skipped: 1, notices: 1)\n"
+    assert out == f"OK: {good} (servers: 3, skipped: 1, notices: 4)\n"
     assert "skipped: mcpServers.off: is disabled" in err
     assert "notice: " in err
 
@@ -77,7 +77,9 @@ def test_check_answers_programs_in_json_either_way(run: Run, good: str, bad: str
     answer = json.loads(out)
     assert (code, err, answer["ok"], answer["servers"]) == (0, "", True, ["git", "web", "old"])
     assert answer["skipped"] == [{"path": "mcpServers.off", "reason": "is disabled", "hint": ""}]
-    assert len(answer["notices"]) == 1
+    written_out = {"mcpServers.git.env.SECRET", "mcpServers.web.url", "toolcrib.http.tokens[0].token"}
+    assert {notice["path"] for notice in answer["notices"]} == {good, *written_out}
+    assert "canary" not in out
 
     code, out, err = run("config", "check", "--json", "--config", bad)
     answer = json.loads(out)

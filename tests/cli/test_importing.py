@@ -220,3 +220,49 @@ def test_a_config_that_is_another_clients_ends_with_2_and_names_the_command(
         assert code == 2
         assert f"`toolcrib import '{file}'`" in err
     assert run("import", str(file), "--yes")[0] == 0
+
+
+BRIDGED = """{"mcpServers": {
+  "wiki": {"command": "npx", "args": ["-y", "mcp-remote", "https://h/mcp", "--header", "Authorization:${AUTH}"],
+           "env": {"AUTH": "Bearer canary-header"}},
+  "git": {"command": "uvx", "args": ["mcp-server-git"]}
+}}"""
+
+
+def test_a_server_behind_a_bridge_is_taken_over_as_it_is_and_the_direct_form_is_offered(
+    run: Run, home: Path, written: Path, tmp_path: Path
+):
+    file = tmp_path / "bridged.json"
+    file.write_text(BRIDGED)
+    code, out, _ = run("import", str(file), "--yes")
+    assert code == 0
+    assert "wiki: it runs mcp-remote, a bridge to https://h/mcp, which toolcrib reaches by itself: --direct" in out
+    assert json.loads(written.read_text())["mcpServers"]["wiki"]["command"] == "npx"
+
+
+def test_a_server_behind_a_bridge_is_written_without_it_where_that_is_wanted(
+    run: Run, home: Path, written: Path, tmp_path: Path
+):
+    file = tmp_path / "bridged.json"
+    file.write_text(BRIDGED)
+    code, out, _ = run("import", str(file), "--direct", "--yes")
+    assert code == 0
+    assert "`toolcrib login` makes one here" in out
+    assert "canary" not in out
+    servers = json.loads(written.read_text())["mcpServers"]
+    assert servers["wiki"] == {"url": "https://h/mcp", "headers": {"Authorization": "Bearer canary-header"}}
+    assert servers["git"] == {"command": "uvx", "args": ["mcp-server-git"]}
+
+
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_a_person_at_a_terminal_is_asked_about_a_bridge(
+    run: Run, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_direct: bool
+):
+    file = tmp_path / "bridged.json"
+    file.write_text(BRIDGED)
+    asked: list[str] = []
+    monkeypatch.setattr("toolcrib.cli.importing.sys.stdin", _Terminal(""))
+    monkeypatch.setattr("typer.confirm", lambda question, **_: asked.append(question) or len(asked) > 1 or is_direct)
+    assert run("import", str(file))[0] == 0
+    assert asked[0] == "wiki: reached by mcp-remote. Reach directly instead?"
+    assert ("url" in json.loads(written.read_text())["mcpServers"]["wiki"]) == is_direct

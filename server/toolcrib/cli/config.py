@@ -34,7 +34,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         print_json({"ok": False, "source": error.source, "problems": error_problems(error)})
         raise typer.Exit(ExitCode.CONFIG) from None
     wrong = [*_wrong(settings)]
-    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect)
+    skipped, notices = settings.skipped, (*settings.notices, *settings.without_effect, *_advice(settings))
     is_ok = not wrong and not any(each.is_mistake for each in (*skipped, *notices))
     if as_json:
         print_json(
@@ -56,6 +56,14 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         warn(notices, "notice")
     if not is_ok:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _advice(settings: "Settings") -> "Iterator[Problem]":
+    """Yield what could be written better."""
+    from toolcrib.config.advice import advice
+
+    if settings.config_path is not None:
+        yield from advice(settings.config_path)
 
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":

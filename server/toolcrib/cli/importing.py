@@ -29,6 +29,10 @@ EnvOption = Annotated[
     bool, typer.Option("--env", help="Move secrets to variables, and write those into toolcrib.env beside the config.")
 ]
 
+DirectOption = Annotated[
+    bool, typer.Option("--direct", help="Write servers that are reached by mcp-remote without it, as toolcrib does.")
+]
+
 VARIABLES_FILE = "toolcrib.env"
 """The file beside a config that secrets are moved to, as lines for a shell."""
 
@@ -39,6 +43,7 @@ class _Wanted:
 
     target: Path
     with_variables: bool
+    direct: bool
     yes: bool
     as_json: bool
 
@@ -51,6 +56,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
         bool, typer.Option("--project", help="Take over what the working directory configures too; read it first.")
     ] = False,
     env: EnvOption = False,
+    direct: DirectOption = False,
     yes: YesOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -63,7 +69,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
     chosen = tuple(client_named(name) for name in clients or ()) or CLIENTS
     files = list(find_files(here, chosen, project=project))
     unread = [] if project else project_files(here)
-    _take_over(files, _Wanted(target_file(config, here), env, yes, as_json), unread)
+    _take_over(files, _Wanted(target_file(config, here), env, direct, yes, as_json), unread)
 
 
 def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -73,6 +79,7 @@ def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
         typer.Option("--from", metavar="CLIENT", help="Whose file it is; by default, its path and words tell."),
     ] = None,
     env: EnvOption = False,
+    direct: DirectOption = False,
     yes: YesOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -84,7 +91,7 @@ def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
     found = read_file(file.absolute(), None if client is None else client_named(client), here)
     if found.problems and not found.servers:
         raise BadRequest(f"{file} cannot be taken over: {'; '.join(map(str, found.problems))}")
-    _take_over([found], _Wanted(target_file(config, here), env, yes, as_json), [])
+    _take_over([found], _Wanted(target_file(config, here), env, direct, yes, as_json), [])
 
 
 def surroundings() -> "Surroundings":
@@ -121,11 +128,14 @@ def target_file(named: Path | None, here: "Surroundings") -> Path:
 
 def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[Path]) -> None:
     """Show what was found, ask, and write it."""
+    from toolcrib.config.clients.bridged import bridged, without_bridges
     from toolcrib.config.clients.drafting import changes_of, draft
     from toolcrib.config.clients.taking import check_entry, existing_document
 
     document = existing_document(wanted.target)
-    servers = (server for file in files for server in file.servers)
+    servers = [server for file in files for server in file.servers]
+    if _is_direct(wanted, [server.name for server in bridged(servers)]):
+        servers = without_bridges(servers)
     drafted = draft(servers, document, check_entry(os.environ), with_variables=wanted.with_variables)
     changes = changes_of(drafted, document)
     if not wanted.as_json:
@@ -143,6 +153,14 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
         print_text("Nothing was written. Add --yes to write without being asked.", error=True)
         raise typer.Exit(ExitCode.FAILED)
     _say_written(drafted, written)
+
+
+def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
+    """Return whether servers behind a bridge are to be written without it, as was said or is said now."""
+    if not names or wanted.direct:
+        return wanted.direct
+    question = f"{', '.join(dict.fromkeys(names))}: reached by mcp-remote. Reach directly instead?"
+    return not wanted.yes and agreed(question, yes=False, as_json=wanted.as_json)
 
 
 def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> list[Path]:
@@ -194,13 +212,18 @@ def _target_text(server: "DraftServer") -> str:
 
 
 def _notes(server: "DraftServer") -> "Iterator[str]":
+    from toolcrib.config.bridges import bridge_in
     from toolcrib.config.clients.drafting import rules_shown
+    from toolcrib.config.settings import HttpTarget
 
     if server.known:
         yield "the config has it already"
     if server.obstacle:
         yield f"switched off, because it {server.obstacle}"
     yield from server.notices
+    if not server.known and (bridge := bridge_in(server.entry)):
+        url = HttpTarget(bridge.url, {}).public_url
+        yield f"it runs mcp-remote, a bridge to {url}, which toolcrib reaches by itself: --direct writes it so"
     if rules := rules_shown(server.denials):
         yield f"its tools: {rules}"
     others = [each for each in server.found[1:] if each.name != server.found[0].name]

@@ -1,0 +1,33 @@
+"""Servers of clients that are reached by a bridge, and the same without it.
+
+Knows which entries run one; never knows whether a server wants a login.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from toolcrib.config.bridges import bridge_in
+from toolcrib.config.clients.reading import FoundServer
+
+
+def bridged(servers: Iterable[FoundServer]) -> list[FoundServer]:
+    """Return those of the servers that are reached by a bridge."""
+    return [server for server in servers if not server.read.lost and bridge_in(server.read.entry)]
+
+
+def without_bridges(servers: Iterable[FoundServer]) -> list[FoundServer]:
+    """Return the servers, each reached by itself; where that takes a step of the person, a notice says so."""
+    return [_direct(server) for server in servers]
+
+
+def _direct(server: FoundServer) -> FoundServer:
+    bridge = None if server.read.lost else bridge_in(server.read.entry)
+    if bridge is None:
+        return server
+    notices = [
+        *server.read.notices,
+        "without mcp-remote, which has its logins to itself: `toolcrib login` makes one here",
+    ]
+    if bridge.unread:
+        notices.append(f"nothing is made of {', '.join(bridge.unread)}")
+    return replace(server, read=replace(server.read, entry=bridge.entry, notices=tuple(notices)))
