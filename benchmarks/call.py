@@ -66,6 +66,12 @@ async def connect_http(stack: AsyncExitStack, url: str, mode: str) -> Client:
 
 async def served(stack: AsyncExitStack, command: list[str]) -> str:
     """Start a server that takes its port as the last argument, and return its URL once it can be reached."""
+    url, _pid = await served_process(stack, command)
+    return url
+
+
+async def served_process(stack: AsyncExitStack, command: list[str]) -> tuple[str, int]:
+    """Do the same, and return the process's id too."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -76,7 +82,7 @@ async def served(stack: AsyncExitStack, command: list[str]) -> str:
         while True:
             with suppress(OSError):
                 await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
-                return f"http://127.0.0.1:{port}/mcp"
+                return f"http://127.0.0.1:{port}/mcp", process.pid
             await anyio.sleep(0.05)
 
 

@@ -26,6 +26,7 @@ TINY = {
     "survivors": ["--repeat", "1"],
     "flood": ["--repeat", "1", "--mib", "64"],
     "bad_servers": ["--repeat", "1", "--calls", "60"],
+    "soak": ["--minutes", "0.1", "--clients", "2"],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
     "skill_budget": ["--repeat", "1"],
@@ -85,7 +86,7 @@ def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str
     queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
     skills = ["--corpus", str(corpus)]
     known = {
-        **{key: [] for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers")},
+        **{key: [] for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers", "soak")},
         "skills": skills,
         "skill_budget": skills,
         "skill_get": skills,

@@ -1,0 +1,268 @@
+"""Fifty clients over HTTP for half an hour: twenty servers, four of which misbehave, reloads, and servers killed.
+
+Every five seconds the config is another and toolcrib takes it over; every seven a healthy server is killed with signal
+9. Each client opens a session, searches and calls, closes it and begins anew. A call is answered when a result or an
+error comes before its deadline and a second. What toolcrib holds (memory, descriptors, threads) is compared once all
+clients have left, with what it held after a first round of all clients had come and left. ``--svg FILE`` draws
+memory and the 99th percentile over time.
+"""
+
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from mcp import Client, MCPError
+
+import catalog
+from call import served_process
+from measuring import Finding, Target, median, options, percentile, say, show
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+sys.path.insert(0, str(TESTS))
+
+from fakes.menu import FakeServer, Menu  # noqa: E402 - from the tests of the same checkout
+
+HEALTHY, CONNECT_S, CALL_S, LATE_S = 16, 4.0, 2.0, 1.0
+FAULTS: tuple[Menu, ...] = ({"hang_at": "call"}, {"exit_at": "call"}, {"garbage": 1000}, {"storm": True})
+RELOAD_EVERY_S, KILL_EVERY_S, SAMPLE_EVERY_S, PAUSE_S = 5.0, 7.0, 10.0, 1.0
+CALLS_A_SESSION = 20
+FIRST_ROUND_S, SETTLE_S = 30.0, 10.0
+WIDTH, HEIGHT, MARGIN = 860, 260, 44
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds at one moment."""
+
+    rss_mb: float
+    descriptors: int
+    threads: int
+
+    @classmethod
+    def by(cls, pid: int) -> "Held":
+        """Read it (Linux)."""
+        facts = dict(
+            line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+        )
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - a count of names
+        return cls(int(facts["VmRSS"].split()[0]) * 1024 / 1e6, descriptors, int(facts["Threads"]))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A moment: seconds since the begin, memory, and the 99th percentile of the calls since the moment before."""
+
+    at_s: float
+    rss_mb: float
+    p99_ms: float
+
+
+@dataclass
+class Soak:
+    """What came of it. Latencies are milliseconds of calls to healthy servers."""
+
+    calls: int = 0
+    errors: int = 0
+    unanswered: int = 0
+    reloads: int = 0
+    kills: int = 0
+    latencies: list[float] = field(default_factory=list)
+    recent: list[float] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+
+async def client(url: str, servers: Sequence[FakeServer], soak: Soak, chance: random.Random) -> None:
+    """Use toolcrib as one client after the other would, until cancelled."""
+    while True:
+        try:
+            async with Client(url, mode="legacy") as session:
+                for _ in range(CALLS_A_SESSION):
+                    await one_call(session, chance.choice(servers), servers, soak)
+                    await anyio.sleep(chance.uniform(0, 2 * PAUSE_S))
+        except* (MCPError, OSError) as failures:
+            soak.unanswered += 1
+            say(f"a session failed: {failures.exceptions[0]}")
+            await anyio.sleep(PAUSE_S)
+
+
+async def one_call(session: Client, server: FakeServer, servers: Sequence[FakeServer], soak: Soak) -> None:
+    began = time.perf_counter()
+    try:
+        with anyio.fail_after(CONNECT_S + CALL_S + LATE_S):
+            result = await session.call_tool("tool_call", {"name": f"{server.name}__echo", "arguments": {"a": "b"}})
+    except TimeoutError:
+        soak.unanswered += 1
+        return
+    except MCPError:
+        soak.calls, soak.errors = soak.calls + 1, soak.errors + 1
+        return
+    soak.calls += 1
+    soak.errors += bool(result.is_error)
+    if server in servers[:HEALTHY] and not result.is_error:
+        took = (time.perf_counter() - began) * 1000
+        soak.latencies.append(took)
+        soak.recent.append(took)
+
+
+async def reload(config: Path, pid: int, soak: Soak) -> None:
+    """Change the config and have it taken over, again and again."""
+    for number in itertools.count():
+        await anyio.sleep(RELOAD_EVERY_S)
+        change(config, number)
+        os.kill(pid, signal.SIGHUP)
+        soak.reloads += 1
+
+
+def change(config: Path, number: int) -> None:
+    """Give a server a tag that it did not have."""
+    written = json.loads(config.read_text(encoding="utf-8"))
+    written["toolcrib"]["servers"] = {f"good{number % HEALTHY}": {"tags": {"echo": [f"word{number}"]}}}
+    config.write_text(json.dumps(written), encoding="utf-8")
+
+
+async def kill(servers: Sequence[FakeServer], soak: Soak, chance: random.Random) -> None:
+    """Kill a healthy server now and then."""
+    while True:
+        await anyio.sleep(KILL_EVERY_S)
+        alive = chance.choice(servers[:HEALTHY]).survivors()
+        for pid in alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        soak.kills += bool(alive)
+
+
+async def sample(pid: int, soak: Soak) -> None:
+    """Note what is held and how long calls take, every few seconds."""
+    began = time.monotonic()
+    while True:
+        await anyio.sleep(SAMPLE_EVERY_S)
+        recent, soak.recent = soak.recent, []
+        p99 = percentile(recent, 0.99) if recent else 0.0
+        soak.samples.append(Sample(time.monotonic() - began, Held.by(pid).rss_mb, p99))
+
+
+async def measure(given: Namespace, folder: Path) -> None:
+    servers = [FakeServer(folder, f"good{number}") for number in range(HEALTHY)]
+    servers += [FakeServer(folder, f"bad{number}") for number in range(len(FAULTS))]
+    waits = {"connect_timeout_s": CONNECT_S, "call_timeout_s": CALL_S}
+    config = catalog.write_servers(
+        folder, {each.name: [each.command, *each.args] for each in servers}, {"server_defaults": waits}
+    )
+    catalog.index(config)
+    for fake, fault in zip(servers[HEALTHY:], FAULTS, strict=True):
+        fake.change(**fault)
+    soak, chance = Soak(), random.Random(1)
+    async with AsyncExitStack() as stack:
+        command = [*catalog.toolcrib_command(config), "--transport", "http", "--port"]
+        url, pid = await served_process(stack, command)
+        say("a first round of all clients ...")
+        await crowd(url, servers, Soak(), given.clients, min(FIRST_ROUND_S, given.minutes * 60))
+        await anyio.sleep(SETTLE_S)
+        before = Held.by(pid)
+        say(f"{given.clients} clients for {given.minutes:g} minutes ...")
+        async with anyio.create_task_group() as around:
+            around.start_soon(reload, config, pid, soak)
+            around.start_soon(kill, servers, soak, chance)
+            around.start_soon(sample, pid, soak)
+            await crowd(url, servers, soak, given.clients, given.minutes * 60)
+            around.cancel_scope.cancel()
+        await anyio.sleep(SETTLE_S)
+        after = Held.by(pid)
+    if given.svg:
+        given.svg.write_text(drawn(soak.samples), encoding="utf-8")
+    show(findings(soak, before, after), notes(soak, given), as_json=given.json)
+
+
+async def crowd(url: str, servers: Sequence[FakeServer], soak: Soak, clients: int, seconds: float) -> None:
+    """Have so many clients at work for so long; then they leave."""
+    async with anyio.create_task_group() as tasks:
+        for number in range(clients):
+            tasks.start_soon(client, url, servers, soak, random.Random(number))
+        await anyio.sleep(seconds)
+        tasks.cancel_scope.cancel()
+
+
+def findings(soak: Soak, before: Held, after: Held) -> list[Finding]:
+    """Return the figures."""
+    halves = [
+        half or [0.0]
+        for half in (soak.latencies[: len(soak.latencies) // 2], soak.latencies[len(soak.latencies) // 2 :])
+    ]
+    p99 = [percentile(half, 0.99) for half in halves]
+    return [
+        Finding("calls without an answer", "calls", soak.unanswered, target=Target(0)),
+        Finding("memory after all have left", "MB", after.rss_mb, before.rss_mb, "first round", Target(1.1, "ratio")),
+        Finding("descriptors then", "", after.descriptors, before.descriptors, "first round", Target(4, "difference")),
+        Finding("threads then", "", after.threads, before.threads, "first round", Target(4, "difference")),
+        Finding("healthy call, p99 of the second half", "ms", p99[1], p99[0], "first half"),
+        Finding("healthy call, p50", "ms", median(soak.latencies or [0.0])),
+    ]
+
+
+def notes(soak: Soak, given: Namespace) -> str:
+    return (
+        f"{soak.calls:,} calls answered, {soak.errors:,} of them with an error, by {given.clients} clients in "
+        f"{given.minutes:g} minutes; {soak.reloads} reloads, {soak.kills} kills"
+    )
+
+
+# -- the picture ---------------------------------------------------------------------------------
+
+
+def drawn(samples: Sequence[Sample]) -> str:
+    """Return memory and the 99th percentile over time as an SVG."""
+    lines = "\n".join(
+        _line([(each.at_s, value(each)) for each in samples], color, label, place)
+        for place, (label, color, value) in enumerate(
+            (
+                ("RSS, MB", "#0969da", lambda each: each.rss_mb),
+                ("p99 of a healthy call, ms", "#bc4c00", lambda each: each.p99_ms),
+            )
+        )
+    )
+    lasted = f"{(samples[-1].at_s if samples else 0) / 60:.0f} min"
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img">
+<title>Memory and the 99th percentile of calls over time</title>
+<style>text {{ font: 12px ui-sans-serif, sans-serif; }}</style>
+<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>
+<line x1="{MARGIN}" y1="{HEIGHT - MARGIN}" x2="{WIDTH - MARGIN}" y2="{HEIGHT - MARGIN}" stroke="#8c959f"/>
+<text x="{WIDTH - MARGIN}" y="{HEIGHT - 14}" text-anchor="end">{lasted}</text>
+{lines}
+</svg>
+"""
+
+
+def _line(points: Sequence[tuple[float, float]], color: str, label: str, place: int) -> str:
+    """Return one line, in a scale of its own, with its greatest value beside its label."""
+    most_x = max((x for x, _ in points), default=1.0)
+    most_y = max((y for _, y in points), default=1.0) or 1.0
+    inner_w, inner_h = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
+    path = " ".join(
+        f"{MARGIN + x / most_x * inner_w:.1f},{HEIGHT - MARGIN - y / most_y * inner_h:.1f}" for x, y in points
+    )
+    text = f'<text x="{MARGIN + place * 260}" y="24" fill="{color}">{label} (top: {most_y:.0f})</text>'
+    return f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>\n{text}'
+
+
+def main() -> None:
+    parser = options(__doc__, repeat=1)
+    parser.add_argument("--minutes", type=float, default=30, metavar="N", help="how long (default: 30)")
+    parser.add_argument("--clients", type=int, default=50, metavar="N", help="clients at a time (default: 50)")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw memory and latency over time into this file")
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(measure, parser.parse_args(), Path(folder))
+
+
+if __name__ == "__main__":
+    main()
