@@ -33,7 +33,8 @@ LAYERS = {
         cli __main__
     """,
     "access": """
-        activations active_skills confirm_rules hosts policy skill_rules state trails
+        active_skills confirm_rules hosts policy skill_rules trails
+        activations state
         sessions
         skill_scopes
     """,

@@ -10,6 +10,7 @@ import pytest
 from builders import watched
 
 from toolcrib.access.activations import KeptActivations
+from toolcrib.access.active_skills import Active, ActiveSkill
 from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
 from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.errors import StoreError
@@ -35,6 +36,40 @@ def test_activations_belong_to_one_caller_and_one_session(path: Path):
         assert kept.activated("ann", "one", 2.0) == {"s__a", "s__b"}
         assert kept.activated("bob", "one", 2.0) == {"s__c"}
         assert kept.activated("ann", "two", 2.0) == set()
+
+
+def active(*names: str) -> tuple[ActiveSkill, ...]:
+    return tuple(ActiveSkill(f"id-{each}", each, "repo", f"skill://repo/{each}", each, ("s__a",)) for each in names)
+
+
+def test_active_skills_are_kept_in_order_in_place_of_those_before(path: Path):
+    with opened(path) as kept:
+        assert kept.active_skills("ann", "one") == ()
+        kept.have_active("ann", "one", active("b", "a"), 1.0)
+        kept.have_active("ann", "two", active("c"), 1.0)
+        kept.have_active("ann", "two", (), 2.0)
+        kept.record("ann", "one", "s__a", 1.0)
+    with opened(path) as kept:
+        assert kept.active_skills("ann", "one") == active("b", "a")
+        assert kept.active_skills("ann", "two") == kept.active_skills("bob", "one") == ()
+        assert kept.activated("ann", "one", 1.0) == {"s__a"}
+        kept.expire(31 * DAY)
+        assert kept.active_skills("ann", "one") == ()
+
+
+def test_sessions_with_active_skills_alone_are_bounded_too(path: Path):
+    with opened(path, sessions=2) as kept:
+        for number in range(3):
+            kept.have_active("ann", str(number), active("a"), float(number))
+        assert [kept.active_skills("ann", str(number)) for number in range(3)] == [(), active("a"), active("a")]
+
+
+@pytest.mark.parametrize("written", ["", "{}", "[7]", '[{"id": "x"}]', '[{"id": 1, "name": 2}]'])
+def test_active_skills_that_another_program_has_written_are_none(path: Path, written: str):
+    with opened(path) as kept:
+        kept.have_active("ann", "one", active("a"), 1.0)
+        kept._store.change(lambda connection: connection.execute("UPDATE sessions SET skills = ?", (written,)))
+        assert kept.active_skills("ann", "one") == ()
 
 
 def test_activations_expire_when_their_session_is_not_used(path: Path):
@@ -94,6 +129,14 @@ class Refusing:
         self.asked += 1
         raise StoreError("no", detail="locked")
 
+    def active_skills(self, principal: str, session_id: str) -> Active:
+        self.asked += 1
+        raise StoreError("no", detail="locked")
+
+    def have_active(self, principal: str, session_id: str, skills: Active, now: float) -> None:
+        self.asked += 1
+        raise StoreError("no", detail="locked")
+
 
 @pytest.mark.anyio
 async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCaptureFixture):
@@ -103,9 +146,14 @@ async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCa
     assert [await activations.add("s__a"), await activations.add("s__a")] == [True, False]
     assert "s__a" in (await kept.of("ann", "one")).names
     assert store.asked == 2
+    activations.skills.skills = active("a")
+    await activations.have_active(active("a"))
+    assert (await kept.of("ann", "one")).skills.skills == active("a")
+    assert store.asked == 3
     assert [record.getMessage() for record in caplog.records] == [
         "the activations of a session cannot be read: locked",
         "an activation cannot be kept: locked",
+        "which skills are active cannot be kept: locked",
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from shelving import put, repo, skills
 
 from fakes.menu import tool
-from worlds import BUILTINS, world
+from worlds import BUILTINS, ERAS, Client, world
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +31,35 @@ async def test_what_a_session_has_activated_stays_activated_whatever_becomes_of_
     lose(tmp_path / "cache")
     async with world(tmp_path, {"db": TOOLS}, SESSION) as w, w.client() as client:
         assert "db__read" in await client.names()
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("lose", [delete, garble])
+async def test_active_skills_of_a_session_id_stay_active_until_they_are_let_go(tmp_path, lose, era):
+    put(repo(tmp_path), "reading", tools=["db__read"])
+    put(repo(tmp_path), "writing", tools=["db__write"])
+    config = {**SESSION, **skills(), "servers": {"db": {"default_loading_mode": "skill"}}}
+
+    async def open_names(client: Client) -> list[str]:
+        found = await client.found("db", search_type="regex", include_always_loaded=True)
+        listed = [name for name in await client.names() if "__" in name]
+        assert listed == (sorted(found) if era == "legacy" else [])
+        return sorted(found)
+
+    async with world(tmp_path, {"db": TOOLS}, config, listing="auto") as w:
+        async with w.client(era) as client:
+            await client.skill("get", names=["reading", "writing"])
+        async with w.client(era) as client:  # connected again
+            assert await open_names(client) == ["db__read", "db__write"]
+            await client.call("skill_deactivate", {"names": ["writing"]})
+    lose(tmp_path / "cache")
+    async with world(tmp_path, {"db": TOOLS}, config, listing="auto") as w:
+        async with w.client(era) as client:
+            assert await open_names(client) == ["db__read"]
+            result = await client.call("skill_deactivate", {"names": ["reading"]})
+            assert result["structuredContent"] == {"active": []}
+    async with world(tmp_path, {"db": TOOLS}, config, listing="auto") as w, w.client(era) as client:
+        assert await open_names(client) == []
 
 
 @pytest.mark.parametrize("lose", [delete, garble])

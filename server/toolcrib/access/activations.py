@@ -1,4 +1,4 @@
-"""What an activation scope has activated: one run, one kept session id, or nothing at all.
+"""What an activation scope has activated, tools and skills: one run, one kept session id, or nothing at all.
 
 Knows the three kinds of scope; never knows tools, what a list shows, or how activations are kept on disk.
 """
@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import anyio
 import anyio.to_thread
 
+from toolcrib.access.active_skills import Active, ActiveSkills
 from toolcrib.errors import StoreError
 
 _KEPT_READY = 1000
@@ -36,6 +37,10 @@ class Activations(Protocol):
         """Record an activation; return whether it is new."""
         ...
 
+    async def have_active(self, skills: Active, /) -> None:
+        """Note which skills are active now, where they outlive the session."""
+        ...
+
 
 class ActivationStore(Protocol):
     """Where the activations of session ids are kept. May block. Times are in seconds since the epoch."""
@@ -46,6 +51,14 @@ class ActivationStore(Protocol):
 
     def record(self, principal: str, session_id: str, name: str, now: float) -> None:
         """Keep an activation under a caller and a session id."""
+        ...
+
+    def active_skills(self, principal: str, session_id: str) -> Active:
+        """Return the skills that are active in a caller's session, in order."""
+        ...
+
+    def have_active(self, principal: str, session_id: str, skills: Active, now: float) -> None:
+        """Keep which skills are active in a caller's session, in place of those that were."""
         ...
 
 
@@ -61,6 +74,9 @@ class RunActivations:
         self.names.add(name)
         return new
 
+    async def have_active(self, _skills: Active) -> None:
+        """Keep nothing: the session itself knows them."""
+
 
 class NoActivations:
     """The scope of a request that belongs to no session: nothing is kept, nothing is new."""
@@ -71,10 +87,14 @@ class NoActivations:
         """Keep nothing."""
         return False
 
+    async def have_active(self, _skills: Active) -> None:
+        """Keep nothing."""
+
 
 class StoredActivations:
     """Activations of one (principal, session id), kept across reconnects (R73); changes are serialised (R74).
 
+    ``skills`` are active in it, in all sessions of this id alike.
     What cannot be read or kept is logged; the session goes on with what it has activated in this process.
     """
 
@@ -82,7 +102,9 @@ class StoredActivations:
         self._store, self._key, self._now = store, key, now
         self._changing = anyio.Lock()
         self._read_at = -math.inf
+        self._kept_skills: Active | None = None
         self.names: set[str] = set()
+        self.skills = ActiveSkills()
 
     async def ready(self) -> None:
         """Read what was activated under this id before; now and then again, so that the store knows it in use."""
@@ -96,8 +118,22 @@ class StoredActivations:
             self._read_at = self._now()
             try:
                 self.names |= await anyio.to_thread.run_sync(self._store.activated, *self._key, self._read_at)
+                if self._kept_skills is None:
+                    self._kept_skills = await anyio.to_thread.run_sync(self._store.active_skills, *self._key)
+                    self.skills.skills = self._kept_skills
             except StoreError as error:
                 _log.warning("the activations of a session cannot be read: %s", error.detail)
+
+    async def have_active(self, skills: Active) -> None:
+        """Note which skills are active now, on disk too."""
+        async with self._changing:
+            if skills == (self._kept_skills or ()):
+                return
+            self._kept_skills = skills
+            try:
+                await anyio.to_thread.run_sync(self._store.have_active, *self._key, skills, self._now())
+            except StoreError as error:
+                _log.warning("which skills are active cannot be kept: %s", error.detail)
 
     def _is_read(self) -> bool:
         return 0 <= self._now() - self._read_at < _READ_EVERY_S

@@ -3,8 +3,11 @@
 Knows how one comes to be active and is let go; never knows tools, texts, or whose scope it is.
 """
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+
+from toolcrib.base.json_values import as_list, as_object
 
 ACTIVE_MAX = 64
 """Skills active in one scope; beyond that the one that has been active for longest goes."""
@@ -32,6 +35,26 @@ class ActiveSkill:
 
 Active = tuple[ActiveSkill, ...]
 """The active skills of a scope, in the order in which they came."""
+
+
+def json_of(active: Active) -> str:
+    """Return active skills as a text that :func:`active_of` reads."""
+    return json.dumps([asdict(skill) for skill in active], ensure_ascii=False)
+
+
+def active_of(text: str) -> Active:
+    """Return the active skills that a text tells of; what another program has written is none."""
+    try:
+        every = as_list(json.loads(text))
+    except ValueError:
+        return ()
+    found: list[ActiveSkill] = []
+    for raw in map(as_object, every):
+        own = {name: raw.get(name) for name in ("id", "name", "source", "uri", "label")}
+        if all(isinstance(value, str) for value in own.values()):
+            tools = tuple(map(str, as_list(raw.get("tools"))))
+            found.append(ActiveSkill(**{name: str(value) for name, value in own.items()}, tools=tools))
+    return tuple(found[-ACTIVE_MAX:])
 
 
 def joined_by(active: Active, skill: ActiveSkill, *, exclusive: bool) -> Active:

@@ -28,7 +28,7 @@ class SkillActivation:
 
         """
         answer = await self._cases.confirmed.given(session, asker, partial(self._activated, session, request))
-        self._cases.binding.activate(session, answer.skills)
+        await self._cases.binding.activate(session, answer.skills)
         return answer
 
     def _activated(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
@@ -40,4 +40,4 @@ class SkillActivation:
         """Have skills active no longer; return those of ``names`` that are not those of active skills."""
         # Whoever asks for this first waits until its modules are loaded, in a thread.
         binding = await anyio.to_thread.run_sync(lambda: self._cases.binding)
-        return binding.let_go(session, names)
+        return await binding.let_go(session, names)

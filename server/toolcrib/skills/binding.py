@@ -96,7 +96,7 @@ class SkillBinding:
 
     # -- what is active --------------------------------------------------------------------------
 
-    def activate(self, session: Session, skills: Sequence[LoadedSkill]) -> None:
+    async def activate(self, session: Session, skills: Sequence[LoadedSkill]) -> None:
         """Have the skills active whose text was delivered, in this order; tell events of what that opens and ends."""
         before = session.skills.skills
         session.skills.skills = self._joined(before, [each for each in skills if each.is_delivered])
@@ -110,8 +110,9 @@ class SkillBinding:
                 scope = self._gate.scope
                 activated = ToolActivated(tool.public_name, activation_scope=scope, source="skill", reason="skill")
                 self._parts.events.emit(activated, session=session.label)
+        await session.activations.have_active(session.skills.skills)
 
-    def let_go(self, session: Session, names: Iterable[str]) -> list[str]:
+    async def let_go(self, session: Session, names: Iterable[str]) -> list[str]:
         """Have skills active no longer; return those of ``names`` that none is called."""
         unknown: list[str] = []
         for name in names:
@@ -119,6 +120,7 @@ class SkillBinding:
             unknown += [] if meant else [name]
             session.skills.let_go([each.id for each in meant])
             self._tell_gone(session, meant, "explicit")
+        await session.activations.have_active(session.skills.skills)
         return unknown
 
     def _tell_new(self, session: Session, catalog: Catalog, before: Active) -> None:

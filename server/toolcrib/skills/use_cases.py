@@ -249,7 +249,7 @@ class SkillUseCases:
         began = time.perf_counter()
         answer = await self.confirmed.given(session, asker, partial(self._get, session, request))
         self.loader.remember(session, answer, request)
-        self.binding.activate(session, answer.skills)
+        await self.binding.activate(session, answer.skills)
         names = [given.text.name for given in answer.skills]
         session.trail.given(names)
         self._events.emit(

@@ -12,7 +12,7 @@ from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations
+from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations, StoredActivations
 from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import Hosts
 from toolcrib.access.sessions import SentSkills, Session, confirmed, local_caller
@@ -88,6 +88,7 @@ class _Sessionless:
     client: str
     activations: Activations
     trail: Trail
+    skills: ActiveSkills | None
 
 
 def is_modern(context: Context) -> bool:
@@ -146,7 +147,7 @@ class Sessions:
                 capabilities=as_object(envelope_of(context.params).get(types.CLIENT_CAPABILITIES_META_KEY)),
                 sent_skills=self._sent_to(caller, context),
                 trail=known.trail,
-                skills=self._skills_of(caller, context),
+                skills=kept.skills if kept else self._skills_of(caller, context),
                 confirmed=self._confirmed_by(caller, context),
             )
         open_here = self._of_connection(context.session)
@@ -168,16 +169,18 @@ class Sessions:
                 trail=self._trail(),
             )
             session.confirmed = confirmed() if session_id is None else self._confirmed_by(caller, context)
-            if session_id is not None:
-                session.skills = self.scopes.named(caller, session_id)
+            if kept is not None:
+                session.skills = kept.skills
             self._follower.expect(session)
             connected = open_here[caller, session_id] = Connected(session, context.session)
             if len(open_here) > _PER_CONNECTION:
                 self._follower.end_session(open_here.pop(next(iter(open_here))).session)
         return connected.session
 
-    def _known_sessionless(self, caller: Caller, client: str, kept: Activations | None) -> _Sessionless:
-        return _Sessionless(self._label(caller, client), client, kept or NoActivations(), self._trail())
+    def _known_sessionless(self, caller: Caller, client: str, kept: StoredActivations | None) -> _Sessionless:
+        return _Sessionless(
+            self._label(caller, client), client, kept or NoActivations(), self._trail(), kept and kept.skills
+        )
 
     def _trail(self) -> Trail:
         return Trail(began=self._clock())
@@ -230,7 +233,7 @@ class Sessions:
                 client=client,
                 served=self._hosts.of(client),
                 trail=known.trail,
-                skills=ActiveSkills(skills=active.get(caller, ())),
+                skills=known.skills or ActiveSkills(skills=active.get(caller, ())),
             )
 
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:

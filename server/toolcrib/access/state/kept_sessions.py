@@ -1,6 +1,6 @@
-"""The activations of session ids on disk, bounded in number and in age (R73).
+"""The activations of session ids and their active skills on disk, bounded in number and in age (R73).
 
-Knows rows of sessions and names of tools; never knows whether a tool is there, or who is connected.
+Knows rows of sessions, names of tools and skills as values; never knows whether any of these is there, or who is here.
 Everything here may block: the event loop calls it through a worker thread.
 """
 
@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolcrib.access.active_skills import Active, active_of, json_of
 from toolcrib.store.store import Store
 
 _TOUCH_AFTER_S = 3600.0
@@ -57,6 +58,27 @@ class KeptSessions:
             self.keep(connection, [(principal, session_id, name, now)])
 
         self._store.change(record, owed=f"activation {principal, session_id, name}")
+
+    def active_skills(self, principal: str, session_id: str) -> Active:
+        """Return the skills that are active in a caller's session, in order."""
+        query = "SELECT skills FROM sessions WHERE principal = ? AND session_id = ?"
+        with self._store.read() as connection:
+            row = connection.execute(query, (principal, session_id)).fetchone()
+        return active_of(row[0]) if row else ()
+
+    def have_active(self, principal: str, session_id: str, skills: Active, now: float) -> None:
+        """Keep which skills are active in a caller's session, in place of those that were."""
+        key, text = (principal, session_id), json_of(skills)
+
+        def have(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO sessions(principal, session_id, last_used, skills) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET skills = excluded.skills",
+                (*key, now, text),
+            )
+            self._forget_oldest(connection, *key)
+
+        self._store.change(have, owed=f"active skills {key}")
 
     def keep(self, connection: sqlite3.Connection, rows: Iterable[tuple[str, str, str, float]]) -> None:
         """Write activations as (principal, session id, name, time of last use), within the bounds."""

@@ -70,6 +70,9 @@ CREATE TABLE skill_outcomes (
 ) WITHOUT ROWID"""
 
 
+_ACTIVE_SKILLS = "ALTER TABLE sessions ADD COLUMN skills TEXT NOT NULL DEFAULT '[]'"
+
+
 def _first_tables(connection: sqlite3.Connection) -> None:
     for statement in (_SESSIONS, _ACTIVATIONS, _FORGOTTEN, _SKILLS, _META):
         connection.execute(statement)
@@ -83,7 +86,13 @@ def _with_approvals(connection: sqlite3.Connection) -> None:
     connection.execute(_APPROVALS)
 
 
-STATE_SCHEMA = Schema(APPLICATION_ID, (_first_tables, _outcomes, _with_approvals), durable=True)
+def _with_active_skills(connection: sqlite3.Connection) -> None:
+    connection.execute(_ACTIVE_SKILLS)
+
+
+_MIGRATIONS = _first_tables, _outcomes, _with_approvals, _with_active_skills
+
+STATE_SCHEMA = Schema(APPLICATION_ID, _MIGRATIONS, durable=True)
 """What ``state.db`` is. Append migrations, never change one: nothing in this file can be made again.
 
 Times are in seconds since the epoch. A row of ``skills`` is there for each skill that was ever switched off or used,
