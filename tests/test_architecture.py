@@ -171,7 +171,8 @@ LAYERS = {
         doctor
     """,
     "skills.formats": """
-        fields frontmatter stated
+        fields frontmatter
+        stated
         agent_skill
         pack pack_markdown
     """,

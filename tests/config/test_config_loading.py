@@ -310,6 +310,28 @@ def test_a_key_that_changes_nothing_is_told_of_where_it_is_set_and_only_there(pa
     assert load_document({"toolcrib": {}}).without_effect == ()
 
 
+def test_a_skill_that_scopes_no_tools_is_told_of(load_document: Any):
+    entries = {"review": {"scoped": True}, "release": {"scoped": True, "tools": ["git.*"]}, "letters": {}}
+    [told] = load_document({"toolcrib": {"skill_tools": entries}}).without_effect
+    assert told.path == "toolcrib.skill_tools.review.scoped"
+    assert "there are none" in told.reason
+
+
+@pytest.mark.parametrize(
+    "scoped",
+    [
+        {"tool_search": {"skill_scoped_patterns": ["git.*"]}},
+        {"server_defaults": {"default_loading_mode": "skill"}},
+        {"skill_tools": {"review": {"tools": ["git.log"], "scoped": True}}},
+    ],
+)
+def test_tools_that_no_skill_can_ever_open_are_told_of(scoped: dict[str, Any], load_document: Any):
+    [told] = load_document({"toolcrib": {**scoped, "skills": {"enabled": False}}}).without_effect
+    assert told.path == "toolcrib.skills.enabled"
+    assert "nobody can ever use them" in told.reason
+    assert load_document({"toolcrib": scoped}).without_effect == ()
+
+
 # What is wrong with it
 
 

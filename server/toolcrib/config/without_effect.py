@@ -1,4 +1,4 @@
-"""Keys that a config may hold, because blocks from elsewhere have them, and that change nothing here.
+"""Keys that a config holds and that change nothing: because blocks from elsewhere have them, or for lack of another.
 
 Knows each such key and why; never knows what the other keys do.
 """
@@ -9,9 +9,15 @@ from pydantic import BaseModel
 
 from toolcrib.config.findings import join
 from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.scoping import has_scoped_tools
 from toolcrib.errors import Problem
 
 _NO_FALLBACK = "has no effect: full-text search needs no FTS5, so nothing ever falls back to patterns"
+
+_NOTHING_SCOPED = "has no effect: it is about the tools of this entry, and there are none"
+_NAME_TOOLS = "name them in 'tools': what the skill's own text names is scoped by server or pattern only"
+_NEVER_OPEN = "is false, and some tools are there only by skills: nobody can ever use them"
+_SWITCH_ON = "switch skills on, or take the loading mode 'skill' and 'scoped' away"
 
 REASONS: Mapping[tuple[str, str], str] = {
     ("tool_search", "fts_fallback_to_regex"): _NO_FALLBACK,
@@ -27,3 +33,8 @@ def keys_without_effect(section: ToolcribSection) -> Iterator[Problem]:
         inner: BaseModel = getattr(section, part)
         if key in inner.model_fields_set:
             yield Problem(join("toolcrib", part, key), reason)
+    for skill, entry in section.skill_tools.items():
+        if entry.scoped and not entry.tools:
+            yield Problem(join("toolcrib", "skill_tools", skill, "scoped"), _NOTHING_SCOPED, _NAME_TOOLS)
+    if has_scoped_tools(section) and not section.skills.enabled:
+        yield Problem(join("toolcrib", "skills", "enabled"), _NEVER_OPEN, _SWITCH_ON)

@@ -5,9 +5,9 @@ Knows how such a field is looked up; never knows what it means.
 
 from typing import Any
 
-from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.text import one_line
+from toolcrib.base.json_values import as_object
 from toolcrib.model import JsonObject
+from toolcrib.skills.formats.fields import lines_of
 
 CAPABILITIES = ("capabilities",)
 _FACTS = (
@@ -26,11 +26,8 @@ def stated(frontmatter: JsonObject, *names: str) -> Any:
 
 
 def stated_lines(frontmatter: JsonObject, *names: str) -> tuple[str, ...]:
-    """Return such a field as lines: a list has one an item, and anything but texts and numbers is left out."""
-    value = stated(frontmatter, *names)
-    items = as_list(value) if isinstance(value, list) else [value]
-    said = (item for item in items if isinstance(item, str | int | float) and not isinstance(item, bool))
-    return tuple(filter(None, (one_line(str(item)) for item in said)))
+    """Return such a field as lines: a list has one an item, and what is neither a scalar nor a list is left out."""
+    return lines_of(stated(frontmatter, *names))
 
 
 def facts(frontmatter: JsonObject) -> tuple[str, ...]:
