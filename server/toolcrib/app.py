@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
-from toolcrib.downstream.fleet import Fleet, open_fleet
+from toolcrib.downstream.fleet import Due, Fleet, open_fleet
 from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.process import open_lifeline
@@ -90,7 +90,7 @@ async def _open_tools(settings: Settings, known: Known, outside: Outside) -> Asy
         open_fleet(settings.servers, eras_of(known), _surroundings(settings, known, connector, outside)) as fleet,
         open_tool_use_cases(settings, known, outside, fleet) as tool_use_cases,
     ):
-        fleet.begin(*due(known, outside))
+        fleet.begin(due(known, outside))
         yield tool_use_cases
 
 
@@ -128,11 +128,17 @@ async def open_tool_use_cases(
                 await anyio.to_thread.run_sync(known.failures.flush)
 
 
-def due(known: Known, outside: Outside) -> tuple[list[str], list[str], set[str]]:
-    """Return the servers that were never listed, those of which something is old or missing, and the silent ones."""
+def due(known: Known, outside: Outside) -> Due:
+    """Return what has to be listed, and which servers are left alone."""
     unlisted = [key for key in known.indexer.unlisted() if outside.lists(key)]
     stale = dict.fromkeys([*known.indexer.stale(), *known.offers.unlisted()])
-    return unlisted, [key for key in stale if key not in unlisted and outside.lists(key)], known.failures.silent()
+    left_out = {*unlisted, *known.indexer.closed}
+    return Due(
+        unlisted,
+        [key for key in stale if key not in left_out and outside.lists(key)],
+        known.failures.silent(),
+        known.indexer.closed,
+    )
 
 
 def eras_of(known: Known) -> dict[str, Era]:

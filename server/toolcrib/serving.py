@@ -21,7 +21,7 @@ from toolcrib.config.reloading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era
-from toolcrib.downstream.fleet import Fleet, is_same_entry, open_fleet
+from toolcrib.downstream.fleet import Due, Fleet, is_same_entry, open_fleet
 from toolcrib.downstream.live_list import LiveTools
 from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.offered import Offered
@@ -241,7 +241,7 @@ class Serving:
             await anyio.to_thread.run_sync(known.index.note_reload, began, failure)
             return loaded
 
-    def _swap(self, world: World, hosts: Hosts, due: "_Due", eras: Mapping[str, Era]) -> None:
+    def _swap(self, world: World, hosts: Hosts, due: Due, eras: Mapping[str, Era]) -> None:
         """Have everything in the place of what it was under the config before; at once, so that nobody meets both."""
         before, lists = self._reports.world, self.wire.lists()
         before.known.indexer.unsubscribe()
@@ -252,12 +252,12 @@ class Serving:
         before.retired.set()
         self.on_change(world.settings)
 
-    def _use(self, world: World, hosts: Hosts, due: "_Due", eras: Mapping[str, Era]) -> None:
+    def _use(self, world: World, hosts: Hosts, due: Due, eras: Mapping[str, Era]) -> None:
         self._reports.use(world)
         self._lasting.updates.use(world.offers, world.settings.toolcrib.limits.subscriptions)
         surroundings = self._reports.surroundings(world.settings, hosts, world.known.offers.kinds)
         self._lasting.fleet.change(world.settings.servers, eras, surroundings)
-        self._lasting.fleet.begin(*due)
+        self._lasting.fleet.begin(due)
 
     async def _own(self, settings: Settings, hosts: Hosts, *, task_status: TaskStatus[World]) -> None:
         """Own all that belongs to one config, until another has taken its place and nobody uses it any more."""
@@ -354,10 +354,7 @@ class Serving:
             self._lasting.fleet.list_again(await anyio.to_thread.run_sync(self._reports.world.known.indexer.stale))
 
 
-_Due = tuple[list[str], list[str], set[str]]
-
-
-def _due(known: Known, outside: Outside) -> tuple[_Due, Mapping[str, Era]]:
+def _due(known: Known, outside: Outside) -> tuple[Due, Mapping[str, Era]]:
     """Return what has to be listed, and the era that each server spoke. Blocks."""
     return due(known, outside), eras_of(known)
 

@@ -73,6 +73,7 @@ class ServerStatus:
     ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config,
     ``failure`` where it was listed since it failed the last time, by any process. ``withheld`` is what the caller's
     client can be asked and the server is not told: nobody could tell whom it means (``servers.NAME.isolation``).
+    ``is_closed``: the policy leaves nobody anything of it, so it is not started.
     """
 
     key: str
@@ -82,6 +83,7 @@ class ServerStatus:
     listed: Listed | None
     failure: KeptFailure | None
     withheld: tuple[str, ...] = ()
+    is_closed: bool = False
 
     @property
     def as_json(self) -> JsonObject:
@@ -295,7 +297,8 @@ def _servers(
             running, kept = _running(parts, key, told), _failure(parts, key, failures.get(key), told)
             withheld = tuple(parts.fleet.withheld(key, session) if parts.fleet else ())
             offered: Mapping[OfferKind, int] = {kind: offers.get((key, kind), 0) for kind in KINDS}
-            yield ServerStatus(key, count, offered, running, listed, kept, withheld)
+            is_closed = parts.gate.is_closed(key)
+            yield ServerStatus(key, count, offered, running, listed, kept, withheld, is_closed)
 
 
 def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Running | None:

@@ -372,3 +372,9 @@ def test_commands_do_not_keep_eager_servers_up(run: Run, fake: FakeServer):
     run("index", "refresh", toolcrib=eager)
     run("search", "x", toolcrib=eager)
     assert len(fake.starts()) == 1
+
+
+def test_a_server_that_the_policy_closes_to_everyone_is_not_started_and_the_status_says_why(run):
+    closed = {"policy": {"deny": ["zoo.*"]}}
+    assert run("index", "refresh", toolcrib=closed)[0] == 0
+    assert "zoo: not started: the policy denies all of it to everyone" in run("status", toolcrib=closed)[1]

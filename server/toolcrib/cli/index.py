@@ -213,7 +213,8 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
 def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     listed = server.as_json["listed_at"]
     counts = [f"{server.tools} tools", *(f"{count} {kind}s" for kind, count in server.offers.items() if count)]
-    lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else "not listed yet")]
+    unlisted = "not started: the policy denies all of it to everyone" if server.is_closed else "not listed yet"
+    lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else unlisted)]
     if server.failure:
         lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
     elif failed:

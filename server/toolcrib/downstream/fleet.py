@@ -5,7 +5,7 @@ Knows the set of servers, their connections and their order of business; never k
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -33,6 +33,20 @@ _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
 """Pauses before a server that was never listed is tried again by itself: what failed may have been a download."""
 
 
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What a fleet begins with. Servers in ``unlisted`` were never listed, of those in ``stale`` something is old.
+
+    Those that are ``silent`` gave no answer at an earlier start. Those that are ``closed`` are of use to nobody, and
+    are never started by themselves.
+    """
+
+    unlisted: Collection[str] = ()
+    stale: Collection[str] = ()
+    silent: Collection[str] = ()
+    closed: Collection[str] = ()
+
+
 class Fleet:
     """The configured servers by key, and for whom one is not enough, by scope. Make one with :func:`open_fleet`.
 
@@ -49,7 +63,7 @@ class Fleet:
         self._scoped: dict[str, dict[Scope, Downstream]] = {key: {} for key in servers}
         self._first_listing: dict[str, anyio.Event] = {}
         self._listing: set[str] = set()
-        self._silent = frozenset[str]()
+        self._silent = self._closed = frozenset[str]()
         self._begun: list[str] = []
         self._starts = StartQueue(around.limits.parallel_starts)
 
@@ -223,23 +237,24 @@ class Fleet:
             for server in self._servers.values()
         )
 
-    def begin(self, unlisted: Iterable[str], stale: Iterable[str], silent: Collection[str] = ()) -> None:
+    def begin(self, due: Due) -> None:
         """Start in the background what has to be listed, never-listed servers first, and what is to be kept up.
 
-        Servers in ``unlisted`` were never listed: searches and calls may wait for them (:meth:`first_listing`). Those
-        that are ``silent`` too gave no answer at an earlier start: they come last, and are not :attr:`awaited`.
+        Searches and calls may wait for servers that were never listed (:meth:`first_listing`). Those of them that were
+        silent at an earlier start come last, and are not :attr:`awaited`.
         """
-        unlisted, stale, self._silent = tuple(unlisted), tuple(stale), frozenset(silent)
-        self._begun = [key for key in dict.fromkeys((*unlisted, *stale)) if key not in self._silent]
-        for key in sorted(unlisted, key=self._silent.__contains__):
+        self._silent, self._closed = frozenset(due.silent), frozenset(due.closed)
+        self._begun = [key for key in dict.fromkeys((*due.unlisted, *due.stale)) if key not in self._silent]
+        for key in sorted(due.unlisted, key=self._silent.__contains__):
             if listed := self._first_listing.get(key):
                 listed.set()  # under an earlier config
             self._first_listing[key] = anyio.Event()
             self._servers[key].was_never_listed = self._servers[key].status.state is not State.READY
             self._tasks.start_soon(self._list_first, key, self._servers[key], self._first_listing[key])
-        self.list_again(stale)
+        self.list_again(due.stale)
         for key, server in self._servers.items():
-            if server.settings.options.start == "eager" and self._kept_up.get(key) is not server:
+            is_wanted = server.settings.options.start == "eager" and key not in self._closed
+            if is_wanted and self._kept_up.get(key) is not server:
                 self._kept_up[key] = server
                 self._tasks.start_soon(self._keep_up, key, server)
 
@@ -282,10 +297,10 @@ class Fleet:
                 await server.connection(wanted=False)
 
     async def list_all(self) -> dict[str, Status]:
-        """List every server that nobody uses, and return what became of each."""
+        """List every server that nobody uses, but for those closed to everyone, and return what became of each."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.first_listing, list(self._first_listing))
-            for key in self._servers.keys() - self._first_listing.keys():
+            for key in self._servers.keys() - self._first_listing.keys() - self._closed:
                 tasks.start_soon(self._list, key, self._servers[key])
         return self.statuses()
 

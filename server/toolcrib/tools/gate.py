@@ -37,6 +37,10 @@ class Gate:
             session.permissions = self._policy, self._policy.permissions(session.caller)
         return session.permissions[1]
 
+    def is_closed(self, server: str) -> bool:
+        """Return whether the policy leaves nobody anything of a server: then it is never started by itself."""
+        return not self._policy.anyone.permits_some_of(server)
+
     def allowed(self, session: Session, catalog: Catalog) -> Permitted:
         """Return what policy permits to the session's caller, whichever skills are active."""
         return catalog.permitted(self.permissions(session))

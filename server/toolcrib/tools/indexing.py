@@ -46,7 +46,8 @@ class Indexer:
     """Keeps the index and the catalog in memory in step with what the servers list, and what other processes write.
 
     ``catalog`` is the current snapshot; it is immutable and may be read from any thread. ``now`` returns wall-clock
-    seconds; ``fits`` checks examples.
+    seconds; ``fits`` checks examples. ``closed`` are servers of which the policy leaves nobody anything: there is no
+    reason to start one.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Indexer:
         self._settings, self._policy, self._index, self._now = settings, policy, index, now
         self._fits = fits
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
+        self.closed = frozenset(key for key in settings.servers if not policy.anyone.permits_some_of(key))
         self._swap = anyio.Lock()
         self._version = self._generation = 0
         self._look_wanted = anyio.Event()
@@ -89,16 +91,18 @@ class Indexer:
         self._on_change.clear()
 
     def unlisted(self) -> list[str]:
-        """Return the servers of which nothing trustworthy is indexed: new, changed in the config, or tampered with."""
+        """Return the servers of which nothing trustworthy is indexed: new, changed in the config, or tampered with.
+
+        Those that are closed to everyone are not among them.
+        """
         rows = self._index.server_rows()
-        return [
-            key for key, mark in self._fingerprints.items() if key not in rows or rows[key].config_fingerprint != mark
-        ]
+        wanted = [(key, mark) for key, mark in self._fingerprints.items() if key not in self.closed]
+        return [key for key, mark in wanted if key not in rows or rows[key].config_fingerprint != mark]
 
     def stale(self) -> list[str]:
         """Return the indexed servers whose list is older than ``limits.catalog_max_age_s``."""
         oldest = self._now() - self._settings.toolcrib.limits.catalog_max_age_s
-        fresh_enough = set(self.unlisted())
+        fresh_enough = {*self.unlisted(), *self.closed}
         return [
             key
             for key, row in self._index.server_rows().items()
@@ -189,7 +193,7 @@ class Indexer:
     def _snapshot(self) -> Catalog:
         """Build the catalog, and what every kind of caller seen so far may use of it: ready before it is swapped in."""
         tools = self._index.load(self._fingerprints)
-        catalog = Catalog(tools, self.catalog.generation + 1, self._index.withheld(self._fingerprints))
+        catalog = Catalog(tools, self.catalog.generation + 1, self._index.withheld(self._fingerprints, self.closed))
         for permissions in self._policy.asked_for():
             catalog.permitted(permissions)
         return catalog

@@ -284,8 +284,12 @@ class ToolUseCases:
         return self._missing.refusal(name, self.gate.permissions(session), seen, clean)
 
     async def _servers_of(self, session: Session, name: str, *, forgiving: bool) -> None:
-        """Wait for the servers that an unknown name may belong to, as far as they were never listed."""
-        named = [key for key in self._parts.settings.servers if may_belong_to(name, key)]
+        """Wait for the servers that an unknown name may belong to, as far as they were never listed.
+
+        A server of which the caller could be permitted nothing is no server: a name with it is waited for like any.
+        """
+        permits = self.gate.permissions(session).permits_some_of
+        named = [key for key in self._parts.settings.servers if may_belong_to(name, key) and permits(key)]
         for key in named:
             await self._named_server(session, key)
         if forgiving and not named:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.model import Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.store.opening import connect_existing
@@ -249,12 +250,19 @@ class ToolIndex:
         with self._store.read() as connection:
             return dict(connection.execute(f"SELECT id, mentions {_WITH_IDS}", (_id_list(ids),)).fetchall())
 
-    def withheld(self, servers: Mapping[str, str]) -> frozenset[str]:
-        """Return digests of the names of tools that these servers (key -> config fingerprint) list for nobody."""
+    def withheld(self, servers: Mapping[str, str], closed: Collection[str] = ()) -> frozenset[str]:
+        """Return digests of the names of tools that these servers (key -> config fingerprint) list for nobody.
+
+        Of those that are ``closed``, which are not listed any more: of all tools that they listed at any time.
+        """
         with self._store.read() as connection, damaged_rows():
-            rows = connection.execute("SELECT key, config_fingerprint, withheld FROM servers").fetchall()
-            listed = (names for key, fingerprint, names in rows if servers.get(key) == fingerprint)
-            return frozenset(chain.from_iterable(map(json.loads, listed)))
+            rows = connection.execute("SELECT key, config_fingerprint, withheld, denied FROM servers").fetchall()
+            listed = [names for key, fingerprint, names, _ in rows if servers.get(key) == fingerprint]
+            earlier = [names for key, _, *both in rows if key in closed for names in both if names]
+            query = "SELECT tool, name FROM tools WHERE namespace IN (SELECT value FROM json_each(?))"
+            kept = connection.execute(query, (to_json(sorted(closed)),))
+            digests = map(name_digest, chain.from_iterable(kept))
+            return frozenset((*chain.from_iterable(map(json.loads, (*listed, *earlier))), *digests))
 
     def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
         """Return digests of the bare names that these servers listed last and that nobody could use then.
