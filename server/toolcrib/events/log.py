@@ -30,8 +30,8 @@ _KNOWN_TEXTS, _KNOWN_TEXT_MAX = 256, 100
 
 _RANKS: Mapping[Level, int] = {"debug": 0, "info": 1, "warning": 2, "off": 3}
 # O_APPEND: lines of several processes do not overwrite each other. O_NONBLOCK: opening a FIFO that nobody reads fails
-# instead of waiting.
-_OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+# instead of waiting. O_NOFOLLOW: whoever could put a link in its place would have us write to any file of ours.
+_OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 _log = logging.getLogger(__name__)
 

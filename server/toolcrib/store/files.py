@@ -3,7 +3,10 @@
 Knows names, modes and identities of files; never knows SQLite or what a file holds.
 """
 
+import errno
+import logging
 import os
+import stat
 import sys
 import time
 from collections.abc import Generator
@@ -18,15 +21,23 @@ _PARTS = ("-wal", "-shm", "-checked", "")
 The file itself goes last: only then does another process make a new one.
 """
 
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+_log = logging.getLogger(__name__)
+
 
 def private_directory(path: Path) -> None:
     """Make ``path`` with mode 0700 and a ``.gitignore`` that covers it (R35); one that exists stays as it is.
 
+    Unless everybody may write to it: then it is closed to others, and that is logged. A folder with the sticky bit,
+    such as the system's for temporary files, stays open: there nobody can replace what is another's.
+
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be made, or everybody may write to it and it is not ours to close.
 
     """
     if path.is_dir():
+        _close_to_others(path)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -34,9 +45,34 @@ def private_directory(path: Path) -> None:
         (path / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
-def make_private(path: Path) -> tuple[int, int] | None:
-    """Make the file where there is none, readable by its owner only, and return its identity."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+def _close_to_others(folder: Path) -> None:
+    mode = folder.stat().st_mode
+    if sys.platform == "win32" or not mode & stat.S_IWOTH or mode & stat.S_ISVTX:
+        return
+    closed = stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW)
+        try:
+            os.fchmod(descriptor, closed)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise OSError(errno.EPERM, "everybody may write to this folder", str(folder)) from error
+    _log.warning("everybody could write to %s; its mode is %o now", folder, closed)
+
+
+def linked_part(path: Path) -> str | None:
+    """Return the name of a part of a database file that is a symbolic link; None where none is."""
+    names = (path.name + suffix for suffix in _PARTS)
+    return next((name for name in names if path.with_name(name).is_symlink()), None)
+
+
+def make_private(path: Path, *, follow: bool) -> tuple[int, int] | None:
+    """Make the file where there is none, readable by its owner only, and return its identity.
+
+    ``follow``: it may be a symbolic link.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | (0 if follow else _NO_FOLLOW), 0o600)
     try:
         # By descriptor: another process may be moving the name aside at this moment.
         os.chmod(descriptor if os.chmod in os.supports_fd else path, 0o600)  # noqa: PTH101 - a descriptor

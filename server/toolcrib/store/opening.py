@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from toolcrib.store.files import make_private, move_aside, private_directory
+from toolcrib.store.files import identity_of, linked_part, make_private, move_aside, private_directory
 from toolcrib.store.soundness import last_check, note_check
 
 Migration = Callable[[sqlite3.Connection], None]
@@ -76,7 +76,11 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
     try:
         private_directory(path.parent)
         for attempt in range(1, _OPEN_ATTEMPTS + 1):
-            identity = make_private(path)
+            if not schema.durable and (linked := linked_part(path)):
+                # What it leads to is not ours. The file of decisions may be a link: people keep such files elsewhere.
+                aside = move_aside(path, identity_of(path), now)
+                reason = f"{linked} was a symbolic link; moved to {aside.name}"
+            identity = make_private(path, follow=schema.durable)
             checked_at = last_check(path, now)
             try:
                 connection = _connect(path, schema, fts=fts, check=checked_at is None)
