@@ -114,8 +114,10 @@ LAYERS = {
         reporting
     """,
     "search": """
-        encoding lexicon pattern_search postings static_model stemming synonyms
-        bm25 relevance
+        actions encoding lexicon pattern_search query static_model stemming synonyms
+        postings
+        bm25 meaning
+        relevance
         matches
         documents
         semantic

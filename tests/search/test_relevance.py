@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from toolcrib.search.actions import read_verbs
 from toolcrib.search.bm25 import Field, FieldedBm25
 from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Ranked, Relevance
+from toolcrib.search.stemming import stem
 
 FIELDS = (Field(1, 0), Field(1, 0))
 """A name and a text, alike, of which length does not count."""
 
 UNKNOWN = [f"zz{one}{other}" for one in "qxyz" for other in "abcdefgh"]
 MEANT = {"create": ("make", "add"), "add": ("create",)}
-REPAIRED, SYNONYM = 0.7, 0.2
+REPAIRED, SYNONYM, BESIDE = 0.7, 0.4, 0.35
 COVERAGE, NAME_COVERAGE = 0.75, 0.9
 
 
@@ -174,9 +176,26 @@ class TestOtherSpellings:
 class TestSynonyms:
     """Words that mean much the same."""
 
-    def test_one_counts_a_fifth(self):
+    def test_one_counts_two_fifths(self):
         shelf = Shelf(*texts("add wood", "create tree"))
         assert shelf.relevances("create")[0] == alike(shelf.score(0, add=SYNONYM))
+
+    def test_beside_the_word_itself_it_counts_a_third_of_that(self):
+        shelf = Shelf(*texts("create add", "add", "create"))
+        score = shelf.score(0, create=1, add=SYNONYM * BESIDE)
+        assert shelf.relevances("create")[0] == alike(score * (1 + COVERAGE))
+
+    def test_a_rare_one_tells_no_more_than_the_word_that_it_stands_for(self):
+        shelf = Shelf(*texts("add", "create", "create", "create", "hut", "tree"))
+        share = shelf.bm25.rarity("create") / shelf.bm25.rarity("add")
+        assert shelf.relevances("create")[0] == alike(shelf.score(0, add=SYNONYM * share))
+
+    def test_it_stands_for_a_word_that_no_document_has_too(self):
+        assert Shelf(*texts("add wood", "cut tree")).numbers("create") == [0]
+
+    def test_those_of_a_word_add_up(self):
+        shelf = Shelf(*texts("add make", "add", "create"))
+        assert shelf.relevances("create")[0] == alike(shelf.score(0, add=SYNONYM, make=SYNONYM))
 
     def test_it_is_no_part_of_the_query_that_a_document_has(self):
         shelf = Shelf(*texts("add wall", "create"))
@@ -298,3 +317,29 @@ class TestEvidence:
     def test_it_speaks_of_the_first_of_all_also_where_one_is_asked_for(self):
         shelf = Shelf(*texts("paint wall", "paint", "cut wood"))
         assert shelf.rank("paint wall", count=2).evidence == shelf.rank("paint wall", count=10).evidence
+
+
+class TestActions:
+    """What the request asks to be done, and what a document does."""
+
+    def test_what_does_something_else_comes_after_what_does_what_is_asked(self):
+        documents = texts("remove branch", "remove branch", "remove branch")
+        does = {0: "list", 1: "", 2: "delete"}
+        verbs = read_verbs(stem)
+        actions = iter([verbs.done(does[number], "", "") for number in does])
+        bm25 = FieldedBm25(documents, stem, FIELDS, lambda _texts: next(actions))
+        found = Relevance(bm25, stem, {}, verbs).rank("remove branch", None, 3).matches
+        assert [number for number, _ in found] == [1, 2, 0]
+        assert found[0][1] == found[1][1] > found[2][1]
+
+
+class TestParts:
+    """Long requests that ask for several things."""
+
+    def test_the_best_for_each_part_is_among_the_first(self):
+        whole = "paint red green blue wall house door table chair".split()
+        shelf = Shelf(*texts(*(" ".join(whole[less:]) for less in range(5)), "post letter", "hut"))
+        asked = "paint the red green blue wall house door table chair, then post the letter"
+        assert 5 in shelf.numbers(asked)[:3]
+        in_one = asked.replace(", then", " and")
+        assert shelf.relevances(asked)[5] > shelf.relevances(in_one)[5]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import words
-from toolcrib.search.stemming import stem
+from toolcrib.search.stemming import kindred_stems, stem
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,21 @@ def test_threads_may_ask_at_once():
     asked = [f"{start}{ending}" for start in ("paint", "wall", "control") for ending in ("ings", "ed", "s")] * 200
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(stem.__wrapped__, asked)) == [stem(word) for word in asked]
+
+
+@pytest.mark.parametrize(("one", "other"), [("news", "new"), ("general", "generate"), ("policy", "police")])
+def test_words_that_have_nothing_in_common_but_letters_are_two(one: str, other: str):
+    assert stem(one) != stem(other)
+
+
+@pytest.mark.parametrize(
+    ("verb", "agent"), [("watch", "watcher"), ("find", "finder"), ("scan", "scanner"), ("scrape", "scraper")]
+)
+def test_who_does_something_and_what_is_done_are_kindred(verb: str, agent: str):
+    assert stem(agent) in kindred_stems(stem(verb))
+    assert stem(verb) in kindred_stems(stem(agent))
+
+
+@pytest.mark.parametrize("word", ["custom", "customer", "server", "number", "log", "folder", "s", ""])
+def test_other_words_that_only_look_so_are_not(word: str):
+    assert kindred_stems(stem(word)) == []

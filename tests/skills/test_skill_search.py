@@ -126,11 +126,11 @@ class TestFullText:
         assert (names(found), found.confidence) == (["code-review"], "low")
         assert "No skill has most of these words" in (found.note or "")
 
-    def test_only_the_first_512_characters_count(self, skills: Skills):
-        found = skills.search("merge " + "x" * 600 + " release")
+    def test_only_the_first_2000_characters_count(self, skills: Skills):
+        found = skills.search("merge " + "x" * 2000 + " release")
         assert names(found)[0] == "pdf-merge"
         assert "release-notes" not in names(found)
-        assert "512" in (found.note or "")
+        assert "2000" in (found.note or "")
 
     def test_an_empty_shelf_is_said_to_be_empty(self, path: Path):
         with opened(path) as skills:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 MEANINGS: Mapping[str, tuple[str, ...]] = {
-    "ticket": ("ticket", "tickets", "issue", "issues", "bug"),
+    "ticket": ("ticket", "tickets", "issue", "issues", "bug", "gripe"),
     "meal": ("meal", "lunch", "recipe", "cook"),
     "merge": ("merge", "merges", "join", "unite"),
     "code": ("code", "source", "program"),

@@ -107,11 +107,11 @@ class TestFullText:
         assert result.confidence == "low"
         assert "most of these words" in result.note
 
-    def test_only_the_first_512_characters_count(self, world, ask):
+    def test_only_the_first_2000_characters_count(self, world, ask):
         world.listed(ISSUES)
-        result = ask(world, "merge " + "x" * 600 + " issue")
+        result = ask(world, "merge " + "x" * 2000 + " issue")
         assert names(result) == ["github__merge_pull_request"]
-        assert "512" in result.note
+        assert "2000" in result.note
 
     def test_two_hundred_words_are_no_problem(self, world, ask):
         world.listed(ISSUES)

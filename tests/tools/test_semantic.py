@@ -85,11 +85,11 @@ def all_results(world: World, *, policy: Policy | None = None) -> list[Found[Too
 def test_a_tool_is_found_by_another_word_for_the_same_thing(path: Path, model: Path):
     with opened(path, None) as (world, _):
         world.listed(ISSUES)
-        assert "github__create_issue" not in world.names("bug")
+        assert "github__create_issue" not in world.names("gripe")
     with opened(path, lambda: load_model(model)) as (world, shared):
-        assert set(world.names("bug")[:2]) == {"github__create_issue", "github__list_issues"}
+        assert set(world.names("gripe")[:2]) == {"github__create_issue", "github__list_issues"}
         assert state_of(shared).state == "ready"
-        found = world.search("bug")
+        found = world.search("gripe")
         assert {match.match_type for match in found.matches} == {SearchType.FTS}
         assert found.confidence == "low", "no word speaks for it"
         assert found.matches[0].score == max(scores(found))
@@ -257,10 +257,10 @@ def test_an_index_that_cannot_be_written_costs_no_search(path: Path, model: Path
         world.listed(ISSUES)
         with world.store.write() as connection:
             connection.execute("CREATE TRIGGER full BEFORE INSERT ON vectors BEGIN SELECT RAISE(FAIL, 'full'); END")
-        assert "github__create_issue" in world.names("bug")
+        assert "github__create_issue" in world.names("gripe")
         with world.store.write() as connection:
             connection.execute("DROP TABLE vectors")
-        assert "github__create_issue" not in world.names("bug"), "by words alone"
+        assert "github__create_issue" not in world.names("gripe"), "by words alone"
         assert state_of(shared).state == "ready"
 
 

@@ -263,12 +263,12 @@ async def test_a_search_without_a_good_hit_says_so(shelf):
     async with world(shelf, SERVERS, skills()) as w, w.client() as client:
         nothing = await client.skill("search", query="zeppelin")
         little = await client.skill("search", query="zeppelin airship table ballast")
-        long = await client.skill("search", query="pdf " * 500)
+        long = await client.skill("search", query="pdf " * 501)
     assert (nothing["skills"], nothing["count"], nothing["confidence"]) == ([], 0, "none")
     assert "other words" in nothing["note"]
     assert little["confidence"] == "low"
-    assert "512 characters" in long["note"]
-    assert len(long["query"]) == 512
+    assert "2000 characters" in long["note"]
+    assert len(long["query"]) == 2000
 
 
 async def test_a_shelf_without_skills_is_searched_without_a_fault(tmp_path):

@@ -275,13 +275,13 @@ async def test_any_query_gets_an_answer_with_scores_in_order_or_a_reason(queries
                 assert set(scores) <= ANSWER_SCORES.get(kind, set(scores))
 
 
-async def test_only_the_first_512_characters_count_and_the_note_says_so(tmp_path):
+async def test_only_the_first_2000_characters_count_and_the_note_says_so(tmp_path):
     async with world(tmp_path, BOTH) as w, w.client() as client:
         answer = await client.search("create issue " + "x" * 10_000 + " delete_repo")
         assert answer["tools"][0]["name"] == "github__create_issue"
         assert "github__delete_repo" not in [hit["name"] for hit in answer["tools"] if hit["score"] > 0.5]
-        assert len(answer["query"]) == 512
-        assert "512" in answer["note"]
+        assert len(answer["query"]) == 2000
+        assert "2000" in answer["note"]
         assert "note" not in await client.search("create issue")
 
 

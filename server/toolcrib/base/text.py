@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
-QUERY_MAX = 512
+QUERY_MAX = 2000
 """Characters of a query that count (C30)."""
 
 STOP_WORDS = frozenset(

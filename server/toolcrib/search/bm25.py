@@ -12,7 +12,9 @@ from functools import cached_property
 from itertools import chain
 from math import log
 
+from toolcrib.search.actions import NO_ACTIONS, Actions
 from toolcrib.search.lexicon import Lexicon
+from toolcrib.search.postings import BESIDE, Standing
 
 _K1 = 1.8
 _COMMON_MIN = 20
@@ -41,13 +43,22 @@ class FieldedBm25:
     """What each word adds to the score of each document, worked out as far as it goes without a query.
 
     A document is one text for each of ``fields``; its number is its place in ``documents``. The first field is the
-    document's name.
+    document's name. ``does`` tells of its texts what it does.
     """
 
     def __init__(
-        self, documents: Iterable[Sequence[Text]], stem: Callable[[str], str], fields: Sequence[Field]
+        self,
+        documents: Iterable[Sequence[Text]],
+        stem: Callable[[str], str],
+        fields: Sequence[Field],
+        does: Callable[[Sequence[Text]], Actions] | None = None,
     ) -> None:
-        counted = [[_counted(text, stem) for text in document] for document in documents]
+        counted: list[list[Mapping[str, int]]] = []
+        self._actions: list[Actions] = []
+        for document in documents:
+            counted.append([_counted(text, stem) for text in document])
+            if does is not None:
+                self._actions.append(does(document))
         _leave_out_common(counted, fields)
         averages = _average_lengths(counted, len(fields))
         self.size = len(counted)
@@ -83,6 +94,10 @@ class FieldedBm25:
         """Return the stems of a document's name."""
         return self.names[number]
 
+    def action(self, number: int) -> Actions:
+        """Return what a document does."""
+        return self._actions[number] if self._actions else NO_ACTIONS
+
     def frequency(self, term: str) -> int:
         """Return how many documents have a stem."""
         return len(self._numbers(term))
@@ -104,12 +119,26 @@ class FieldedBm25:
         # Beyond the last number bisect gives the length; modulo makes that a comparison with the first, which fails.
         return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
 
-    def scores(self, weights: Mapping[str, float], among: Container[int] | None = None) -> dict[int, float]:
-        """Return the score of each document ``among`` (None: all) that has any of these stems, higher is better."""
+    def scores(
+        self,
+        weights: Mapping[str, float],
+        among: Container[int] | None = None,
+        standing: Sequence[Standing] = (),
+    ) -> dict[int, float]:
+        """Return the score of each document ``among`` (None: all) that has any of these stems, higher is better.
+
+        ``standing`` are synonyms, which count by what else a document has.
+        """
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
             for number, gain in zip(self._numbers(term), self._gained(term), strict=True):
                 scores[number] += weight * gain
+        for each in standing:
+            said = set(chain.from_iterable(map(self._numbers, each.words)))
+            for term, weight in each.synonyms.items():
+                beside = weight * BESIDE
+                for number, gain in zip(self._numbers(term), self._gained(term), strict=True):
+                    scores[number] += (beside if number in said else weight) * gain
         return scores if among is None else {number: scores[number] for number in scores if number in among}
 
     @cached_property

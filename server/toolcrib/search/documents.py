@@ -3,11 +3,12 @@
 Knows documents by their numbers only; never knows what one is, who may see it or where its texts are kept.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
+from toolcrib.search.actions import Actions, Verbs
 from toolcrib.search.bm25 import Field, Text
 from toolcrib.search.matches import Match, Reason
 
@@ -101,10 +102,12 @@ class Scope(Protocol[T_co]):
 class Kind:
     """A kind of documents. ``noun`` is what a note calls one of them.
 
-    ``fields`` are the kinds of words that it has. ``plain_beginnings``: the beginning of a name comes before what was
+    ``fields`` are the kinds of words that it has. ``does`` tells of a document's words what it does, where they say so.
+    ``plain_beginnings``: the beginning of a name comes before what was
     found by words even where it may be nothing but a plain word.
     """
 
     noun: str
     fields: Sequence[Field]
     plain_beginnings: bool = False
+    does: Callable[[Verbs, Sequence[Text]], Actions] | None = None

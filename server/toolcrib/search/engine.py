@@ -7,13 +7,14 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, zip_longest
 from typing import Generic, TypeVar
 
 from toolcrib.base.recent import Recent
 from toolcrib.base.text import QUERY_MAX, joined
 from toolcrib.model import SearchType
+from toolcrib.search.actions import Verbs, read_verbs
 from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
 from toolcrib.search.matches import (
@@ -199,7 +200,7 @@ class Engine(Generic[T]):
     def _ranker(self, documents: Documents) -> Relevance:
         """Return what ranks these documents; words of others do not count."""
         postings = self._postings.get(documents, lambda: self._made_postings(documents))
-        return Relevance(postings, stem, self._synonyms)
+        return Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
 
     def _made_postings(self, documents: Documents) -> FieldedBm25:
         # Postings are many objects that all stay: a collection meanwhile would look at them and free nothing.
@@ -207,11 +208,16 @@ class Engine(Generic[T]):
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)
             texts = (words.get(row, nothing) for row in documents.in_order)
-            return FieldedBm25(texts, stem, self._kind.fields)
+            does = partial(self._kind.does, self._verbs) if self._kind.does else None
+            return FieldedBm25(texts, stem, self._kind.fields, does)
 
     @cached_property
     def _synonyms(self) -> Synonyms:
         return read_synonyms(stem)
+
+    @cached_property
+    def _verbs(self) -> Verbs:
+        return read_verbs(stem)
 
 
 def separate(query: str) -> list[str]:

@@ -4,7 +4,25 @@ Knows words and the numbers of documents; never knows where the postings are kep
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+from toolcrib.search.actions import Actions
+
+BESIDE = 0.35
+"""What a synonym counts, of its weight, in a document that has the word itself; measured, and flat around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What may stand for one word of a query: ``synonyms`` with what each counts in a document without the word.
+
+    ``words`` are the stems that mean it. Where a document has one of them, a synonym counts ``BESIDE`` of that: it is
+    said already.
+    """
+
+    words: Sequence[str]
+    synonyms: Mapping[str, float]
 
 
 class Postings(Protocol):
@@ -43,10 +61,17 @@ class Postings(Protocol):
         """Return the stems of the name of a document that had a score."""
         ...
 
-    def scores(self, weights: Mapping[str, float], among: Container[int] | None) -> Mapping[int, float]:
+    def action(self, number: int) -> Actions:
+        """Return what a document that had a score does, as far as its own words say."""
+        ...
+
+    def scores(
+        self, weights: Mapping[str, float], among: Container[int] | None, standing: Sequence[Standing] = ()
+    ) -> Mapping[int, float]:
         """Return the scores by fielded BM25 of the documents ``among`` (None: all) that have any of these stems.
 
-        ``weights`` are what each stem counts. Of very many documents those that can score best are enough.
+        ``weights`` are what each stem counts, ``standing`` what may stand for them. Of very many documents those that
+        can score best are enough.
         """
         ...
 

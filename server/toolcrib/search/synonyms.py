@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
 
 _PACKAGE, _FILE = "toolcrib.search", "synonyms.txt"
-_COMMENT = "#"
+_NO_GROUP = ("#", "[")
+"""What lines of comment begin with, and headings, which name the domain of the groups below them for a reader."""
 
 Synonyms = Mapping[str, Sequence[str]]
 """For a stem the stems that may stand for it."""
@@ -17,7 +18,7 @@ Synonyms = Mapping[str, Sequence[str]]
 def read_synonyms(stem: Callable[[str], str]) -> Synonyms:
     """Return the table that ships with the package, in stems. Reads a file."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
-    return synonyms((line for line in text.splitlines() if not line.startswith(_COMMENT)), stem)
+    return synonyms((line for line in text.splitlines() if not line.startswith(_NO_GROUP)), stem)
 
 
 def synonyms(groups: Iterable[str], stem: Callable[[str], str]) -> Synonyms:

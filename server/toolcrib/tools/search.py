@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.model import SIDE_EFFECTS_ORDER, Tool
-from toolcrib.search.bm25 import Field
+from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
+from toolcrib.search.bm25 import Field, Text
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
@@ -44,7 +45,7 @@ class Searcher:
 
     def __init__(self, wordings: Wordings, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
         self._wordings = wordings
-        self._engine = Engine[Tool](Kind("tool", FIELDS), settings)
+        self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does), settings)
         self._tie_break = _tie_break(preferred_namespaces)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> Found[Tool]:
@@ -104,6 +105,14 @@ class _Scope:
         """Return the numbers of those of ``tools`` that may be found."""
         numbers = (self._permitted.number_by_row.get(tool.row) for tool in tools)
         return [each for each in numbers if each is not None and (self.numbers is None or each in self.numbers)]
+
+
+def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:
+    """Return what a tool does by its own words: its name, its summary, and the name of its server."""
+    name, summary, server = texts[0], texts[1], texts[5]
+    if isinstance(name, str) and isinstance(summary, str) and isinstance(server, str):
+        return verbs.done(name, summary, server)
+    return NO_ACTIONS
 
 
 def _tie_break(preferred_namespaces: Sequence[str]) -> TieBreak:

@@ -99,7 +99,7 @@ class Wording:
             candidates = _candidates(told)
             columns = zip(TEXT_COLUMNS, found[row], strict=True)
             found[row] = tuple(self._without(text, candidates.get(column, ())) for column, text in columns)
-        return found
+        return {row: _described(texts) for row, texts in found.items()}
 
     def texts(self) -> dict[int, tuple[str, ...]]:
         """Return what a pattern is tried on besides names, of all permitted tools by row (R237)."""
@@ -159,6 +159,14 @@ class Wording:
             else:
                 kept.append(word)
         return " ".join(kept)
+
+
+def _described(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a tool; one without a description is described by its server, its name and its parameters."""
+    name, summary, description, params, _, server, _ = texts
+    if summary or description:
+        return texts
+    return (name, " ".join(filter(None, (server, name, params))), *texts[2:])
 
 
 def _names_denied(mentions: ToolMentions, told: str) -> bool:

@@ -15,7 +15,7 @@ from toolcrib.base.text import words
 from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.store.values import storable, to_json
 
-ROW_FORMAT = 5
+ROW_FORMAT = 6
 """Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
 
 SHORT_FIELDS = 4

@@ -1,0 +1,143 @@
+"""What the words of a query mean in the words of some documents: slips, compounds, kindred forms and synonyms.
+
+Knows words and how many documents have each; never knows what a document is or how a score is weighed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from toolcrib.search.postings import Postings, Standing
+from toolcrib.search.query import FRAMING_WORDS, Terms
+from toolcrib.search.stemming import kindred_stems
+from toolcrib.search.synonyms import Synonyms
+
+_REPAIRED = 0.7
+"""Weight of a word that is there in another spelling only: with a slip, in two words, or in one with the next."""
+
+_KINDRED = 0.5
+"""Weight of who does what a word says, or of what it does."""
+
+_SYNONYM = 0.4
+"""Weight of a synonym, which tells no more than the word that it stands for; see :class:`Standing`."""
+
+_PART_MIN, _COMPOUND_MAX = 3, 40
+"""How many letters a part of a compound has at least, and how many of a word are tried for being one."""
+
+_REPAIRS_MAX = 2
+"""How many words a misspelt one may stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concept:
+    """One word of a query. ``stems`` mean it here, none where nothing does; ``rarity`` is what it tells, by its weight.
+
+    ``is_framing``: it says that something is wanted, not what.
+    """
+
+    rarity: float
+    stems: Sequence[str]
+    is_framing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A query in the words of the documents. ``weights``: what each stem counts that means a word of the query.
+
+    ``standing`` are the synonyms of its words; ``named`` has both, for the words of names.
+    """
+
+    concepts: Sequence[Concept]
+    weights: Mapping[str, float]
+    standing: Sequence[Standing]
+    named: Mapping[str, float]
+
+
+class Meanings:
+    """Finds what words mean in the documents behind ``postings``."""
+
+    def __init__(self, postings: Postings, stem: Callable[[str], str], synonyms: Synonyms) -> None:
+        self._postings, self._stem, self._synonyms = postings, stem, synonyms
+
+    def of(self, terms: Terms) -> Meaning:
+        """Return what some words mean, each of which counts as much as ``terms`` says."""
+        by_stem: dict[str, str] = {}
+        counted: dict[str, float] = {}
+        for term, weight in terms.items():
+            stem = self._stem(term)
+            by_stem.setdefault(stem, term)
+            counted[stem] = max(weight, counted.get(stem, 0.0))
+        weights, meant = self._meant(by_stem, counted)
+        # A misspelt word is as rare as what it is taken for: its own spelling stands nowhere, which would make it the
+        # rarest.
+        concepts = [
+            Concept(
+                self._postings.rarity(stems[0] if stems else stem) * counted[stem],
+                stems,
+                by_stem[stem] in FRAMING_WORDS,
+            )
+            for stem, stems in meant.items()
+        ]
+        standing = [
+            Standing(stems, synonyms)
+            for stem, stems in meant.items()
+            if (synonyms := self._standing(stem, stems, weights, counted[stem]))
+        ]
+        named = dict(weights)
+        # A copy, because synonyms of synonyms do not count.
+        for stem, weight in weights.items():
+            for other in self._synonyms.get(stem, ()):
+                named.setdefault(other, _SYNONYM * weight)
+        return Meaning(concepts, weights, standing, named)
+
+    def _meant(
+        self, by_stem: Mapping[str, str], counted: Mapping[str, float]
+    ) -> tuple[dict[str, float], dict[str, list[str]]]:
+        """Return what stems of the documents count, and which of them mean each stem of the query."""
+        weights: dict[str, float] = {}
+        meant: dict[str, list[str]] = {}
+        for stem, term in by_stem.items():
+            known = stem in self._postings
+            meant[stem] = [stem] if known else self._repaired(stem, term)
+            for each in meant[stem]:
+                weights[each] = max(weights.get(each, 0.0), counted[stem] * (1.0 if known else _REPAIRED))
+        # Two words of the query may be one in the documents: "web hook" and "webhook".
+        for (one, first), (other, second) in pairwise(by_stem.items()):
+            whole = self._stem(first + second)
+            if whole in self._postings:
+                weights.setdefault(whole, _REPAIRED * max(counted[one], counted[other]))
+                meant[one].append(whole)
+                meant[other].append(whole)
+        for stem, stems in meant.items():
+            for kindred in kindred_stems(stem):
+                if kindred in self._postings and kindred not in weights:
+                    weights[kindred] = _KINDRED * counted[stem]
+                    stems.append(kindred)
+        return weights, meant
+
+    def _standing(
+        self, stem: str, stems: Sequence[str], weights: Mapping[str, float], counted: float
+    ) -> Mapping[str, float]:
+        """Return what the synonyms of one word of the query count that documents have."""
+        found: dict[str, float] = {}
+        told = self._postings.rarity(stems[0]) if stems else None
+        for each in stems or (stem,):
+            for other in self._synonyms.get(each, ()):
+                if other not in weights and other not in found and other in self._postings:
+                    # A rare synonym of a common word tells no more than the word itself.
+                    share = 1.0 if told is None else min(1.0, told / self._postings.rarity(other))
+                    found[other] = _SYNONYM * counted * share
+        return found
+
+    def _repaired(self, stem: str, term: str) -> list[str]:
+        """Return the stems that a word which stands nowhere may mean: misspelt, or two words written as one."""
+        # A slip in the ending gives another stem, so the word itself is looked for as well.
+        near = dict.fromkeys((*self._postings.near(stem), *self._postings.near(term)))
+        if near:
+            # The word that most documents have is the likeliest to be meant.
+            return sorted(near, key=lambda each: -self._postings.frequency(each))[:_REPAIRS_MAX]
+        for place in range(_PART_MIN, min(len(term), _COMPOUND_MAX) - _PART_MIN + 1):
+            parts = [self._stem(term[:place]), self._stem(term[place:])]
+            if all(part in self._postings for part in parts):
+                return parts
+        return []
