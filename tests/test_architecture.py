@@ -130,7 +130,7 @@ LAYERS = {
         full_text vectors
     """,
     "streams": """
-        half_characters json_steps pipes sdk sdk_sessions values
+        half_characters json_steps pipes sdk sdk_oauth sdk_sessions values
         incoming messages pace
         outgoing
         dispatcher
@@ -234,7 +234,7 @@ A module imports what stands in its own layer or below, and nothing in a circle.
 that know nothing of each other. ``toolcrib`` in the top row stands for its own ``__init__``.
 """
 
-SDK_ADAPTERS = ("streams.sdk", "streams.sdk_sessions")
+SDK_ADAPTERS = ("streams.sdk", "streams.sdk_oauth", "streams.sdk_sessions")
 """What may touch what the SDK keeps private or calls provisional."""
 
 DOORS = {
@@ -246,7 +246,6 @@ DOORS = {
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire", *SDK_ADAPTERS)),
     **dict.fromkeys(
         (
-            "mcp.shared",
             "mcp.client.session",
             "mcp.client.subscriptions",
             *(
@@ -256,6 +255,7 @@ DOORS = {
         ),
         SDK_ADAPTERS,
     ),
+    "mcp.shared": SDK_ADAPTERS,
     "toolcrib.wire": ("wire", "serving", "cli.serve"),
     "yaml": ("formats.yaml", "formats.yaml_nodes"),
     "re2": ("base.patterns",),

@@ -16,7 +16,7 @@ from fakes.keyring import MemoryKeyring
 from toolcrib.errors import StoreError
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
-from toolcrib.streams.sdk import OAuthClientInformationFull, OAuthToken
+from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,7 @@ from toolcrib.login.keeping import Keeper, blank_record
 from toolcrib.login.kept_file import Stamp
 from toolcrib.login.keyring import Keyring
 from toolcrib.login.records import Record
-from toolcrib.streams.sdk import OAuthClientInformationFull, OAuthToken
+from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

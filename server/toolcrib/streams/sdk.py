@@ -32,7 +32,6 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared._stream_protocols import ReadStream, WriteStream
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp.shared.dispatcher import (
     CallOptions,
     DispatchContext,
@@ -87,8 +86,6 @@ __all__ = [
     "HandlerResult",
     "IncomingMessage",
     "NoBackChannelError",
-    "OAuthClientInformationFull",
-    "OAuthToken",
     "OnNotify",
     "OnNotifyIntercept",
     "OnRequest",
