@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from toolcrib.config import http_schema, policy_schema, schema, skills_schema, tool_search_schema
+from toolcrib.config import auth_schema, http_schema, policy_schema, schema, skills_schema, tool_search_schema
 from toolcrib.events import kinds
 from toolcrib.wire.builtin.registry import BUILTINS
 
@@ -61,7 +61,7 @@ def _documented(node: ast.stmt, after: ast.stmt) -> Iterator[tuple[str, str]]:
 
 def tables() -> str:
     """Return all tables as Markdown, one a section of the config file."""
-    texts = meanings(schema, http_schema, policy_schema, skills_schema, tool_search_schema)
+    texts = meanings(schema, auth_schema, http_schema, policy_schema, skills_schema, tool_search_schema)
     sections = [
         *_sections(schema.ServerEntry, "mcpServers.NAME"),
         *_sections(schema.ToolcribSection, "toolcrib"),

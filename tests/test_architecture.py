@@ -48,7 +48,8 @@ LAYERS = {
     """,
     "config": """
         bridges client_rules findings nesting paths private_values values
-        child_environment client_shapes documents http_schema policy_schema references skills_schema tool_search_schema
+        auth_schema child_environment client_shapes documents http_schema policy_schema references skills_schema
+        tool_search_schema
         expansion
         schema
         scoping
@@ -73,7 +74,7 @@ LAYERS = {
         changes
     """,
     "downstream": """
-        askers circuit http last_words launchers offered patience start_queue states tap
+        askers backoff circuit http last_words launchers offered patience start_queue states tap
         parking process progress relays rounds scopes
         announcements failures parked_work transport
         connection
@@ -94,9 +95,14 @@ LAYERS = {
         yaml_nodes
     """,
     "login": """
-        kept_file keyring records
-        keeping secret_store
+        addresses kept_file keyring records
+        challenges keeping secret_store
         forgetting store
+        fetching providers
+        driving
+        renewing
+        bearers
+        logins
     """,
     "offers": """
         records
@@ -241,8 +247,9 @@ DOORS = {
     "sqlite3": ("store", "access.state", "tools.index", "skills.index", "offers.index", "early", "wire.greeting"),
     **dict.fromkeys(
         ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
-        ("downstream", "streams.sdk", "cli.demo"),
+        ("downstream", "login", "streams.sdk", "cli.demo"),
     ),
+    "mcp.client.auth": ("login",),
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire", *SDK_ADAPTERS)),
     **dict.fromkeys(
         (

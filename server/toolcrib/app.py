@@ -21,7 +21,7 @@ from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.process import open_lifeline
 from toolcrib.downstream.scopes import Front
-from toolcrib.downstream.states import Status
+from toolcrib.downstream.states import DOWN, Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.errors import StartRefused
@@ -33,6 +33,7 @@ from toolcrib.known import (
     finder_of,
     open_catalog,
 )
+from toolcrib.login.logins import Logins
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
@@ -85,9 +86,12 @@ def refuse_without_session(settings: Settings) -> None:
 
 @asynccontextmanager
 async def _open_tools(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[ToolUseCases]:
+    logins = Logins(settings.tokens_dir)
     async with (
-        open_connector(settings, outside) as connector,
-        open_fleet(settings.servers, eras_of(known), _surroundings(settings, known, connector, outside)) as fleet,
+        open_connector(settings, outside, logins) as connector,
+        open_fleet(
+            settings.servers, eras_of(known), _surroundings(settings, known, connector, outside, logins)
+        ) as fleet,
         open_tool_use_cases(settings, known, outside, fleet) as tool_use_cases,
     ):
         fleet.begin(due(known, outside))
@@ -148,15 +152,17 @@ def eras_of(known: Known) -> dict[str, Era]:
 
 
 @asynccontextmanager
-async def open_connector(settings: Settings, outside: Outside) -> AsyncGenerator[Connector]:
+async def open_connector(settings: Settings, outside: Outside, logins: Logins) -> AsyncGenerator[Connector]:
     """Open what reaches servers: no process of theirs outlives ours, and what they say on stderr is kept."""
     max_bytes = settings.toolcrib.limits.server_log_max_bytes
     async with open_lifeline() as lifeline:
         with open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, outside.wall_clock) as logs:
-            yield outside.connector or partial(open_streams, lifeline=lifeline, on_stderr=logs.note)
+            yield outside.connector or partial(open_streams, lifeline=lifeline, on_stderr=logs.note, logins=logins)
 
 
-def _surroundings(settings: Settings, known: Known, connector: Connector, outside: Outside) -> Surroundings:
+def _surroundings(
+    settings: Settings, known: Known, connector: Connector, outside: Outside, logins: Logins
+) -> Surroundings:
     return Surroundings(
         limits=settings.toolcrib.limits,
         connector=connector,
@@ -167,6 +173,7 @@ def _surroundings(settings: Settings, known: Known, connector: Connector, outsid
         front=Front(one_client=True, one_principal=True),
         offers=OfferSink(known.offers.kinds, known.offers.listed),
         parking=Parking(settings.toolcrib.limits),
+        login_has_changed=logins.has_changed,
     )
 
 
@@ -215,5 +222,5 @@ def report_state(known: Known, server: str, status: Status) -> None:
     """Tell a server's new state to everybody who keeps or watches it."""
     known.failures.note(server, status)
     known.events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
-    if status.state.value == "failed":
+    if status.state in DOWN:
         _log.warning("server %s: %s", server, status.reason)

@@ -12,11 +12,14 @@ Knows every way toolcrib says no; never knows where an error is shown or how it 
     │   └── UnknownSkill    the same for skills and their files
     ├── UnknownPrompt       the same for prompts
     ├── StoreError          an index file cannot be used
+    ├── LoginFailed         a login could not be made or renewed
+    │   └── LoginRefused    because the authorization server says no
     ├── ModelUnavailable    there is no model for semantic search, or it does not work
     ├── Busy                so much is under way already that no more is taken
     ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
     └── Unavailable         a downstream gave no answer
         ├── StartFailed     it could not be started or listed
+        │   └── LoginNeeded it wants a login first
         ├── CircuitOpen     it fails call after call, and is not asked for a while
         ├── ConnectionLost  it went away during the call
         └── CallTimeout     it did not answer in time
@@ -105,6 +108,18 @@ class StoreError(ToolcribError):
     """An index file cannot be opened, read or written."""
 
 
+class LoginFailed(ToolcribError):
+    """A login could not be made, renewed or ended; the text says why, and holds nothing that is secret."""
+
+
+class LoginRefused(LoginFailed):
+    """The authorization server says no. ``is_final``: what was kept of the login is of no more use."""
+
+    def __init__(self, public: str, *, is_final: bool = True) -> None:
+        super().__init__(public)
+        self.is_final = is_final
+
+
 class ModelUnavailable(ToolcribError):
     """Semantic search cannot be had; the text says why and what to do. Search goes by words without it."""
 
@@ -132,6 +147,10 @@ class Unavailable(ToolcribError):
 
 class StartFailed(Unavailable):
     """The server could not be started, connected to or listed."""
+
+
+class LoginNeeded(StartFailed):
+    """The server wants a login first; nothing ran. The text says how a person logs in."""
 
 
 class CircuitOpen(Unavailable):

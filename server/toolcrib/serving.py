@@ -33,6 +33,7 @@ from toolcrib.downstream.transport import Connector
 from toolcrib.errors import StartFailed, ToolcribError, innermost
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller
+from toolcrib.login.logins import Logins
 from toolcrib.model import OfferKind
 from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
@@ -91,11 +92,10 @@ class _Reports:
     """What servers report to, which outlive a config: whatever is known under the one that is in use."""
 
     world: World
-
     connector: Connector
 
-    def __init__(self, limits: LimitsSection, jitter: Callable[[], float]) -> None:
-        self._jitter, self._parking = jitter, Parking(limits)
+    def __init__(self, limits: LimitsSection, jitter: Callable[[], float], logins: Logins) -> None:
+        self._jitter, self._parking, self._logins = jitter, Parking(limits), logins
         self._unsaid: list[str] = []
         self._has_begun = False
         self.pulse = Pulse()
@@ -114,6 +114,7 @@ class _Reports:
             front=Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1),
             offers=OfferSink(kinds, self.offered),
             parking=self._parking,
+            login_has_changed=self._logins.has_changed,
         )
 
     async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:
@@ -374,15 +375,14 @@ async def _opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncG
 async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Serving]:
     """Serve a config, until another one takes its place; what outlives it ends with this."""
     async with AsyncExitStack() as stack:
-        reports = _Reports(settings.toolcrib.limits, outside.jitter)
-        reports.connector = await stack.enter_async_context(open_connector(settings, outside))
+        reports = _Reports(settings.toolcrib.limits, outside.jitter, logins := Logins(settings.tokens_dir))
+        reports.connector = await stack.enter_async_context(open_connector(settings, outside, logins))
         # First, because an earlier version kept some of it in the indexes.
         decisions = partial(open_decisions, settings, outside, reports.state_replaced)
         state = await stack.enter_async_context(_opened(decisions))
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
-        around = reports.surroundings(settings, hosts, frozenset())
-        fleet = await stack.enter_async_context(open_fleet({}, {}, around))
+        fleet = await stack.enter_async_context(open_fleet({}, {}, reports.surroundings(settings, hosts, frozenset())))
         kept = KeptActivations(state.sessions, outside.wall_clock)
         parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
         sessions = Sessions(settings, hosts, parts)

@@ -15,7 +15,7 @@ from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, http_sett
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
 from toolcrib.downstream.states import State
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, StartFailed
+from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, StartFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -460,9 +460,20 @@ async def test_a_challenge_names_oauth_and_says_what_can_be_done(*, sse: bool):
         failure = it.fleet["web"].status.failure
     assert failure is not None
     assert failure.reason.endswith("HTTP 401 Unauthorized (it wants a login by OAuth)")
-    assert failure.remedy.startswith("toolcrib does not log in by itself yet: get a token")
-    assert '"Authorization": "Bearer ${TOKEN}"' in failure.remedy
-    assert str(failure) in str(caught.value)
+    assert failure.remedy == "Run `toolcrib login web` in a terminal."
+    assert str(caught.value) == f"The server 'web' wants a login, so nothing ran. {failure.remedy}"
+
+
+@pytest.mark.parametrize("sse", [False, True])
+async def test_a_challenge_to_a_token_of_the_config_says_what_can_be_done(*, sse: bool):
+    async def script(request: Request) -> Answer | None:
+        return Answer(401, b"", OAUTH)
+
+    headers = {"authorization": "Bearer old"}
+    async with scripted(script) as server, fleet_of(http_settings(server.url, headers=headers, sse=sse)) as it:
+        with pytest.raises(StartFailed, match="Get a token from whoever runs the server"):
+            await it.call("web", "echo")
+        assert it.states_of("web") == ["starting", "failed"]
 
 
 async def test_a_challenge_in_a_call_says_what_can_be_done():
@@ -470,7 +481,18 @@ async def test_a_challenge_in_a_call_says_what_can_be_done():
         return Answer(401, b"", OAUTH) if request.method == "tools/call" else await healthy(request)
 
     async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
-        with pytest.raises(DownstreamError, match=r"by OAuth\)\. toolcrib does not log in by itself yet") as caught:
+        with pytest.raises(LoginNeeded, match=r"nothing ran\. Run `toolcrib login web` in a terminal\."):
+            await it.call("web", "echo")
+        await it.is_in(State.NEEDS_LOGIN, "web")
+
+
+async def test_a_challenge_in_a_call_to_a_token_of_the_config_is_an_error_of_the_server():
+    async def script(request: Request) -> Answer | None:
+        return Answer(401, b"", OAUTH) if request.method == "tools/call" else await healthy(request)
+
+    headers = {"Authorization": "Bearer old"}
+    async with scripted(script) as server, fleet_of(http_settings(server.url, headers=headers)) as it:
+        with pytest.raises(DownstreamError, match=r"by OAuth\)\. Get a token from whoever runs the server") as caught:
             await it.call("web", "echo")
     assert caught.value.code == -32603
 

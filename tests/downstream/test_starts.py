@@ -333,7 +333,7 @@ async def test_a_short_pause_after_a_failure_is_waited_out(tmp_path: Path):
 async def test_pauses_grow_and_a_long_one_is_refused_at_once(tmp_path: Path):
     fake = FakeServer(tmp_path, exit_at="list")
     async with fleet_of(settings_of(fake, protocol="legacy"), jitter=0.999) as it:
-        it.fleet["fake"]._failures = 7
+        it.fleet["fake"]._backoff._failures = 7
         await refusal(it)
         watch = Stopwatch()
         said = [await refusal(it) for _ in range(5)]
@@ -348,7 +348,7 @@ async def test_a_pause_is_told_in_seconds_and_bounded(tmp_path: Path):
     fake = FakeServer(tmp_path, exit_at="list")
     async with fleet_of(settings_of(fake, protocol="legacy"), jitter=0.999, backoff_max_s=30) as it:
         downstream = it.fleet["fake"]
-        downstream._failures = 20
+        downstream._backoff._failures = 20
         await refusal(it)
         assert "A call in 30 s tries again" in await refusal(it)
         assert len(fake.starts()) == 1
@@ -359,7 +359,7 @@ async def test_a_start_that_worked_ends_the_growing_of_pauses(tmp_path: Path):
     async with fleet_of(settings_of(fake, protocol="legacy")) as it:
         await refusal(it)
         await it.text("fake", "echo")
-        assert it.fleet["fake"]._failures == 0
+        assert it.fleet["fake"]._backoff._failures == 0
 
 
 # -- the end -------------------------------------------------------------------------------------

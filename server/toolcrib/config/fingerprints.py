@@ -20,7 +20,7 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
     """
     identity: dict[str, Any] = {
         "target": _target(entry),
-        "options": options.model_dump(exclude={"isolation"}),
+        "options": options.model_dump(exclude={"isolation", "auth"}),
         "policy": section.policy.model_dump(),
         "tool_examples": section.tool_examples.model_dump(),
         "loading": [section.tool_search.default_loading_mode, section.tool_search.always_loaded_patterns],
@@ -32,6 +32,8 @@ def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSec
     }
     if globs := scoped_globs(section):
         identity["scoped"] = globs
+    if options.auth is not None:  # who logs in may see other tools
+        identity["auth"] = _digest(options.auth.model_dump_json(exclude={"redirect_port"}))
     return _digest(json.dumps(identity, sort_keys=True, separators=(",", ":")))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
+from toolcrib.config.auth_schema import AuthSection
 from toolcrib.config.http_schema import HttpSection
 from toolcrib.config.policy_schema import PolicySection
 from toolcrib.config.skills_schema import SkillsSection, SkillTools
@@ -156,6 +157,8 @@ class ServerSection(Section):
     """More variables of toolcrib's own environment that it gets: globs."""
     isolation: Literal["shared", "principal", "session"] | None = None
     """Who shares a connection; null: `principal` for a command where tokens have several subjects, else `shared`."""
+    auth: AuthSection | None = None
+    """How toolcrib logs in to it; null: by OAuth, where the server asks for that and no header has a token."""
 
 
 class EventsSection(Section):

@@ -64,7 +64,7 @@ class ServerReader:
         if reason:
             self.findings.skipped.append(reason)
             return None
-        problems = list(_value_problems(entry, path))
+        problems = [*_value_problems(entry, path), *_auth_problems(entry, self.section.servers.get(key), key)]
         if problems:
             self.findings.problems += problems
             return None
@@ -73,7 +73,7 @@ class ServerReader:
             target=self._target(entry, options),
             options=options,
             fingerprint=fingerprint(entry, options, self.section),
-            secrets=tuple(dict.fromkeys(self._secrets(entry, variables))),
+            secrets=tuple(dict.fromkeys(self._secrets(entry, options, variables))),
         )
 
     def _entry(self, raw: Any, path: str) -> ServerEntry | None:
@@ -108,9 +108,9 @@ class ServerReader:
         is_path = command.startswith(("./", "../", ".\\", "..\\", "~/"))
         return str(absolute(command, self.base, self.environ)) if is_path else command
 
-    def _secrets(self, entry: ServerEntry, variables: Variables) -> Iterator[str]:
+    def _secrets(self, entry: ServerEntry, options: ServerSection, variables: Variables) -> Iterator[str]:
         yield from (value for value in variables.secrets if len(value) >= SECRET_MIN_CHARACTERS)
-        yield from filter(self._is_secret, _private_values(entry, variables))
+        yield from filter(self._is_secret, (*_private_values(entry, variables), *_auth_secrets(options)))
 
     def _is_secret(self, value: str) -> bool:
         """Whether to mask ``value``: long enough, no number, and nothing that every server is told anyway."""
@@ -171,6 +171,22 @@ def _value_problems(entry: ServerEntry, path: str) -> Iterator[Problem]:
     for name, value in (entry.headers or {}).items():
         if not _HEADER_NAME.match(name) or _CONTROL.search(value):
             yield Problem(join(path, "headers", name), "is not a header that can be sent")
+
+
+def _auth_problems(entry: ServerEntry, own: ServerSection | None, key: str) -> Iterator[Problem]:
+    """Yield what is wrong with how toolcrib is to log in to a server."""
+    if own is None or own.auth is None or own.auth.type == "none":
+        return
+    path = join("toolcrib.servers", key, "auth")
+    if entry.url is None:
+        yield Problem(path, "is for servers with a url", "remove it")
+    elif HttpTarget(entry.url, entry.headers or {}).has_own_token:
+        yield Problem(path, "is of no use, because headers has Authorization", "keep one of them")
+
+
+def _auth_secrets(options: ServerSection) -> Iterator[str]:
+    if options.auth is not None:
+        yield from filter(None, (options.auth.client_secret, options.auth.private_key))
 
 
 def _is_http_url(url: str) -> bool:

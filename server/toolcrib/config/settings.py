@@ -63,6 +63,11 @@ class HttpTarget:
         parts = urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
+    @property
+    def has_own_token(self) -> bool:
+        """Whether the config says what proves who is asking, so that nobody is to log in."""
+        return any(name.lower() == "authorization" for name in self.headers)
+
 
 Target = StdioTarget | HttpTarget
 
@@ -80,6 +85,13 @@ class ServerSettings:
     options: ServerSection
     fingerprint: str
     secrets: tuple[str, ...] = field(repr=False, default=())
+
+    @property
+    def may_log_in(self) -> bool:
+        """Whether it is one that toolcrib logs in to, where it asks for that."""
+        auth = self.options.auth
+        is_wanted = auth is None or auth.type != "none"
+        return is_wanted and isinstance(self.target, HttpTarget) and not self.target.has_own_token
 
     @property
     def redactor(self) -> Redactor:

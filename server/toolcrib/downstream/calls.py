@@ -14,19 +14,22 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 from mcp import MCPError
+from mcp_types import INTERNAL_ERROR
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.circuit import Circuit
-from toolcrib.downstream.connection import Connection, Outdated, Undelivered
+from toolcrib.downstream.connection import Challenged, Connection, Outdated, Undelivered
+from toolcrib.downstream.failures import login_failure, login_needed
 from toolcrib.downstream.live_list import LiveList
 from toolcrib.downstream.parked_work import ParkedWork
 from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
 from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.relays import Line, Relays
 from toolcrib.downstream.rounds import asks_for_input, driven
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, Unavailable
+from toolcrib.downstream.states import Failure
+from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, Unavailable
 from toolcrib.model import JsonObject
 
 Send = Callable[[Connection], Awaitable[JsonObject]]
@@ -56,7 +59,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class CallParts:
-    """What the calls of a server work with. ``connection`` returns the live one, started if it is not up."""
+    """What the calls of a server work with. ``connection`` returns the live one, started if it is not up.
+
+    ``note_login`` is told that the server wants a login.
+    """
 
     settings: ServerSettings
     limits: LimitsSection
@@ -65,6 +71,7 @@ class CallParts:
     parking: Parking
     tasks: TaskGroup
     connection: Callable[[], Awaitable[Connection]]
+    note_login: Callable[[Failure], None]
 
 
 class Calls:
@@ -107,6 +114,7 @@ class Calls:
             ConnectionLost: the server went away; the call may have run.
             DownstreamError: the server's own error, or a retry of what was never asked.
             Unavailable: the server asked for input and got none.
+            LoginNeeded: the server wants a login; nothing ran.
             Outdated: the server lists the tool otherwise by now; nothing ran.
 
         """
@@ -170,6 +178,8 @@ class Calls:
                 return await anyio.to_thread.run_sync(self._redactor.cleaned, result) if is_error else result
         except ConnectionLost as error:
             raise await self._lost(connection, str(error)) from None
+        except Challenged as challenged:
+            raise self._challenged(challenged) from None
         except DownstreamError as error:
             raise DownstreamError(error.code, self._clean(str(error)), self._redactor.cleaned(error.data)) from None
         finally:
@@ -221,6 +231,14 @@ class Calls:
             return await driven(result, partial(self._parts.relays.ask, line), again, most=self._limits.input_rounds)
         except MCPError as error:
             raise self._not_answered(error.message) from None
+
+    def _challenged(self, challenged: Challenged) -> DownstreamError | LoginNeeded:
+        """Return what a caller is told whom the server refuses for want of a login."""
+        failure = login_failure(self._settings, str(challenged), challenged.data)
+        if failure.needs_login:
+            self._parts.note_login(failure)
+            return login_needed(self._settings, failure)
+        return DownstreamError(INTERNAL_ERROR, f"{self._clean(failure.reason)}. {failure.remedy}")
 
     def _not_answered(self, reason: str) -> Unavailable:
         return Unavailable(

@@ -19,7 +19,7 @@ from toolcrib import __version__
 from toolcrib.base.json_values import as_object
 from toolcrib.downstream.announcements import Listening, News, capabilities_of, hold_updates
 from toolcrib.downstream.askers import NOBODY, Asker, Progress, is_at_least, relayed
-from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered
+from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, wants_login
 from toolcrib.downstream.relays import Line, Relays, carried_by
 from toolcrib.downstream.tap import Tap
 from toolcrib.downstream.transport import Streams
@@ -57,6 +57,14 @@ class Outdated(Exception):
 
 class Undelivered(Exception):
     """The server certainly did nothing: its address refused the request, or did not know our session any more."""
+
+
+class Challenged(Exception):
+    """The server did nothing, because it wants a login; ``data`` are those of the error that says so."""
+
+    def __init__(self, reason: str, data: Any) -> None:
+        super().__init__(reason)
+        self.data = data
 
 
 class Connection:
@@ -147,6 +155,7 @@ class Connection:
         Raises:
             DownstreamError: the server answered with a JSON-RPC error.
             Undelivered: the request did not reach the server; a new connection may try.
+            Challenged: the server wants a login.
             ConnectionLost: the server went away; it may have done what it was asked.
 
         """
@@ -160,6 +169,8 @@ class Connection:
         except MCPError as error:
             if is_undelivered(error):
                 raise Undelivered(error.message) from None
+            if wants_login(error):
+                raise Challenged(error.message, error.error.data) from None
             if is_closed(error):
                 raise ConnectionLost("", error.message) from None
             if advice := advice_on(error):
@@ -175,7 +186,7 @@ class Connection:
         """Be told when a resource changes, until :meth:`unsubscribe`. The caller bounds the time.
 
         Raises:
-            DownstreamError, Undelivered, ConnectionLost: as for :meth:`request`.
+            DownstreamError, Undelivered, Challenged, ConnectionLost: as for :meth:`request`.
 
         """
         if self.era == "legacy":
@@ -310,7 +321,7 @@ async def _is_modern(connection: Connection, *, may_be_legacy: bool) -> bool:
         if not may_be_legacy:
             raise
         if isinstance(error, MCPError):
-            if is_undelivered(error):
+            if is_undelivered(error) or wants_login(error):
                 raise
             if connection.closed.is_set() or is_closed(error):
                 # Some older servers end when anything but initialize comes first.

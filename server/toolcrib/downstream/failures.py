@@ -4,6 +4,7 @@ Knows the errors of processes, HTTP and the protocol; never knows which server i
 """
 
 import logging
+import shlex
 
 import anyio
 import httpx2
@@ -11,10 +12,11 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
+from toolcrib.base.json_values import as_object
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, code_of, status_text
 from toolcrib.downstream.states import Failure
-from toolcrib.errors import ToolcribError, innermost
+from toolcrib.errors import LoginNeeded, ToolcribError, innermost
 
 _log = logging.getLogger(__name__)
 
@@ -22,11 +24,11 @@ _ENDED_TEXT = "Connection closed"
 _CLOSED_TEXTS = (_ENDED_TEXT, "SSE stream ")
 """How the SDK begins its own errors of code CONNECTION_CLOSED; servers use that code for whatever they like."""
 
-_REFUSED_REMEDIES = {
-    REFUSED: "Check the headers in its entry of the config.",
-    WANTS_LOGIN: "toolcrib does not log in by itself yet: get a token from whoever runs the server, and put it into "
-    'headers in its entry of the config, as "Authorization": "Bearer ${TOKEN}".',
-}
+_CHECK_HEADERS = "Check the headers in its entry of the config."
+_NO_LOGIN = (
+    "Get a token from whoever runs the server, and put it into headers in its entry of the config, as "
+    '"Authorization": "Bearer ${TOKEN}"; or have neither that nor "auth": {"type": "none"} there, and run '
+)
 
 
 def is_undelivered(error: MCPError) -> bool:
@@ -65,8 +67,34 @@ def reason_of(failure: BaseException) -> str:
 
 def failure_of(failure: BaseException, server: ServerSettings, known: str = "") -> Failure:
     """Return what is told of a server that failed so; ``known`` is what its transport knows about it."""
+    inner = innermost(failure)
     reason = "; ".join(filter(None, (reason_of(failure), known)))
-    return Failure(reason, _remedy(innermost(failure), server))
+    if wants_login(inner):
+        return login_failure(server, reason, inner.error.data if isinstance(inner, MCPError) else None)
+    return Failure(reason, _remedy(inner, server))
+
+
+def wants_login(failure: BaseException) -> bool:
+    """Return whether a server has refused a request for want of a login, or of one that reaches far enough."""
+    match failure:
+        case MCPError(code=code):
+            return code == WANTS_LOGIN
+        case httpx2.HTTPStatusError(response=response):
+            return code_of(response) == WANTS_LOGIN
+        case _:
+            return False
+
+
+def login_failure(server: ServerSettings, reason: str, data: object = None) -> Failure:
+    """Return what is told of a server that wants a login; ``data`` are those of the error that says so."""
+    command = f"`toolcrib login {shlex.quote(server.key)}`"
+    if not server.may_log_in:
+        return Failure(reason, f"{_NO_LOGIN}{command}.")
+    if server.options.auth is not None and server.options.auth.type == "client_credentials":
+        return Failure(reason, f"Check toolcrib.servers.{server.key}.auth in the config: it does not take that login.")
+    if scope := as_object(data).get("scope"):
+        command = f"`toolcrib login {shlex.quote(server.key)} --scope {shlex.quote(str(scope))}`"
+    return Failure(reason, f"Run {command} in a terminal.", needs_login=True)
 
 
 def silence_of(server: ServerSettings, reason: str, known: str = "") -> Failure:
@@ -79,9 +107,14 @@ def silence_of(server: ServerSettings, reason: str, known: str = "") -> Failure:
     return Failure(text, f"{remedy}; if it is only slow, raise that limit.", is_silent=True)
 
 
+def login_needed(server: ServerSettings, failure: Failure) -> LoginNeeded:
+    """Return what callers of a server are told that wants a login."""
+    return LoginNeeded(server.key, f"The server {server.key!r} wants a login, so nothing ran. {failure.remedy}")
+
+
 def advice_on(error: MCPError) -> str:
     """Return what to do about an answer to a request; empty where nothing is known."""
-    return _REFUSED_REMEDIES.get(error.code, "")
+    return _CHECK_HEADERS if error.code == REFUSED else ""
 
 
 def _remedy(failure: BaseException, server: ServerSettings) -> str:
@@ -90,10 +123,10 @@ def _remedy(failure: BaseException, server: ServerSettings) -> str:
             return "Install it, or correct command and cwd in its entry of the config."
         case PermissionError():
             return "Make it executable, or correct the command in its entry of the config."
-        case MCPError(code=code) if code in _REFUSED_REMEDIES:
-            return _REFUSED_REMEDIES[code]
-        case httpx2.HTTPStatusError(response=response) if (code := code_of(response)) in _REFUSED_REMEDIES:
-            return _REFUSED_REMEDIES[code]
+        case MCPError(code=code) if code == REFUSED:
+            return _CHECK_HEADERS
+        case httpx2.HTTPStatusError(response=response) if code_of(response) == REFUSED:
+            return _CHECK_HEADERS
         case _ if isinstance(server.target, HttpTarget):
             return "Check the url in its entry of the config, and that an MCP server is running there."
         case _:

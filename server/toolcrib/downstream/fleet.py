@@ -18,7 +18,7 @@ from toolcrib.downstream.live_list import LiveTools
 from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.scopes import SHARED, Party, Scope
 from toolcrib.downstream.start_queue import StartQueue
-from toolcrib.downstream.states import ServersNow, State, Status
+from toolcrib.downstream.states import DOWN, ServersNow, State, Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.errors import StartFailed, Unavailable
 
@@ -216,7 +216,7 @@ class Fleet:
 
     def has_failed(self, key: str) -> bool:
         """Return whether a server has failed; one that is not there any more has not."""
-        return key in self._servers and self.status(key).state is State.FAILED
+        return key in self._servers and self.status(key).state in DOWN
 
     def statuses(self) -> dict[str, Status]:
         """Return every server's state."""
@@ -233,7 +233,7 @@ class Fleet:
     def is_quiet(self) -> bool:
         """Whether there is nothing to tell of any: none has failed, and none is on its way for the first time."""
         return not self.listing_first and not any(
-            server.status.state is State.FAILED or (server.was_never_listed and server.status.state is State.STARTING)
+            server.status.state in DOWN or (server.was_never_listed and server.status.state is State.STARTING)
             for server in self._servers.values()
         )
 
@@ -292,7 +292,7 @@ class Fleet:
     async def try_again(self, key: str) -> None:
         """Start a server that failed before it was ever listed, unless it pauses; wait for it a little."""
         server = self._servers[key]
-        if server.was_never_listed and server.status.state is State.FAILED:
+        if server.was_never_listed and server.status.state in DOWN:
             with suppress(StartFailed), anyio.move_on_after(_SILENT_S):
                 await server.connection(wanted=False)
 
@@ -379,4 +379,4 @@ def is_same_entry(before: ServerSettings, after: ServerSettings) -> bool:
 
 def failed(statuses: Mapping[str, Status]) -> dict[str, str]:
     """Return the servers that are down, with the reasons."""
-    return {key: status.reason for key, status in statuses.items() if status.state is State.FAILED}
+    return {key: status.reason for key, status in statuses.items() if status.state in DOWN}

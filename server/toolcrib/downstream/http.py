@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 import mcp_types as types
@@ -19,6 +19,8 @@ from pydantic import ValidationError
 
 from toolcrib.base.json_values import as_object
 from toolcrib.base.text import truncate
+from toolcrib.errors import LoginFailed
+from toolcrib.login.challenges import Challenge, challenge_of
 from toolcrib.streams.half_characters import WholeCharacters
 from toolcrib.streams.sdk import SessionMessage
 from toolcrib.streams.values import ValueCount
@@ -33,7 +35,7 @@ REFUSED = -39_403
 """Likewise: the address answered 401 or 403."""
 
 WANTS_LOGIN = -39_401
-"""Likewise: with a challenge for a bearer token, which MCP servers give who log in by OAuth."""
+"""Likewise: because it wants a login by OAuth, or one that reaches further; the error's data has the scope."""
 
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
@@ -52,15 +54,48 @@ class BodyBounds:
     values: int
 
 
-class HttpClient(httpx2.AsyncClient):
-    """A client for one server: ``shown_url`` stands in texts, ``bounds`` are those of what it answers.
+class Login(Protocol):
+    """What logs requests in. Where it ``is_expected``, a refusal that says nothing of a login is for want of it too."""
 
-    ``deliver`` takes the answers of transports on which they do not come as responses.
+    @property
+    def is_expected(self) -> bool:
+        """Whether the config says that there has to be one."""
+        ...
+
+    def authorize(self, request: httpx2.Request) -> str:
+        """Put on a request what is known, and return that; empty if there is nothing."""
+        ...
+
+    async def renew(self, sent: str, challenge: Challenge) -> bool:
+        """Have something else than what was sent, and was refused; return whether there is anything."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HttpParts:
+    """What a client for one server works with: ``shown_url`` stands in texts, ``bounds`` are those of what it answers.
+
+    ``deliver`` takes the answers of transports on which they do not come as responses. ``login`` is that of the server,
+    if it is one that may want any.
     """
 
-    def __init__(self, shown_url: str, bounds: BodyBounds, deliver: Deliver | None = None, **options: Any) -> None:
+    shown_url: str
+    bounds: BodyBounds
+    deliver: Deliver | None = None
+    login: Login | None = None
+
+
+class HttpClient(httpx2.AsyncClient):
+    """A client for one server."""
+
+    def __init__(self, parts: HttpParts, **options: Any) -> None:
         super().__init__(**options)
-        self._shown_url, self._bounds, self._deliver = shown_url, bounds, deliver
+        self._shown_url, self._bounds, self._deliver, self._login = (
+            parts.shown_url,
+            parts.bounds,
+            parts.deliver,
+            parts.login,
+        )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request. A message that gets no proper response gets a JSON-RPC error that says why.
@@ -72,17 +107,46 @@ class HttpClient(httpx2.AsyncClient):
         # A few hundred compressed bytes can be a million: nothing is decoded, so what is counted is what there is.
         request.headers["accept-encoding"] = "identity"
         try:
-            response = await super().send(request, **options)
+            response = await self._logged_in(request, options)
         except httpx2.TransportError as error:
             reason = self._reason(error)
             if request.method != "POST":
                 raise type(error)(reason) from error
             return self._answer(request, UNDELIVERED if isinstance(error, _NEVER_SENT) else BROKEN, reason)
+        except LoginFailed as error:
+            reason = f"its login could not be renewed: {error}"
+            if request.method != "POST":
+                raise httpx2.ConnectError(reason) from error
+            return self._answer(request, UNDELIVERED, reason)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = (_Events if _is_event_stream(response) else _Body)(response.stream, self._bounds)
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
         return response if _is_plain(response) else await self._unreadable(request, response)
+
+    async def _logged_in(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Send a request with the login of the server; once more with a renewed one, where it was refused for that.
+
+        Raises:
+            LoginFailed: it was refused, and whether the login is good cannot be told.
+
+        """
+        if self._login is None:
+            return await super().send(request, **options)
+        sent = self._login.authorize(request)
+        response = await super().send(request, **options)
+        challenge = challenge_of(response)
+        if challenge is None:
+            return response
+        try:
+            if not await self._login.renew(sent, challenge):
+                return response
+        except LoginFailed:
+            await response.aclose()
+            raise
+        await response.aclose()
+        self._login.authorize(request)
+        return await super().send(request, **options)
 
     async def _explained(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a refusal as it is if it is a JSON-RPC error, else one made of its status; know a lost session."""
@@ -91,7 +155,10 @@ class HttpClient(httpx2.AsyncClient):
             return self._answer(request, UNDELIVERED, "it does not know our session any more")
         if self._deliver is None and _is_own_error(body):
             return response
-        return self._answer(request, code_of(response), status_text(response))
+        is_expected = self._login is not None and self._login.is_expected
+        code = code_of(response, is_expected=is_expected)
+        scope = challenge.scope if code == WANTS_LOGIN and (challenge := challenge_of(response)) else ""
+        return self._answer(request, code, status_text(response), {"scope": scope} if scope else None)
 
     async def _unreadable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Refuse a body in an encoding that was not asked for (RFC 9110, section 12.5.3)."""
@@ -102,10 +169,13 @@ class HttpClient(httpx2.AsyncClient):
             raise httpx2.RemoteProtocolError(reason, request=request)
         return self._answer(request, types.INTERNAL_ERROR, reason)
 
-    def _answer(self, request: httpx2.Request, code: int, text: str) -> httpx2.Response:
+    def _answer(
+        self, request: httpx2.Request, code: int, text: str, data: dict[str, str] | None = None
+    ) -> httpx2.Response:
         """Return the response that makes the SDK's transport answer the request with an error."""
         asked = as_object(json.loads(request.content))
-        error = types.JSONRPCError(jsonrpc="2.0", id=asked.get("id"), error=types.ErrorData(code=code, message=text))
+        told = types.ErrorData(code=code, message=text, data=data)
+        error = types.JSONRPCError(jsonrpc="2.0", id=asked.get("id"), error=told)
         if self._deliver is not None:
             # Notifications, and answers of ours to the server, are not answered.
             if "method" in asked and "id" in asked:
@@ -202,12 +272,17 @@ def _has_lost_session(status: int, body: bytes) -> bool:
     return status == HTTPStatus.NOT_FOUND or (status == HTTPStatus.BAD_REQUEST and is_told)
 
 
-def code_of(response: httpx2.Response) -> int:
-    """Return the JSON-RPC error code for a status (2025-11-25 basic/authorization: a challenge names its scheme)."""
+def code_of(response: httpx2.Response, *, is_expected: bool = False) -> int:
+    """Return the JSON-RPC error code for a status (2025-11-25 basic/authorization: a challenge names its scheme).
+
+    ``is_expected``: the config says that the server wants a login, so that it need not.
+    """
     match response.status_code:
         case HTTPStatus.NOT_FOUND:
             return types.METHOD_NOT_FOUND
-        case HTTPStatus.UNAUTHORIZED if response.headers.get("www-authenticate", "").lower().startswith("bearer"):
+        case HTTPStatus.UNAUTHORIZED if is_expected or _names_bearer(response):
+            return WANTS_LOGIN
+        case HTTPStatus.FORBIDDEN if challenge_of(response) is not None:
             return WANTS_LOGIN
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             return REFUSED
@@ -218,4 +293,11 @@ def code_of(response: httpx2.Response) -> int:
 def status_text(response: httpx2.Response) -> str:
     """Return a status for people."""
     text = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
-    return f"{text} (it wants a login by OAuth)" if code_of(response) == WANTS_LOGIN else text
+    if code_of(response) != WANTS_LOGIN:
+        return text
+    more = challenge.wants_more if (challenge := challenge_of(response)) else False
+    return f"{text} (its login does not reach far enough)" if more else f"{text} (it wants a login by OAuth)"
+
+
+def _names_bearer(response: httpx2.Response) -> bool:
+    return response.headers.get("www-authenticate", "").lower().startswith("bearer")

@@ -14,9 +14,10 @@ import anyio.abc
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.announcements import rest_s
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
+from toolcrib.downstream.backoff import Backoff
 from toolcrib.downstream.calls import CallParts, Calls, Exchange
 from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, connect
-from toolcrib.downstream.failures import failure_of, silence_of
+from toolcrib.downstream.failures import failure_of, login_needed, silence_of
 from toolcrib.downstream.launchers import may_download
 from toolcrib.downstream.live_list import LiveList, LiveTools
 from toolcrib.downstream.live_offers import LiveOffers
@@ -32,7 +33,6 @@ _DOWNLOAD_S = 3.0
 """A package that is on this machine has started by then, usually."""
 
 _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
-_BACKOFF_FIRST_S = 0.5
 _PATIENCE_S = 1.0
 """A caller waits out a pause before the next start when it is at most so long; otherwise it gets the reason now."""
 
@@ -73,8 +73,7 @@ class Downstream:
         self._owner = anyio.Lock()
         self._has_left, self._drain_s = False, _DRAIN_S
         self._start: _Start | None = None
-        self._failures = 0
-        self._next_start = -math.inf
+        self._backoff = Backoff(anyio.current_time)
         self.offers = LiveOffers(settings, surroundings.offers, surroundings.limits)
         is_exclusive = surroundings.front.is_exclusive(scope)
         self._relays = Relays(settings, surroundings.limits, scope.declared, is_exclusive=is_exclusive)
@@ -87,6 +86,7 @@ class Downstream:
                 parking=surroundings.parking,
                 tasks=tasks,
                 connection=self.connection,
+                note_login=self._note_login,
             )
         )
         self.subscriptions = Subscriptions(self._calls, self.connection, self._live_connection)
@@ -165,8 +165,13 @@ class Downstream:
         return self._start
 
     async def _wait_for_turn(self) -> None:
-        """Hold back after failures, a little; refuse at once while a longer pause lasts."""
-        pause = self._next_start - anyio.current_time()
+        """Hold back after failures, a little; refuse at once while a longer pause lasts, or a login is wanted."""
+        if self.status.state is State.NEEDS_LOGIN:
+            if await self._around.login_has_changed(self.settings):
+                return
+            if self._backoff.pause_s > 0:
+                raise self._start_failed()
+        pause = self._backoff.pause_s
         if pause > _PATIENCE_S:
             raise self._start_failed()
         if pause > 0:
@@ -241,7 +246,8 @@ class Downstream:
                         await self._serve(start, connection)
                         bounded.deadline = anyio.current_time() + self._around.limits.close_timeout_s
                         known = await streams.explain() if connection.closed.is_set() else ""
-                        self._set(State.SLEEPING, self._clean(known))
+                        if self.status.state is not State.NEEDS_LOGIN:
+                            self._set(State.SLEEPING, self._clean(known))
                 except* DiedOnProbe:
                     raise
                 except* Exception as failures:  # barrier: a server's task; told with what the streams know
@@ -285,7 +291,7 @@ class Downstream:
 
     async def _serve(self, start: _Start, connection: Connection) -> None:
         """Let callers use the connection until it ends or nobody wants it."""
-        self._failures = 0
+        self._backoff.note_success()
         self._calls.last_use = anyio.current_time()
         start.connection = connection
         start.done.set()
@@ -362,16 +368,27 @@ class Downstream:
         """Note why a start or a connection failed; the first failure counts."""
         if self._start is not start:
             return
-        self._failures += 1
-        longest = min(_BACKOFF_FIRST_S * 2.0 ** min(self._failures - 1, 16), self._around.limits.backoff_max_s)
-        self._next_start = anyio.current_time() + longest * (0.5 + self._around.jitter() / 2)
-        told = replace(failure, reason=self._clean(failure.reason))
-        self._set(State.FAILED, told.reason, told)
+        self._note_failure(failure)
         self._end(start)
+
+    def _note_failure(self, failure: Failure) -> None:
+        self._backoff.note_failure(self._around.limits.backoff_max_s, self._around.jitter())
+        told = replace(failure, reason=self._clean(failure.reason))
+        self._set(State.NEEDS_LOGIN if failure.needs_login else State.FAILED, told.reason, told)
+
+    def _note_login(self, failure: Failure) -> None:
+        """Note that the server, which is up, does nothing without a login."""
+        start = self._start
+        if start is not None and start.connection is not None:
+            self._note_failure(failure)
+            self._end(start)
+            start.connection.retired.set()
 
     def _start_failed(self) -> StartFailed:
         key, failure = self.settings.key, self.status.failure or Failure(self.status.reason or "it was stopped")
-        pause_s = math.ceil(max(1.0, self._next_start - anyio.current_time()))
+        if failure.needs_login:
+            return login_needed(self.settings, failure)
+        pause_s = math.ceil(max(1.0, self._backoff.pause_s))
         again = f"A call in {pause_s} s tries again; other servers are not affected."
         return StartFailed(key, f"The server {key!r} could not be started: {failure} {again}")
 

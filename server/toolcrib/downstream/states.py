@@ -15,18 +15,24 @@ class State(StrEnum):
     STARTING = "starting"
     READY = "ready"
     FAILED = "failed"
+    NEEDS_LOGIN = "needs_login"
+
+
+DOWN = (State.FAILED, State.NEEDS_LOGIN)
+"""States of a server that gives nothing until somebody does something, or it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a server cannot be used, as part of a sentence, and what to do about it, in sentences; no secret in either.
 
-    ``is_silent``: it gave no answer in time.
+    ``is_silent``: it gave no answer in time. ``needs_login``: a person has to log in, as the remedy says.
     """
 
     reason: str
     remedy: str = ""
     is_silent: bool = False
+    needs_login: bool = field(default=False, compare=False)  # the remedy says so where it is kept
 
     def __str__(self) -> str:
         """Both, for people and models."""
@@ -70,4 +76,4 @@ class ServersNow:
 
     def has_failed(self, key: str) -> bool:
         """Return whether a server is down and nobody is starting it."""
-        return self.statuses[key].state is State.FAILED and key not in self.arriving
+        return self.statuses[key].state in DOWN and key not in self.arriving

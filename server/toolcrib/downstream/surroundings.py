@@ -17,6 +17,10 @@ from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector
 
 
+async def _never(_server: ServerSettings) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a downstream needs from the program around it.
@@ -24,7 +28,8 @@ class Surroundings:
     ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
     gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
     whose a connection is; ``parking`` has the calls of all servers that wait for answers.
-    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools.
+    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools. ``login_has_changed``
+    returns whether somebody may have logged in to a server since it was reached last.
     """
 
     limits: LimitsSection
@@ -36,3 +41,4 @@ class Surroundings:
     front: Front
     parking: Parking
     offers: OfferSink = field(default_factory=OfferSink)
+    login_has_changed: Callable[[ServerSettings], Awaitable[bool]] = _never

@@ -24,14 +24,17 @@ from toolcrib.base.text import truncate
 from toolcrib.config.programs import find_program
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient
+from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, Lifeline, running
+from toolcrib.login.logins import Logins
 from toolcrib.streams.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
 from toolcrib.streams.pace import PaceBounds, PacedStream
 from toolcrib.streams.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
 _QUOTED_MAX = 300
+
+_Make = Callable[[Deliver | None], Awaitable[HttpClient]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +64,12 @@ async def open_streams(
     limits: LimitsSection,
     lifeline: Lifeline | None = None,
     on_stderr: Callable[[str, str], None] | None = None,
+    logins: Logins | None = None,
 ) -> AsyncGenerator[Streams]:
     """Connect to ``server`` as its settings say. With a ``lifeline``, its process does not outlive a kill of ours.
 
-    ``on_stderr`` gets the key of the server and each line that its process writes to stderr.
+    ``on_stderr`` gets the key of the server and each line that its process writes to stderr. Without ``logins``, nobody
+    is logged in anywhere.
 
     Raises:
         OSError: a program that cannot be started.
@@ -89,7 +94,8 @@ async def open_streams(
                 yield process
         case HttpTarget() as target:
             way = _sse_streams if target.sse else _http_streams
-            async with way(server, target, limits) as (read, write):
+            make = partial(_client, server, limits, await logins.bearer(server) if logins else None)
+            async with way(target, limits, make) as (read, write):
                 paced = PacedStream(read, _pace(limits))
 
                 async def explain() -> str:
@@ -99,10 +105,8 @@ async def open_streams(
 
 
 @asynccontextmanager
-async def _http_streams(
-    server: ServerSettings, target: HttpTarget, limits: LimitsSection
-) -> AsyncGenerator[TransportStreams]:
-    client = await _client(server, target, limits)
+async def _http_streams(target: HttpTarget, limits: LimitsSection, make: _Make) -> AsyncGenerator[TransportStreams]:
+    client = await make(None)
     async with (
         client,
         streamable_http_client(target.url, http_client=client, max_sse_event_size=limits.message_max_bytes) as streams,
@@ -111,13 +115,11 @@ async def _http_streams(
 
 
 @asynccontextmanager
-async def _sse_streams(
-    server: ServerSettings, target: HttpTarget, limits: LimitsSection
-) -> AsyncGenerator[TransportStreams]:
+async def _sse_streams(target: HttpTarget, _limits: LimitsSection, make: _Make) -> AsyncGenerator[TransportStreams]:
     """Connect the older way. What comes by the event stream is joined with the faults of what was posted."""
     # Without a bound, because faults are delivered from inside a request, which must not wait here.
     joined, received = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
-    client = await _client(server, target, limits, joined.send_nowait)
+    client = await make(joined.send_nowait)
 
     def made(*_arguments: Any, **_options: Any) -> HttpClient:
         return client
@@ -134,17 +136,19 @@ async def _sse_streams(
 
 
 async def _client(
-    server: ServerSettings, target: HttpTarget, limits: LimitsSection, deliver: Deliver | None = None
+    server: ServerSettings, limits: LimitsSection, login: Login | None, deliver: Deliver | None
 ) -> HttpClient:
     """Return a client for the server, made in a worker thread: the system's certificates are read for it."""
+    assert isinstance(server.target, HttpTarget)
+    bounds = BodyBounds(limits.message_max_bytes, limits.message_values)
+    parts = HttpParts(server.target.public_url, bounds, deliver, login)
     # A read may take as long as the longest call; who makes a call keeps its own deadline.
     timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
     # Calls that are under way at a time each keep their connection; two more hold streams of the server's own.
     most = limits.calls_in_flight + 2
     pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
-    make = partial(HttpClient, headers=dict(target.headers), timeout=timeout, limits=pool)
-    bounds = BodyBounds(limits.message_max_bytes, limits.message_values)
-    return await anyio.to_thread.run_sync(make, target.public_url, bounds, deliver)
+    make = partial(HttpClient, parts, headers=dict(server.target.headers), timeout=timeout, limits=pool)
+    return await anyio.to_thread.run_sync(make)
 
 
 async def _pump(

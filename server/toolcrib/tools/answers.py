@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.base.json_values import compact
 from toolcrib.base.recent import RecentBy
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.downstream.states import State
+from toolcrib.downstream.states import DOWN
 from toolcrib.model import Example, JsonObject, SearchType, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.definitions.examples import shortest
@@ -88,7 +88,7 @@ def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None
     Names that some hosts have too are said to be toolcrib's. ``split``: what only reads has a tool of its own.
     ``listed``: what was called is in the client's list from then on.
     """
-    reading = [hit.tool.read_only for hit in hits if hit.status != State.FAILED.value]
+    reading = [hit.tool.read_only for hit in hits if hit.status not in DOWN]
     if not reading:
         return None
     if not split or not any(reading):

@@ -147,7 +147,11 @@ def _never_listed(key: str, now: ServersNow, clean: Clean) -> str:
 
 def _failed(key: str, now: ServersNow, clean: Clean) -> str:
     failure = now.statuses[key].failure if now.has_failed(key) else None
-    return f"Server {key} has failed: {truncate(clean(str(failure)), _FAILURE_MAX)}" if failure else ""
+    if failure is None:
+        return ""
+    if failure.needs_login:
+        return f"Server {key} wants a login, which a person makes. {failure.remedy}"
+    return f"Server {key} has failed: {truncate(clean(str(failure)), _FAILURE_MAX)}"
 
 
 def _names(names: Sequence[str]) -> str:

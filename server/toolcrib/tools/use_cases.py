@@ -22,7 +22,7 @@ from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
-from toolcrib.downstream.states import State, Status
+from toolcrib.downstream.states import DOWN, State, Status
 from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.log import EventLog
 from toolcrib.model import JsonObject, Tool
@@ -43,7 +43,7 @@ from toolcrib.tools.reports import ToolReports
 from toolcrib.tools.results import failure
 from toolcrib.tools.search import SearchRequest
 
-_NOT_UP = (State.STARTING, State.FAILED)
+_NOT_UP = (State.STARTING, *DOWN)
 """States of a server that matter to a caller; that one sleeps is normal."""
 _DECISIONS_MAX = 3
 

@@ -72,7 +72,7 @@ _ANSWER = object_of(
                     "signature": TEXT,
                     "input_schema": {"type": "object"},
                     "examples": list_of({"type": "object"}),
-                    "status": {"type": "string", "enum": ["starting", "failed"]},
+                    "status": {"type": "string", "enum": ["starting", "failed", "needs_login"]},
                     "owner": TEXT,
                 },
                 ["name", "description", "score", "match_type", "loading_mode"],

@@ -1,0 +1,149 @@
+"""One run of an OAuth client of the SDK: from a challenge to a token, its requests sent by a guarded client.
+
+Knows the run, and how it fails in words for people; never knows what the requests mean to the client.
+A run goes beside the server's requests: the SDK's client would hold back all others until its own is answered.
+"""
+
+import base64
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
+
+from toolcrib.base.json_values import as_object
+from toolcrib.base.text import one_line, sanitize, truncate
+from toolcrib.errors import LoginFailed, LoginRefused
+from toolcrib.login.challenges import Challenge
+from toolcrib.login.fetching import Fetcher
+from toolcrib.model import JsonObject
+
+_REQUESTS_MAX = 24
+"""Requests of one run: looking for metadata takes up to seven, each with up to five redirects in its origin."""
+
+_TEXT_MAX = 300
+_ACCOUNT_MAX = 120
+_ACCOUNT_CLAIMS = ("email", "preferred_username", "name", "sub")
+_TOKEN_REQUEST = "application/x-www-form-urlencoded"  # noqa: S105 - a content type
+_AGAIN_LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What came of a run: the token for the server, as whom it was given, if that was told, and by whom."""
+
+    token: str
+    account: str
+    issuer: str
+
+
+class Run:
+    """One run. ``registers``: the client may register itself at the authorization server."""
+
+    def __init__(self, provider: OAuthClientProvider, fetcher: Fetcher, *, registers: bool) -> None:
+        self._provider, self._fetcher, self._registers = provider, fetcher, registers
+        self._last: httpx2.Response | None = None
+        self._account = ""
+
+    async def go(self, challenge: Challenge) -> Driven:
+        """Return the token that a challenge is answered with; it is kept by then.
+
+        Raises:
+            LoginRefused: the authorization server refuses; what was kept is of no more use.
+            LoginFailed: it did not come to that; the text says why.
+
+        """
+        # Errors are told by what is raised here; the SDK would write answers, and what stands in them, to the log.
+        logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
+        probe = httpx2.Request("POST", self._provider.context.server_url)
+        try:
+            async with aclosing(self._provider.async_auth_flow(probe)) as flow:
+                return await self._through(flow, probe, challenge)
+        except LoginFailed:
+            raise
+        except (OAuthFlowError, ValueError, httpx2.InvalidURL) as error:
+            raise self._failure(error) from None
+
+    async def _through(
+        self, flow: AsyncGenerator[httpx2.Request, httpx2.Response], probe: httpx2.Request, challenge: Challenge
+    ) -> Driven:
+        outgoing = await anext(flow)
+        if outgoing is not probe:  # it renews what it holds before it is asked to; a challenge comes first here
+            raise LoginFailed("the login cannot be looked at")
+        probe.headers.pop("authorization", None)
+        outgoing = await flow.asend(challenge.response(probe))
+        for _ in range(_REQUESTS_MAX):
+            if outgoing is probe:
+                token = probe.headers.get("authorization", "").removeprefix("Bearer ")
+                return Driven(token, self._account, self._issuer())
+            outgoing = await flow.asend(await self._answer(outgoing))
+        raise LoginFailed("the authorization server leads from one address to the next")
+
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        kind = request.headers.get("content-type", "")
+        if request.method == "POST" and kind != _TOKEN_REQUEST and not self._registers:
+            raise LoginRefused("the authorization server is another one now", is_final=False)
+        self._last = None
+        response = self._last = await self._fetcher.fetch(request)
+        if kind == _TOKEN_REQUEST:
+            self._account = _account(_json(response))
+            if response.status_code >= HTTPStatus.BAD_REQUEST:
+                raise _refusal(response)
+        return response
+
+    def _issuer(self) -> str:
+        metadata = self._provider.context.oauth_metadata
+        return str(metadata.issuer) if metadata else ""
+
+    def _failure(self, error: Exception) -> LoginFailed:
+        """Return a failure in words: the SDK's own hold whatever a server has answered, which may be a secret."""
+        if self._last is not None and isinstance(error, OAuthRegistrationError | OAuthTokenError):
+            host, status = self._last.request.url.host, self._last.status_code
+            what = "gave no token" if isinstance(error, OAuthTokenError) else "did not register toolcrib"
+            return LoginFailed(f"{host} {what} (HTTP {status}{_code(self._last)})")
+        if isinstance(error, OAuthFlowError):
+            return LoginFailed(truncate(one_line(sanitize(str(error))), _TEXT_MAX))
+        return LoginFailed("the server or its authorization server names something that is not as OAuth prescribes")
+
+
+def _refusal(response: httpx2.Response) -> LoginFailed:
+    """Return why there is no token."""
+    host, status = response.request.url.host, response.status_code
+    text = f"{host} refused (HTTP {status}{_code(response)})"
+    is_final = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _AGAIN_LATER
+    return LoginRefused(text) if is_final else LoginFailed(text)
+
+
+def _code(response: httpx2.Response) -> str:
+    """Return the code of an error (RFC 6749, section 5.2), which is a word; nothing else of the answer is told."""
+    code = _json(response).get("error")
+    is_word = isinstance(code, str) and code.isascii() and code.replace("_", "").isalpha() and len(code) <= 40
+    return f", {code}" if is_word else ""
+
+
+def _json(response: httpx2.Response) -> JsonObject:
+    try:
+        return as_object(json.loads(response.content))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _account(answer: JsonObject) -> str:
+    """Return as whom a token was given, where an ID token says so (OpenID Connect Core, section 3.1.3.7).
+
+    Its signature is not looked at: it comes from the token endpoint itself, and is only shown.
+    """
+    parts = str(answer.get("id_token", "")).split(".")
+    if len(parts) != 3:
+        return ""
+    try:
+        claims = as_object(json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))))
+    except (ValueError, RecursionError):
+        return ""
+    named = (claims.get(claim) for claim in _ACCOUNT_CLAIMS)
+    account = next((each for each in named if isinstance(each, str) and each), "")
+    return truncate(one_line(sanitize(account)), _ACCOUNT_MAX)

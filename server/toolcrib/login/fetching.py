@@ -1,0 +1,136 @@
+"""The HTTP client for what a login needs: metadata, registration, tokens; addresses that a server has named.
+
+Knows bounds of size, time and reach; never knows what OAuth is. No cookies, no proxies, no redirects by itself.
+Each connection goes to an address that was looked at: a name that means another one a moment later gains nothing.
+"""
+
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+import anyio.to_thread
+import httpx2
+
+from toolcrib.base.text import truncate
+from toolcrib.errors import LoginFailed
+from toolcrib.login.addresses import why_not_connected, why_not_fetched
+
+BYTES_MAX = 1024 * 1024
+"""Bytes of one answer: metadata and tokens take a few thousand."""
+
+FETCH_S = 15.0
+"""Seconds for one request, from the look at the name to the last byte."""
+
+_ADDRESSES_TRIED = 4
+_SHOWN_MAX = 200
+
+
+class Fetcher:
+    """Fetches what may be fetched. Make one with :func:`open_fetcher`."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def fetch(self, request: httpx2.Request) -> httpx2.Response:
+        """Return the whole answer to a request; one that leads elsewhere as it is, with the request to follow it.
+
+        Raises:
+            LoginFailed: the address is refused, or gave no answer that could be used; the text names it.
+
+        """
+        shown = _shown(request.url)
+        request.headers["accept-encoding"] = "identity"  # few compressed bytes can be very many
+        try:
+            with anyio.fail_after(FETCH_S):
+                return await self._client.send(request, follow_redirects=False)
+        except TimeoutError:
+            raise LoginFailed(f"{shown} did not answer within {FETCH_S:g} s") from None
+        except (httpx2.TransportError, httpx2.StreamError, httpx2.InvalidURL) as error:
+            raise LoginFailed(f"{shown} cannot be reached: {str(error) or type(error).__name__}") from None
+
+
+class _Guarded(httpx2.AsyncBaseTransport):
+    """Connects to addresses that are allowed only, and reads no more than :data:`BYTES_MAX`."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, *, allows_private: bool) -> None:
+        self._inner, self._allows_private = inner, allows_private
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        shown, url = _shown(request.url), request.url
+        if reason := why_not_fetched(str(url)):
+            raise LoginFailed(f"{shown} is not fetched: it {reason}")
+        addresses = await _addresses_of(url)
+        if reason := why_not_connected(addresses, allows_private=self._allows_private):
+            raise LoginFailed(f"{shown} is not fetched: it {reason}")
+        response = await self._sent(request, addresses[:_ADDRESSES_TRIED])
+        try:
+            return await _whole(response, shown)
+        finally:
+            await response.aclose()
+
+    async def _sent(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
+        """Send a request to the first of some addresses that takes a connection."""
+        failure: httpx2.TransportError = httpx2.ConnectError("no address")
+        for address in addresses:
+            there = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,  # with the name of the host
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": request.url.host},  # which the certificate has
+            )
+            try:
+                return await self._inner.handle_async_request(there)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@asynccontextmanager
+async def open_fetcher(*, allows_private: bool) -> AsyncGenerator[Fetcher]:
+    """Open a client; ``allows_private``: the server on whose behalf it fetches is in a private network itself."""
+    # In a thread, because the system's certificates are read for it.
+    client = await anyio.to_thread.run_sync(_client, allows_private)
+    async with client:
+        yield Fetcher(client)
+
+
+def _client(allows_private: bool) -> httpx2.AsyncClient:  # noqa: FBT001 - called by position, through a thread
+    limits = httpx2.Limits(max_connections=4, max_keepalive_connections=0)
+    inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=limits)
+    transport = _Guarded(inner, allows_private=allows_private)
+    return httpx2.AsyncClient(transport=transport, timeout=FETCH_S, trust_env=False)
+
+
+async def _addresses_of(url: httpx2.URL) -> list[str]:
+    """Return the addresses of a host, as the system knows them."""
+    try:
+        look = partial(socket.getaddrinfo, url.host, url.port, type=socket.SOCK_STREAM)
+        found = await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
+    except (OSError, UnicodeError) as error:
+        raise httpx2.ConnectError(str(error)) from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+async def _whole(response: httpx2.Response, shown: str) -> httpx2.Response:
+    """Return a response with all of its body."""
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise LoginFailed(f"{shown} gave an encoded answer, although toolcrib asked for none")
+    body = bytearray()
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    async for chunk in response.stream:
+        body += chunk
+        if len(body) > BYTES_MAX:
+            raise LoginFailed(f"{shown} gave an answer of more than {BYTES_MAX} bytes")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name != "transfer-encoding"]
+    return httpx2.Response(response.status_code, headers=headers, content=bytes(body))
+
+
+def _shown(url: httpx2.URL) -> str:
+    """Return an address without what may be secret in it."""
+    return truncate(str(url.copy_with(userinfo=b"", query=None, fragment=None)), _SHOWN_MAX)

@@ -1,0 +1,215 @@
+"""The SDK's OAuth clients for one server, made of its config and of what is kept of its login.
+
+Knows which of them is meant, and what each is given; never knows HTTP, nor how a person is asked.
+"""
+
+import warnings
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import httpx2
+from mcp import MCPDeprecationWarning
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthContext
+from pydantic import AnyUrl
+
+from toolcrib import __version__
+from toolcrib.config.auth_schema import AuthSection
+from toolcrib.config.settings import HttpTarget, ServerSettings
+from toolcrib.errors import LoginFailed, LoginRefused
+from toolcrib.login.store import LoginEntry
+from toolcrib.streams.sdk_oauth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+
+_CLIENT_NAME = "toolcrib"
+
+
+def server_address(server: ServerSettings) -> str:
+    """Return the address that stands for a server in a login: without what may be secret in it."""
+    assert isinstance(server.target, HttpTarget)
+    return server.target.public_url
+
+
+def auth_of(server: ServerSettings) -> AuthSection:
+    """Return how toolcrib logs in to a server, with what holds where the config says nothing."""
+    return server.options.auth or AuthSection()
+
+
+class Kept:
+    """What the SDK's clients read and write, by its protocol ``TokenStorage``: an entry, and the config before it.
+
+    ``redirect_uri`` is where answers of the login that is being made arrive: a registration for another address is of
+    no use for it. ``renews``: tokens that come keep what they do not say of those before (RFC 6749, section 6).
+    """
+
+    def __init__(self, server: ServerSettings, entry: LoginEntry, *, redirect_uri: str = "", renews: bool) -> None:
+        self._entry, self._redirect_uri, self._renews = entry, redirect_uri, renews
+        self._configured = _configured(auth_of(server), redirect_uri)
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return the tokens that are kept."""
+        return await self._entry.get_tokens()
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keep tokens that were received."""
+        if self._renews and (before := (await self._entry.read()).tokens):
+            kept = {
+                "refresh_token": tokens.refresh_token or before.refresh_token,
+                "scope": tokens.scope or before.scope,
+            }
+            tokens = tokens.model_copy(update=kept)
+        await self._entry.set_tokens(tokens)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client that the config names, else the registration that is kept, where it is of use."""
+        if self._configured:
+            return self._configured
+        client = await self._entry.get_client_info()
+        if client and self._redirect_uri and self._redirect_uri not in map(str, client.redirect_uris or ()):
+            return None
+        return client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep a registration."""
+        await self._entry.set_client_info(client_info)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """How a person is asked: ``show`` gets the address to open, ``answer`` waits for what comes of it."""
+
+    redirect_uri: str
+    show: Callable[[str], Awaitable[None]]
+    answer: Callable[[], Awaitable[AuthorizationCodeResult]]
+
+
+class _ByPerson(OAuthClientProvider):
+    """Has a person log in."""
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        _settle_method(self.context)
+        return await super()._perform_authorization()
+
+
+class _ByRefresh(OAuthClientProvider):
+    """Has a login renewed, after the metadata were looked for as they are before any login."""
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        _settle_method(self.context)
+        if not self.context.can_refresh_token():
+            raise LoginRefused("there is nothing to renew it with", is_final=False)
+        return await self._refresh_token()
+
+
+def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -> OAuthClientProvider:
+    """Return the client by which a person logs in."""
+    return _ByPerson(
+        server_url=server_address(server),
+        client_metadata=_metadata(AnyUrl(person.redirect_uri)),
+        storage=Kept(server, entry, redirect_uri=person.redirect_uri, renews=False),
+        redirect_handler=person.show,
+        callback_handler=person.answer,
+        client_metadata_url=auth_of(server).client_metadata_url,
+    )
+
+
+def renewing_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientProvider:
+    """Return the client that renews what a person's login gave, and asks nobody."""
+    return _ByRefresh(
+        server_url=server_address(server),
+        client_metadata=_metadata(None),
+        storage=Kept(server, entry, renews=True),
+        client_metadata_url=auth_of(server).client_metadata_url,
+    )
+
+
+def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientProvider:
+    """Return the client that logs in by itself, with a secret or by a signature. Imports what takes long.
+
+    Raises:
+        LoginFailed: the key of the config cannot be used.
+
+    """
+    from mcp.client.auth.extensions.client_credentials import (  # noqa: PLC0415 - signatures take long to import
+        ClientCredentialsOAuthProvider,
+        PrivateKeyJWTOAuthProvider,
+        SignedJWTParameters,
+    )
+
+    auth, url, kept = auth_of(server), server_address(server), Kept(server, entry, renews=False)
+    scope = " ".join(auth.scopes) or None
+    assert auth.client_id is not None
+    with warnings.catch_warnings():
+        # Where no issuer is named in the config, whoever wrote it trusts the server to name the right one.
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        if auth.private_key is None:
+            assert auth.client_secret is not None
+            return ClientCredentialsOAuthProvider(
+                url, kept, auth.client_id, auth.client_secret, scope=scope, issuer=auth.issuer
+            )
+        signing = SignedJWTParameters(
+            issuer=auth.client_id,
+            subject=auth.client_id,
+            signing_key=auth.private_key,
+            signing_algorithm=_algorithm(auth.private_key),
+        )
+        return PrivateKeyJWTOAuthProvider(
+            url, kept, auth.client_id, signing.create_assertion_provider(), scope=scope, issuer=auth.issuer
+        )
+
+
+def _metadata(redirect_uri: AnyUrl | None) -> OAuthClientMetadata:
+    return OAuthClientMetadata(
+        redirect_uris=None if redirect_uri is None else [redirect_uri],
+        client_name=_CLIENT_NAME,
+        software_id=_CLIENT_NAME,
+        software_version=__version__,
+    )
+
+
+def _configured(auth: AuthSection, redirect_uri: str) -> OAuthClientInformationFull | None:
+    if auth.client_id is None:
+        return None
+    return OAuthClientInformationFull(
+        client_id=auth.client_id,
+        client_secret=auth.client_secret,
+        redirect_uris=[AnyUrl(redirect_uri)] if redirect_uri else None,
+        issuer=auth.issuer,
+    )
+
+
+def _settle_method(context: OAuthContext) -> None:
+    """Settle how a client proves who it is, where nobody said: as the authorization server takes it."""
+    client, metadata = context.client_info, context.oauth_metadata
+    if client is None or client.token_endpoint_auth_method is not None:
+        return
+    taken = (metadata and metadata.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
+    by_secret = "client_secret_basic" if "client_secret_basic" in taken else "client_secret_post"
+    client.token_endpoint_auth_method = by_secret if client.client_secret else "none"
+
+
+def _algorithm(private_key: str) -> str:
+    """Return the algorithm that a key is for (RFC 7518)."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        key = load_pem_private_key(private_key.encode(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise LoginFailed("private_key is no key in PEM that could be read") from None
+    match key:
+        case rsa.RSAPrivateKey():
+            return "RS256"
+        case ec.EllipticCurvePrivateKey(curve=ec.SECP256R1()):
+            return "ES256"
+        case ec.EllipticCurvePrivateKey(curve=ec.SECP384R1()):
+            return "ES384"
+        case ed25519.Ed25519PrivateKey():
+            return "EdDSA"
+        case _:
+            raise LoginFailed("private_key is of a kind that is not used for this")

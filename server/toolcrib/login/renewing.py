@@ -1,0 +1,37 @@
+"""A login renewed without a person: by a refresh token, or by the secret or key of a machine.
+
+Knows which client of the SDK does it; never knows when it has to be done.
+"""
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.config.settings import ServerSettings
+from toolcrib.login.challenges import Challenge
+from toolcrib.login.driving import Run
+from toolcrib.login.fetching import open_fetcher
+from toolcrib.login.providers import auth_of, machine_provider, renewing_provider
+from toolcrib.login.store import LoginEntry
+
+
+async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challenge) -> str:
+    """Return another token for a server that has refused the one there was; it is kept by then.
+
+    Raises:
+        LoginRefused: the authorization server refuses it; a person has to log in.
+        LoginFailed: it did not come to that.
+
+    """
+    auth = auth_of(server)
+    is_machine = auth.type == "client_credentials"
+    if is_machine:
+        # In a thread: it imports what signs, and reads a key.
+        provider = await anyio.to_thread.run_sync(machine_provider, server, entry)
+    else:
+        provider = renewing_provider(server, entry)
+    async with open_fetcher(allows_private=challenge.is_private) as fetcher:
+        run = Run(provider, fetcher, registers=False)
+        driven = await run.go(challenge.asking_for(auth.scopes))
+    if is_machine:
+        await entry.note(account=auth.client_id, issuer=driven.issuer)
+    return driven.token
