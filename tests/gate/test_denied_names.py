@@ -119,6 +119,29 @@ async def test_nor_does_a_skill(telling_skill, policy, publish):
         assert told(w) == []
 
 
+@pytest.mark.parametrize("publish", [False, True])
+async def test_what_is_denied_and_what_nobody_has_is_the_same_in_every_text_of_a_skill(tmp_path, publish):
+    tools = ["mcp__db__burn", "db__gone", "db__read_row"]
+    said = "First `db__burn`, then db.gone, or `burn` and `gone`, then db__read_row.\n"
+    file = put(repo(tmp_path), "forms", f"Fills forms. {said}".strip(), f"# Forms\n\n1. {said}", tools=tools)
+    (file.parent / "more.md").write_text(said, encoding="utf-8")
+
+    async def given(denied: str) -> list[str]:
+        config = {**skills(publish_redacted=publish), "policy": {"deny": [f"db.{denied}"]}}
+        server = {"db": [tool("read_row"), tool(denied)]}
+        async with world(tmp_path, server, config, listing="auto") as w, w.client("auto") as client:
+            read = [{"format": "raw"}, {"format": "injection"}, {"file": "more.md"}, {"file": "SKILL.md"}]
+            said = [str(await client.call("skill_get", {"names": ["forms"], "force": True, **each})) for each in read]
+            uris = [f"skill://repo/forms/{path}" for path in ("SKILL.md", "more.md")] if publish else []
+            said += [str(await client.ask("resources/read", {"uri": uri})) for uri in uris]
+            assert bool(publish) == ("skill://repo/forms/SKILL.md" in str(await client.ask("resources/list")))
+            return said
+
+    one, other = await given("burn"), await given("gone")
+    assert all("read_row" in text for text in one)
+    assert not [text for text in (*one, *other) if "burn" in text or "gone" in text]
+
+
 async def test_who_may_use_all_of_them_reads_all_of_it(telling_skill):
     config = {**skills(), "policy": POLICIES["hidden from one"], "gate": {"pass_through_below": 100}}
     async with world(telling_skill, SERVERS, config, listing="auto") as w:

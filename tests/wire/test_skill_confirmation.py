@@ -7,6 +7,7 @@ import pytest
 from mcp import MCPError
 from shelving import found, instructions, listed, put, repo, skills
 
+from fakes.menu import tool
 from worlds import ERAS, Client, JsonObject, world
 
 pytestmark = pytest.mark.anyio
@@ -88,6 +89,21 @@ async def test_its_text_is_given_after_the_yes_and_not_without(shelf, era, way):
         assert SECRET not in refused.lower()
         assert "Nothing was given." in refused
         assert "toolcrib allow repo/vault" in refused
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_it_is_activated_without_its_text_after_the_yes_and_not_without(shelf, era):
+    put(repo(shelf), "vault", "Opens the vault.", tools=["db__turn"])
+    config = {**skills(permissions=ASKED), "servers": {"db": {"default_loading_mode": "skill"}}}
+    async with world(shelf, {"db": [tool("turn")]}, config, listing="auto") as w:
+        for answer, active in ((None, []), ("once", ["vault"])):
+            person = Person(answer)
+            async with w.client(era, elicitation_callback=person) as client:
+                result = (await client.call_tool("skill_activate", {"names": ["vault"]})).model_dump()
+                assert [len(person.asked), result["is_error"]] == [1, not active]
+                found = await client.call_tool("tool_search", {"query": "turn", "search_type": "exact"})
+                assert ("db__turn" in str(found.content)) == bool(active)
+                await client.call_tool("skill_deactivate", {"names": ["vault"]})
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -96,7 +96,8 @@ class Publisher:
         self._manifests = Manifests()
         # Python's own table, without the system's files: a file has the same type on every machine.
         self._types = MimeTypes(())
-        self._known = RecentBy[Cleaner, str, PublishedFile | None](_KNOWN_MAX)
+        self._known = RecentBy[Cleaner, tuple[str, frozenset[str]], PublishedFile | None](_KNOWN_MAX)
+        self._lost = RecentBy[Cleaner, Skill, frozenset[str]](_KNOWN_MAX)
 
     def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
@@ -172,7 +173,7 @@ class Publisher:
         if text is None:
             uri = skill_uri(skill.source, skill.folder, path)
             raise BadRequest(f"{path} is no text. A host can read it as the resource {uri}.")
-        return cleaner.text(text)
+        return cleaner.text(text, self._lost_by(skill, cleaner))
 
     def mime_type(self, path: str) -> str:
         """Return the MIME type that the end of a file's name stands for."""
@@ -244,13 +245,13 @@ class Publisher:
 
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
         """Return a file as served, None if it must not be; the same bytes are cleaned for the same callers once."""
-        known_files = self._known[cleaner]
+        known_files, key = self._known[cleaner], (file.digest, self._lost_by(skill, cleaner))
         with suppress(KeyError):
-            known = known_files[file.digest]
+            known = known_files[key]
             return known and replace(known, path=path)
         data = self._served(skill, path, cleaner)
         served = None if data is None else _published_file(path, data)
-        known_files[file.digest] = served
+        known_files[key] = served
         return served
 
     def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:
@@ -261,10 +262,22 @@ class Publisher:
             return data
         if len(data) > self._limits.skill_text_max_bytes:
             return data if cleaner.changes_nothing else None  # cleaning it would take too long
-        cleaned = cleaner.verbatim(_with_lists_of(text, cleaner) if path == SKILL_FILE else text)
+        lost = self._lost_by(skill, cleaner)
+        cleaned = cleaner.verbatim(_with_lists_of(text, cleaner) if path == SKILL_FILE else text, lost)
         if cleaned == text:
             return data
         return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
+
+    def _lost_by(self, skill: Skill, cleaner: Cleaner) -> frozenset[str]:
+        """Return the names that a skill's lists of tools lose for the caller; its files lose them too."""
+        if cleaner.changes_no_names:
+            return frozenset()
+
+        def lost() -> frozenset[str]:
+            text = self._catalog.texts([skill]).get(skill.row)
+            return cleaner.lost(text) if text else frozenset()
+
+        return self._lost[cleaner].get(skill, lost)
 
     def _bytes(self, skill: Skill, path: str, limit: int) -> bytes:
         home = self._catalog.home_of(skill)

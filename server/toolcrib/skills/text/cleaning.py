@@ -25,15 +25,14 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Makes the fields of one skill fit: also without names that its list of tools has lost, ``unknown``."""
+    """Makes the fields of one skill fit: also without names that its lists of tools have lost."""
 
     cleaner: "Cleaner"
-    unknown: frozenset[str]
+    lost: frozenset[str]
 
     def text(self, text: str) -> str:
         """Return one field."""
-        cleaned = self.cleaner.text(text)
-        return self.cleaner.mentions.without_names(cleaned, self.unknown) if self.unknown else cleaned
+        return self.cleaner.text(text, self.lost)
 
     def texts(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Return a field that is a list."""
@@ -66,28 +65,31 @@ class Cleaner:
         """Return whether the caller has a tool that is spelled like this."""
         return bool(self.mentions.clean(name)[1])
 
-    def verbatim(self, text: str) -> str:
-        """Return a file's text without personal data and denied names, and otherwise byte for byte."""
-        cleaned = self._without_names(self._redact(text))
-        # A published file keeps its hidden characters, unless one of them stands inside a denied name.
+    def lost(self, text: SkillText) -> frozenset[str]:
+        """Return the names that the skill's lists of tools lose: tools that the caller may not use, or nobody has."""
+        listed = [note.tool for note in text.tools]
+        return frozenset(listed).difference(self.tool_names(listed))
+
+    def verbatim(self, text: str, lost: frozenset[str] = frozenset()) -> str:
+        """Return a file's text without personal data, denied names and those ``lost``, and otherwise byte for byte."""
+        cleaned = self._without_names(self._redact(text), lost)
+        # A published file keeps its hidden characters, unless one of them stands inside such a name.
         plain = sanitize(cleaned)
-        if plain == cleaned or (named := self._without_names(plain)) == plain:
+        if plain == cleaned or (named := self._without_names(plain, lost)) == plain:
             return cleaned
         return named  # hidden characters stood inside a name
 
-    def text(self, text: str) -> str:
+    def text(self, text: str, lost: frozenset[str] = frozenset()) -> str:
         """Return a text for a model: cleaned, and without characters that hide something."""
         # Hidden characters go first, so that none can split a key or a name and keep it from being found.
-        return self._without_names(self._redact(sanitize(text)))
+        return self._without_names(self._redact(sanitize(text)), lost)
 
     def skill(self, text: SkillText) -> Cleaned:
         """Return a whole skill, every field of it cleaned."""
-        listed = [note.tool for note in text.tools]
-        allowed = self.tool_names(listed)
         # What the list loses is lost in the text too: a name that stays there would tell that no such tool is denied.
-        fit = _Fit(self, frozenset(listed).difference(allowed))
+        fit = _Fit(self, self.lost(text))
         body, mentioned = self.mentions.clean(self._redact(sanitize(text.body)))
-        body = self.mentions.without_names(body, fit.unknown)
+        body = self.mentions.without_names(body, fit.lost)
         steps = fit.texts(text.steps)
         cleaned = replace(
             text,
@@ -99,7 +101,7 @@ class Cleaner:
             steps=steps,
             preconditions=fit.texts(text.preconditions),
             failure_modes=fit.texts(text.failure_modes),
-            tools=tuple(ToolNote(note.tool, fit.text(note.note)) for note in text.tools if note.tool in allowed),
+            tools=tuple(ToolNote(note.tool, fit.text(note.note)) for note in text.tools if note.tool not in fit.lost),
             body=body,
             frontmatter=self._frontmatter(text.frontmatter),
             extra=self.value(text.extra),
@@ -108,8 +110,8 @@ class Cleaner:
         _, in_steps = self.mentions.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
         return Cleaned(cleaned, tuple(dict.fromkeys((*mentioned, *in_steps))))
 
-    def _without_names(self, text: str) -> str:
-        return self.mentions.clean(text)[0]
+    def _without_names(self, text: str, lost: frozenset[str]) -> str:
+        return self.mentions.without_names(self.mentions.clean(text)[0], lost)
 
     def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
         cleaned = self.value(frontmatter)
