@@ -100,8 +100,9 @@ LAYERS = {
         forgetting store
         fetching providers
         driving
-        renewing
-        bearers
+        answers renewing revocation telling
+        bearers listener
+        flow
         logins
     """,
     "offers": """
@@ -230,6 +231,7 @@ LAYERS = {
         completion
         importing
         allow connecting doctor evaluation events index lint secret servers skills tokens tools
+        login
         uninstall
         app
     """,
@@ -250,6 +252,7 @@ DOORS = {
         ("downstream", "login", "streams.sdk", "cli.demo"),
     ),
     "mcp.client.auth": ("login",),
+    "webbrowser": ("cli.login",),
     **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("wire", *SDK_ADAPTERS)),
     **dict.fromkeys(
         (
@@ -324,6 +327,7 @@ MORE_PARAMETERS: dict[str, str] = {
     "cli.servers:add": "one for each option of the command",
     "cli.connecting:connect": "one for each option of the command",
     "cli.skills:relevant": "one for each option of the command",
+    "cli.login:login": "one for each option of the command",
     "cli.importing:init": "one for each option of the command",
     "cli.importing:import_file": "one for each option of the command",
 }

@@ -20,6 +20,7 @@ from toolcrib.cli import (
     importing,
     index,
     lint,
+    login,
     running,
     secret,
     servers,
@@ -60,6 +61,8 @@ def build() -> typer.Typer:
     app.command()(servers.remove)
     app.command()(servers.get)
     app.command()(servers.logs)
+    app.command()(login.login)
+    app.command()(login.logout)
     app.command()(servers.enable)
     app.command()(servers.disable)
     app.command()(doctor.doctor)

@@ -73,7 +73,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
         if as_json:
             print_json({"config": str(target), "server": name, "tools": None, "failed": None})
         return
-    _tell_tried(target, name, _tried(target, name, quiet=as_json), as_json=as_json)
+    _tell_tried(target, name, tried(target, name, quiet=as_json), as_json=as_json)
 
 
 def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -224,7 +224,7 @@ def _tell(target: Path, name: str, text: str, *, as_json: bool) -> None:
         print_text(text)
 
 
-def _tried(target: Path, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
+def tried(target: Path | None, name: str, *, quiet: bool) -> "tuple[list[JsonObject], str]":
     """Return the tools of a server that is started once for them, and why there are none where it failed."""
     try:
         return with_tools(target, partial(_list_one, name), WaitingLine(quiet=quiet), name)
@@ -244,8 +244,8 @@ async def _list_one(name: str, tool_use_cases: "ToolUseCases", session: "Session
     return found, failed(fleet.statuses()).get(name, "")
 
 
-def _tell_tried(target: Path, name: str, tried: "tuple[list[JsonObject], str]", *, as_json: bool) -> None:
-    tools, why = tried
+def _tell_tried(target: Path, name: str, found: "tuple[list[JsonObject], str]", *, as_json: bool) -> None:
+    tools, why = found
     if as_json:
         names = [tool["name"] for tool in tools]
         print_json({"config": str(target), "server": name, "tools": names, "failed": why or None})

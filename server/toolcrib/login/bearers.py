@@ -17,14 +17,17 @@ from toolcrib.login.store import Login, LoginEntry
 
 
 class Bearer:
-    """The token of one server, for all connections to it. ``challenge`` is what the server has asked for last."""
+    """The token of one server, for all connections to it. ``challenge`` is what the server has asked for last.
+
+    ``is_machine``: no person logs in to it.
+    """
 
     def __init__(self, server: ServerSettings, entry: LoginEntry) -> None:
         assert isinstance(server.target, HttpTarget)
         self.server, self.entry = server, entry
         self.challenge: Challenge | None = None
         auth = server.options.auth
-        self._is_machine = auth is not None and auth.type == "client_credentials"
+        self.is_machine = auth is not None and auth.type == "client_credentials"
         self._origin = _origin(httpx2.URL(server.target.url))
         self._header = ""
         self._turn = anyio.Lock()
@@ -61,7 +64,7 @@ class Bearer:
             self.challenge = challenge
             try:
                 login = await self.entry.read()
-                if login.tokens is None and not self._is_machine:
+                if login.tokens is None and not self.is_machine:
                     self._take(login)
                     return False
                 async with self.entry.refreshing() as login:
@@ -76,7 +79,7 @@ class Bearer:
         self._header = f"Bearer {login.tokens.access_token}" if login.tokens else ""
 
     def _may_renew(self, login: Login, challenge: Challenge) -> bool:
-        if self._is_machine:
+        if self.is_machine:
             return True
         return bool(login.tokens and login.tokens.refresh_token and not challenge.wants_more)
 
@@ -85,7 +88,7 @@ class Bearer:
         try:
             token = await renewed(self.server, self.entry, challenge)
         except LoginRefused as error:
-            if self._is_machine:
+            if self.is_machine:
                 raise LoginFailed(str(error)) from None
             if error.is_final:
                 await self.entry.forget_tokens()

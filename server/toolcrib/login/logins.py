@@ -14,7 +14,7 @@ from toolcrib.errors import StoreError
 
 if TYPE_CHECKING:
     from toolcrib.login.bearers import Bearer
-    from toolcrib.login.store import TokenStore
+    from toolcrib.login.store import LoginEntry
 
 
 class Logins:
@@ -45,13 +45,13 @@ class Logins:
     def _made(self, server: ServerSettings) -> "Bearer":
         from toolcrib.login.bearers import Bearer  # noqa: PLC0415 - see above
 
-        assert isinstance(server.target, HttpTarget)
-        return Bearer(server, open_store(self._folder).entry(server.target.public_url, server.key))
+        return Bearer(server, kept_login(self._folder, server))
 
 
-def open_store(folder: Path) -> "TokenStore":
-    """Return the store in a folder, with the system's keyring where there is one. Nothing is read yet."""
+def kept_login(folder: Path, server: ServerSettings) -> "LoginEntry":
+    """Return what is kept in ``folder`` of the login to a server, or in the system's keyring. Nothing is read yet."""
     from toolcrib.login.keyring import SystemKeyring  # noqa: PLC0415 - see above
     from toolcrib.login.store import TokenStore  # noqa: PLC0415
 
-    return TokenStore(folder, SystemKeyring())
+    assert isinstance(server.target, HttpTarget)
+    return TokenStore(folder, SystemKeyring()).entry(server.target.public_url, server.key)

@@ -91,7 +91,7 @@ class _ByPerson(OAuthClientProvider):
     """Has a person log in."""
 
     async def _perform_authorization(self) -> httpx2.Request:
-        _settle_method(self.context)
+        settle_method(self.context)
         return await super()._perform_authorization()
 
 
@@ -99,7 +99,7 @@ class _ByRefresh(OAuthClientProvider):
     """Has a login renewed, after the metadata were looked for as they are before any login."""
 
     async def _perform_authorization(self) -> httpx2.Request:
-        _settle_method(self.context)
+        settle_method(self.context)
         if not self.context.can_refresh_token():
             raise LoginRefused("there is nothing to renew it with", is_final=False)
         return await self._refresh_token()
@@ -182,7 +182,7 @@ def _configured(auth: AuthSection, redirect_uri: str) -> OAuthClientInformationF
     )
 
 
-def _settle_method(context: OAuthContext) -> None:
+def settle_method(context: OAuthContext) -> None:
     """Settle how a client proves who it is, where nobody said: as the authorization server takes it."""
     client, metadata = context.client_info, context.oauth_metadata
     if client is None or client.token_endpoint_auth_method is not None:

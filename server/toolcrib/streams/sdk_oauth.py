@@ -7,6 +7,7 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
+    OAuthMetadata,
     OAuthToken,
 )
 
@@ -14,5 +15,6 @@ __all__ = [
     "AuthorizationCodeResult",
     "OAuthClientInformationFull",
     "OAuthClientMetadata",
+    "OAuthMetadata",
     "OAuthToken",
 ]

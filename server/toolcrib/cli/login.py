@@ -1,0 +1,212 @@
+"""Logging in to servers, and out again: ``toolcrib login`` and ``toolcrib logout``.
+
+Knows how a person at this machine is shown an address and gives an answer; never knows what a login is made of. The one
+door to the person's browser: it is given http and https only, without a shell.
+"""
+
+import sys
+import webbrowser
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import ExitCode, counted, print_json, print_text
+from toolcrib.cli.servers import tried
+from toolcrib.errors import BadRequest, LoginFailed, ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib.config.settings import ServerSettings, Settings
+    from toolcrib.login.flow import Ask
+    from toolcrib.login.records import Record
+    from toolcrib.login.store import LoginEntry
+    from toolcrib.model import JsonObject
+    from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
+
+NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The server, as the config names it.")]
+
+_PASTES_MAX = 5
+
+Opens = Callable[[str], bool]
+"""Gives an address to the person's browser, and returns whether there is one. Blocks."""
+
+_Asks = Callable[[], "Ask"]
+
+
+def login(  # noqa: PLR0913, PLR0917 - one parameter an option
+    name: NameArgument = None,
+    every: Annotated[bool, typer.Option("--all", help="Log in to every server that wants it.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address, and take the answer by hand.")
+    ] = False,
+    scope: Annotated[str, typer.Option("--scope", help="Ask for this too, separated by spaces.")] = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Log in to a server that wants it, in the browser, and show what it has then: toolcrib login github."""
+    settings = load_settings(config)
+    servers = _meant(settings, name, every=every)
+    shown: list[JsonObject] = []
+    for server in servers:
+        shown.append(_one(settings, server, partial(_asking, server.key, scope, by_hand=no_browser), every=every))
+        if not as_json:
+            _tell(shown[-1])
+    if as_json:
+        print_json(shown if every else shown[0])
+    elif not servers:
+        print_text("No server here wants a login.")
+    if any(each["failed"] for each in shown):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def logout(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The server, as the config names it.")],
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Log out of a server: have what its login gave revoked, where that can be done, and forget it."""
+    import anyio
+
+    settings = load_settings(config)
+    [server] = _meant(settings, name, every=False)
+    was_there, is_revoked, why = anyio.run(_end, settings, server)
+    if as_json:
+        print_json({"server": name, "was_logged_in": was_there, "revoked": is_revoked, "why_not": why or None})
+    elif not was_there:
+        print_text(f"Nobody is logged in to {name}.")
+    else:
+        print_text(f"Logged out of {name}; what its login gave is {'revoked and ' if is_revoked else ''}forgotten.")
+        if not is_revoked:
+            print_text(f"It was not revoked: {why}.", error=True)
+
+
+def _meant(settings: "Settings", name: str | None, *, every: bool) -> "list[ServerSettings]":
+    """Return the servers that a command is about."""
+    from toolcrib.config.findings import did_you_mean
+
+    if every == (name is not None):
+        raise BadRequest("Name one server, or say --all.")
+    if name is None:
+        return [server for server in settings.servers.values() if server.may_log_in]
+    server = settings.servers.get(name)
+    if server is None:
+        left_out = settings.why_left_out(name)
+        hint = f"it {left_out}" if left_out else did_you_mean(name, settings.servers)
+        raise BadRequest(f"There is no server {name!r} to log in to: {hint}")
+    if not server.may_log_in:
+        raise BadRequest(
+            f"{name} takes no login: it is a command, its headers have Authorization, or its auth is none."
+        )
+    return [server]
+
+
+def _one(settings: "Settings", server: "ServerSettings", asking: "_Asks", *, every: bool) -> "JsonObject":
+    """Log in to one server, and list it; with ``every`` only where it wants that."""
+    import anyio
+
+    from toolcrib.login.telling import login_json
+
+    try:
+        record = anyio.run(_log_in, settings, server, asking, every)
+    except ToolcribError as error:
+        return {"server": server.key, "login": None, "tools": None, "failed": str(error)}
+    tools, why = tried(settings.config_path, server.key, quiet=True)
+    return {"server": server.key, "login": login_json(record), "tools": [each["name"] for each in tools], "failed": why}
+
+
+def _tell(shown: "JsonObject") -> None:
+    from toolcrib.login.telling import login_text
+
+    name, found = shown["server"], shown["login"]
+    if found:
+        print_text(f"Logged in to {name}{login_text(found)}.")
+    if shown["failed"]:
+        what = "but it fails" if found else "is not logged in"
+        print_text(f"{name} {what}: {shown['failed']}", error=True)
+        sys.stdout.flush()
+    else:
+        print_text(f"It has {counted(len(shown['tools']), 'tool')}; `toolcrib tools list --server {name}` shows them.")
+
+
+def _asking(name: str, scope: str, *, by_hand: bool) -> "Ask":
+    from toolcrib.login.flow import Ask
+
+    if by_hand:
+        return Ask(partial(_show_only, name), _pasted, scope)
+    return Ask(partial(_show_and_open, name, webbrowser.open), scope=scope)
+
+
+async def _show_only(name: str, address: str, redirect_uri: str) -> None:
+    print_text(f"To log in to {name}, open this address in a browser anywhere:\n\n  {address}\n", error=True)
+    print_text(
+        f"Then the browser goes to {redirect_uri}…, where it may find nothing: paste that whole address here.",
+        error=True,
+    )
+
+
+async def _show_and_open(name: str, opens: Opens, address: str, redirect_uri: str) -> None:
+    import anyio.to_thread
+
+    print_text(f"To log in to {name}, go on in the browser, which is given this address:\n\n  {address}\n", error=True)
+    has_one = await anyio.to_thread.run_sync(opens, address)
+    if not has_one:
+        print_text("There is no browser here; --no-browser takes the answer by hand.", error=True)
+    print_text(f"The answer is waited for at {redirect_uri}; Ctrl-C gives up.", error=True)
+
+
+async def _pasted(address: str) -> "AuthorizationCodeResult":
+    """Return the answer that the person pastes: the address that the browser was led to, or its query."""
+    import anyio.to_thread
+
+    from toolcrib.login.answers import answer_in, state_of
+
+    state = state_of(address)
+    for _ in range(_PASTES_MAX):
+        line = (await anyio.to_thread.run_sync(sys.stdin.readline)).strip()
+        if not line:
+            break
+        if answer := answer_in(line.partition("?")[2] or line, state):
+            return answer
+        print_text("That is no answer to this login; paste the whole address, with code and state.", error=True)
+    raise LoginFailed("no answer was given")
+
+
+async def _log_in(settings: "Settings", server: "ServerSettings", asking: _Asks, only_where_wanted: bool) -> "Record":
+    from toolcrib.login.bearers import Bearer
+    from toolcrib.login.flow import challenged, log_in
+
+    entry = _entry(settings, server)
+    bearer = Bearer(server, entry)
+    if only_where_wanted or bearer.is_machine:
+        await bearer.load()
+        _challenge, is_wanted = await challenged(server, bearer)
+        if not is_wanted:
+            return (await entry.read()).record
+    challenge, _is_wanted = await challenged(server)
+    await log_in(server, entry, challenge, asking())
+    return (await entry.read()).record
+
+
+async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bool, str]:
+    """Return whether there was a login, whether it was revoked, and why not."""
+    from toolcrib.login.fetching import open_fetcher
+    from toolcrib.login.flow import challenged
+    from toolcrib.login.revocation import revoked
+
+    entry = _entry(settings, server)
+    is_revoked, why = False, "the authorization server takes no revocations"
+    try:
+        challenge, _is_wanted = await challenged(server)
+        async with open_fetcher(allows_private=challenge.is_private) as fetcher:
+            is_revoked = await revoked(server, entry, fetcher)
+    except ToolcribError as error:
+        why = str(error)
+    return await entry.forget(), is_revoked, why
+
+
+def _entry(settings: "Settings", server: "ServerSettings") -> "LoginEntry":
+    from toolcrib.login.logins import kept_login
+
+    return kept_login(settings.tokens_dir, server)

@@ -1,0 +1,42 @@
+"""What comes back from the authorization server by a person's browser: one answer, to the question that was asked.
+
+Knows the redirect of OAuth (RFC 6749, section 4.1.2; RFC 9207); never knows who is asked, nor what is done with a code.
+"""
+
+import secrets
+from urllib.parse import parse_qs, urlsplit
+
+from toolcrib.base.text import one_line, sanitize, truncate
+from toolcrib.errors import LoginFailed
+from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
+
+_TEXT_MAX = 200
+
+
+def state_of(address: str) -> str:
+    """Return the ``state`` that the answer to a question at ``address`` has; empty if it has none."""
+    return _first(urlsplit(address).query, "state")
+
+
+def answer_in(query: str, state: str) -> AuthorizationCodeResult | None:
+    """Return the answer that a redirect with this query is; None for one to another question, or that is none.
+
+    Raises:
+        LoginFailed: the answer is no.
+
+    """
+    if not state or not secrets.compare_digest(_first(query, "state").encode(), state.encode()):
+        return None
+    if error := _first(query, "error"):
+        said = truncate(one_line(sanitize(_first(query, "error_description"))), _TEXT_MAX)
+        word = truncate(one_line(sanitize(error)), _TEXT_MAX)
+        raise LoginFailed(f"the answer was no: {word}{f' ({said})' if said else ''}")
+    code = _first(query, "code")
+    return AuthorizationCodeResult(code=code, state=state, iss=_first(query, "iss") or None) if code else None
+
+
+def _first(query: str, name: str) -> str:
+    try:
+        return parse_qs(query, max_num_fields=50).get(name, [""])[0]
+    except ValueError:
+        return ""

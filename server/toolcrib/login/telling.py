@@ -1,0 +1,31 @@
+"""A login as people and programs are told of it: as whom, by whom, until when.
+
+Knows what of it is no secret; never knows where it is shown.
+"""
+
+from datetime import datetime
+
+from toolcrib.login.records import Record
+from toolcrib.model import JsonObject
+
+
+def login_json(record: Record) -> JsonObject | None:
+    """Return what is known of a login as a JSON object; None where there is none."""
+    if not record.has_tokens:
+        return None
+    until = None if record.expires_at is None else datetime.fromtimestamp(record.expires_at).astimezone()
+    return {
+        "as": record.account or None,
+        "by": record.issuer or None,
+        "scope": record.scope or None,
+        "until": until and until.isoformat(timespec="seconds"),
+        "renews": record.can_renew,
+    }
+
+
+def login_text(login: JsonObject) -> str:
+    """Return a login that is one as the end of a sentence that begins with ``logged in``."""
+    who = f" as {login['as']}" if login["as"] else ""
+    by = f" by {login['by']}" if login["by"] else ""
+    until = f", until {login['until'][:16].replace('T', ' ')}" if login["until"] else ""
+    return f"{who}{by}{until}{', renewed by itself' if login['renews'] else ''}"

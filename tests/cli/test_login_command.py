@@ -1,0 +1,287 @@
+"""``toolcrib login`` and ``logout``, with servers on loopback; the browser is played by a program."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+from starlette.responses import JSONResponse, RedirectResponse
+
+from cli.command_line import Run
+from fakes.oauth_server import Guarded, guarded_server
+
+SECRETS = ("access-", "refresh-")
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    with guarded_server() as server:
+        yield server
+
+
+class Browser:
+    """What a person does with an address. ``opened`` are the addresses; ``pages`` what came in the end."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        self.pages: list[str] = []
+        self.before = ""
+
+    def open(self, address: str) -> bool:
+        self.opened.append(address)
+        with httpx2.Client(follow_redirects=True, timeout=20, trust_env=False) as client:
+            redirect = parse_qs(urlsplit(address).query)["redirect_uri"][0]
+            if self.before:  # what somebody else sends to the listener first
+                self.pages.append(f"{client.get(f'{redirect}?{self.before}').status_code}")
+            self.pages.append(client.get(address).text)
+        return True
+
+
+@pytest.fixture
+def browser(monkeypatch: pytest.MonkeyPatch) -> Browser:
+    played = Browser()
+    monkeypatch.setattr("webbrowser.open", played.open)
+    return played
+
+
+@pytest.fixture
+def config(tmp_path: Path, guarded: Guarded) -> Path:
+    return written(tmp_path, guarded.url)
+
+
+def written(folder: Path, url: str, auth: Any = None) -> Path:
+    file = folder / "toolcrib.json"
+    section: dict[str, Any] = {"cache_dir": str(folder / "cache"), "state_dir": str(folder / "state")}
+    if auth is not None:
+        section["servers"] = {"web": {"auth": auth}}
+    file.write_text(json.dumps({"mcpServers": {"web": {"url": url}}, "toolcrib": section}))
+    return file
+
+
+def test_a_person_logs_in_and_sees_what_the_server_has(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    code, out, err = run("login", "web", "--config", str(config))
+    assert code == 0, err
+    assert out.startswith("Logged in to web by http://127.0.0.1:")
+    assert "It has 3 tools; `toolcrib tools list --server web` shows them." in out
+    assert browser.opened[0] in err
+    assert "toolcrib has the answer" in browser.pages[0]
+    assert len(browser.opened) == 1
+    [client] = guarded.provider.clients.values()
+    assert client.client_name == "toolcrib"
+    assert not any(secret in out + err for secret in SECRETS)
+    code, out, err = run("call", "web__echo", '{"text": "a"}', "--config", str(config))
+    assert code == 0, err
+    assert guarded.asked("/register") == 1
+
+
+def test_a_second_login_uses_the_same_registration(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    for _ in range(2):
+        assert run("login", "web", "--config", str(config))[0] == 0
+    assert guarded.asked("/register") == 1
+    assert len({parse_qs(urlsplit(each).query)["redirect_uri"][0] for each in browser.opened}) == 1
+
+
+def test_logging_out_revokes_and_forgets(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    assert run("login", "web", "--config", str(config))[0] == 0
+    code, out, err = run("logout", "web", "--config", str(config))
+    assert (code, out, err) == (0, "Logged out of web; what its login gave is revoked and forgotten.\n", "")
+    assert not guarded.provider.refresh_tokens
+    assert len(guarded.provider.revoked) == 2
+    assert run("logout", "web", "--config", str(config))[1] == "Nobody is logged in to web.\n"
+
+
+def test_a_login_that_cannot_be_revoked_is_forgotten_and_that_is_said(
+    run: Run, config: Path, guarded: Guarded, browser: Browser
+):
+    assert run("login", "web", "--config", str(config))[0] == 0
+    guarded.answers["/revoke"] = JSONResponse({}, 500)
+    code, out, err = run("logout", "web", "--config", str(config))
+    assert (code, err) == (0, "It was not revoked: 127.0.0.1 refused (HTTP 500).\n")
+    assert out == "Logged out of web; what its login gave is forgotten.\n"
+
+
+def test_what_others_send_to_the_listener_changes_nothing(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    browser.before = "code=forged&state=guessed"
+    code, out, err = run("login", "web", "--config", str(config))
+    assert code == 0, err
+    assert browser.pages[0] == "400"
+    assert "Logged in" in out
+
+
+def test_a_no_is_told(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    guarded.provider.refuses_person = True
+    code, out, err = run("login", "web", "--config", str(config))
+    assert (code, out) == (1, "")
+    assert "web is not logged in: the answer was no: access_denied" in err
+    assert "toolcrib was told no" in browser.pages[0]
+
+
+def test_all_logs_in_where_that_is_wanted(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    assert run("login", "--all", "--config", str(config))[0] == 0
+    assert len(browser.opened) == 1
+    guarded.provider.expire()
+    code, out, _err = run("login", "--all", "--config", str(config), "--json")
+    assert code == 0
+    assert len(browser.opened) == 1, "it is renewed, and nobody is asked"
+    [shown] = json.loads(out)
+    assert shown["login"]["renews"]
+    assert sorted(shown["tools"]) == ["web__echo", "web__progress", "web__sleep"]
+
+
+def test_an_answer_can_be_given_by_hand(
+    run: Run, config: Path, guarded: Guarded, browser: Browser, monkeypatch: pytest.MonkeyPatch
+):
+    class Typed:
+        """Somebody who opens the printed address elsewhere and pastes where that led."""
+
+        def __init__(self) -> None:
+            self.lines = 0
+
+        def readline(self) -> str:
+            self.lines += 1
+            if self.lines == 1:
+                return "http://127.0.0.1/callback?code=x&state=y\n"
+            with httpx2.Client(follow_redirects=False, trust_env=False) as client:
+                return client.get(shown[0]).headers["location"] + "\n"
+
+    shown: list[str] = []
+
+    def note(text: str, **_options: Any) -> None:
+        shown.extend(line.strip() for line in text.splitlines() if "/authorize?" in line)
+
+    monkeypatch.setattr("toolcrib.cli.login.print_text", note)
+    monkeypatch.setattr("sys.stdin", Typed())
+    code, _out, err = run("login", "web", "--no-browser", "--config", str(config))
+    assert code == 0, err
+    assert not browser.opened
+    assert guarded.provider.access_tokens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("login",), "Name one server, or say --all."),
+        (("login", "web", "--all"), "Name one server, or say --all."),
+        (("login", "wed"), "There is no server 'wed' to log in to: did you mean web?"),
+    ],
+)
+def test_what_cannot_be_logged_in_to_is_named(run: Run, config: Path, arguments: tuple[str, ...], said: str):
+    code, _out, err = run(*arguments, "--config", str(config))
+    assert code == 1
+    assert said in err
+
+
+def test_nobody_logs_in_where_the_config_has_a_token(run: Run, tmp_path: Path, guarded: Guarded):
+    file = written(tmp_path, guarded.url, {"type": "none"})
+    code, _out, err = run("login", "web", "--config", str(file))
+    assert code == 1
+    assert "web takes no login" in err
+
+
+def test_a_client_that_the_config_names_is_not_registered(run: Run, tmp_path: Path, guarded: Guarded, browser: Browser):
+    from mcp.shared.auth import OAuthClientInformationFull
+
+    redirect = "http://127.0.0.1:{port}/callback"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    guarded.provider.clients["mine"] = OAuthClientInformationFull.model_validate(
+        {"client_id": "mine", "client_secret": "s3cr3t-mine", "redirect_uris": [redirect.format(port=port)]}
+        | {"token_endpoint_auth_method": "client_secret_basic", "scope": "read write"}
+    )
+    auth = {"client_id": "mine", "client_secret": "s3cr3t-mine", "redirect_port": port, "scopes": ["read"]}
+    code, out, err = run("login", "web", "--config", str(written(tmp_path, guarded.url, auth)))
+    assert code == 0, err
+    assert not guarded.asked("/register")
+    assert "s3cr3t-mine" not in out + err
+    guarded.provider.expire()
+    code, out, err = run("call", "web__echo", '{"text": "a"}', "--config", str(tmp_path / "toolcrib.json"))
+    assert code == 0, err
+    assert guarded.provider.refreshes == 1
+
+
+# -- what a server names -------------------------------------------------------------------------
+
+METADATA = "/.well-known/oauth-authorization-server"
+
+
+def metadata(guarded: Guarded, **changes: Any) -> JSONResponse:
+    origin = guarded.url.removesuffix("/mcp")
+    return JSONResponse(
+        {
+            "issuer": origin,
+            "authorization_endpoint": f"{origin}/authorize",
+            "token_endpoint": f"{origin}/token",
+            "registration_endpoint": f"{origin}/register",
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            **changes,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"issuer": "https://other.example"}, "issuer mismatch"),
+        ({"registration_endpoint": "http://10.0.0.1/register"}, "is not fetched: it is neither https nor on this"),
+        ({"registration_endpoint": "http://evil.example/register"}, "is not fetched: it is neither https nor on this"),
+        ({"registration_endpoint": "https://a:b@127.0.0.1/x"}, "is not fetched: it has a name or a password"),
+    ],
+)
+def test_an_authorization_server_that_names_something_else_gets_nobody(
+    changes: dict[str, Any], said: str, run: Run, guarded: Guarded, browser: Browser
+):
+    config = written(Path.cwd(), guarded.url)
+    guarded.answers[METADATA] = metadata(guarded, **changes)
+    code, _out, err = run("login", "web", "--config", str(config))
+    assert code == 1
+    assert said in err
+    assert not browser.opened
+
+
+@pytest.mark.parametrize("body", [b"x" * 3_000_000, b"\x00\xff" * 100, b"{}", b"[" * 100_000], ids=len)
+def test_garbage_for_metadata_ends_in_words(body: bytes, run: Run, config: Path, guarded: Guarded, browser: Browser):
+    from starlette.responses import Response
+
+    for path in (METADATA, "/.well-known/openid-configuration", "/register", "/token"):
+        guarded.answers[path] = Response(body, media_type="application/json")
+    code, _out, err = run("login", "web", "--config", str(config))
+    assert code == 1
+    assert "web is not logged in: " in err
+    assert "Traceback" not in err
+    assert not browser.opened
+
+
+def test_a_redirect_to_another_origin_is_not_followed(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    with guarded_server() as other:
+        for path in (METADATA, "/.well-known/openid-configuration"):
+            guarded.answers[path] = RedirectResponse(f"{other.url.removesuffix('/mcp')}{path}", 307)
+        guarded.answers["/register"] = RedirectResponse(f"{other.url.removesuffix('/mcp')}/register", 307)
+        code, _out, err = run("login", "web", "--config", str(config))
+        assert code == 1
+        assert "web is not logged in: 127.0.0.1 did not register toolcrib (HTTP 307)" in err
+        assert not other.paths
+    assert not browser.opened
+
+
+def test_redirects_in_a_circle_end(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    for path in (METADATA, "/.well-known/openid-configuration", "/register"):
+        guarded.answers[path] = RedirectResponse(path, 307)
+    code, _out, _err = run("login", "web", "--config", str(config))
+    assert code == 1
+    assert guarded.asked("/register") == 6
+
+
+def test_an_error_of_the_token_endpoint_tells_no_secret(
+    run: Run, config: Path, guarded: Guarded, browser: Browser, caplog: pytest.LogCaptureFixture
+):
+    guarded.answers["/token"] = JSONResponse({"error": "s3cr3t code_verifier=abc", "access_token": 5}, 400)
+    caplog.set_level("DEBUG")
+    code, out, err = run("login", "web", "--config", str(config))
+    assert code == 1
+    assert "127.0.0.1 refused (HTTP 400)" in err
+    assert "s3cr3t" not in out + err + caplog.text
