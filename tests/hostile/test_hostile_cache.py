@@ -19,6 +19,7 @@ from worlds import world
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.hostile,
     pytest.mark.skipif(sys.platform == "win32", reason="there are neither modes nor links there"),
 ]
 

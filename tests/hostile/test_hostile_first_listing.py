@@ -9,7 +9,7 @@ from fakes.menu import tool
 from toolcrib.model import Caller
 from worlds import MemoryServer, until, world
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 
 RED = Caller("r", tenant_id="red")
 HIDDEN = {"policy": {"visibility": [{"when": {"tenant_id": "red"}, "deny": ["vault__*"]}]}}

@@ -16,7 +16,7 @@ class TokenSection(Section):
     """One bearer token and the caller it stands for."""
 
     token: Annotated[str, Strict(), Field(min_length=8, repr=False)]
-    """The secret; write `${VARIABLE}`."""
+    """The secret, of visible ASCII characters; write `${VARIABLE}`."""
     subject: Annotated[str, Strict(), Field(min_length=1)]
     """The caller's name."""
     tenant_id: Str | None = None
@@ -25,6 +25,21 @@ class TokenSection(Section):
     """The caller's project."""
     profile: Str | None = None
     """The caller's profile."""
+
+    @field_validator("token")
+    @classmethod
+    def _can_be_sent(cls, token: str) -> str:
+        # Eight spaces are no secret, and no client can send them.
+        if not all("!" <= character <= "~" for character in token):
+            raise PydanticCustomError("blank_token", "must be of visible ASCII characters, without spaces")
+        return token
+
+    @field_validator("subject")
+    @classmethod
+    def _names_somebody(cls, subject: str) -> str:
+        if not subject.strip():
+            raise PydanticCustomError("blank_subject", "must not be blank")
+        return subject
 
 
 class HttpSection(Section):

@@ -20,6 +20,7 @@ from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAut
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
@@ -32,7 +33,7 @@ from toolcrib.streams.half_characters import carried, whole
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult
 from toolcrib.streams.sdk_sessions import HttpSessions
 from toolcrib.wire.gateway import Gateway
-from toolcrib.wire.http_connections import accepted_at_once, bounded
+from toolcrib.wire.http_connections import HEAD_MAX_BYTES, accepted_at_once, bounded
 from toolcrib.wire.http_limits import Presence, SessionQuota, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
 
@@ -117,6 +118,8 @@ async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
     except MCPError as error:
         told = error.error
         raise MCPError(told.code, whole(told.message), carried(told.data)) from None
+    except ValidationError:  # what was asked is not in order, and nothing was done: the SDK says so
+        raise
     except ValueError as error:
         raise MCPError(
             types.INTERNAL_ERROR, f"What was asked for was done, but its answer cannot come: {error}."
@@ -197,6 +200,7 @@ async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket,
     config = uvicorn.Config(
         app,
         http=protocol,
+        h11_max_incomplete_event_size=HEAD_MAX_BYTES,
         backlog=accepted_at_once(http),
         log_config=None,
         access_log=False,

@@ -17,6 +17,9 @@ from toolcrib.config.http_schema import HttpSection
 if sys.platform != "win32":
     import resource
 
+HEAD_MAX_BYTES = 16 * 1024
+"""A head of a request that is larger is refused before all of it is read, at twice as much in any case."""
+
 _BACKLOG = 128
 _OF_DESCRIPTORS = 2
 """Connections take one such part at most of the descriptors that this process may have."""
@@ -64,6 +67,12 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; go on waiting where more of the same request have to come."""
+        # h11 bounds only what it has to wait for: a head that comes in one piece may be as large as the piece.
+        while len(data) > HEAD_MAX_BYTES and self.conn.their_state is h11.IDLE:
+            super().data_received(data[:HEAD_MAX_BYTES])
+            data = data[HEAD_MAX_BYTES:]
+        if self.transport.is_closing():  # refused as too large
+            return
         super().data_received(data)
         match self.conn.their_state:
             case h11.IDLE:

@@ -30,6 +30,9 @@ from toolcrib.streams.sdk import Connection, Context, connection_of, envelope_of
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
 
+_SESSION_ID_MAX = 256
+"""Characters of such an id: it is kept, on disk too, for each of the ids that one principal may have."""
+
 _PER_CONNECTION = 64
 """Callers and session ids that one connection may stand for at a time; beyond that the oldest begins anew."""
 
@@ -270,6 +273,8 @@ class Sessions:
         if context.request is None:
             return self._settings.session_id
         named = context.request.headers.get(SESSION_HEADER) if get_access_token() else None
+        if named and len(named) > _SESSION_ID_MAX:
+            raise MCPError(types.INVALID_REQUEST, f"{SESSION_HEADER} has more than {_SESSION_ID_MAX} characters.")
         return named or None
 
     def _caller(self) -> Caller:
