@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false
 """FastMCP with an authorization server of its own, in one process: a second make beside the SDK's and oidc-provider.
 
 Runs in an environment of its own, because FastMCP brings its own version of the SDK: ``PYTHON fastmcp_server.py PORT
