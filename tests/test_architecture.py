@@ -147,7 +147,7 @@ LAYERS = {
         definitions long_results mentions
         wording
         answers bindings search
-        arguments config_names confirmed_calls failures finding gate indexing lint
+        arguments asked_logins config_names confirmed_calls failures finding gate indexing lint
         reports skill_tools
         use_cases
     """,

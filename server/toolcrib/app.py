@@ -173,7 +173,7 @@ def _surroundings(
         front=Front(one_client=True, one_principal=True),
         offers=OfferSink(known.offers.kinds, known.offers.listed),
         parking=Parking(settings.toolcrib.limits),
-        login_has_changed=logins.has_changed,
+        logins=logins,
     )
 
 

@@ -114,7 +114,7 @@ class _Reports:
             front=Front(one_client=hosts.serves_one, one_principal=hosts.serves_one or len(principals) <= 1),
             offers=OfferSink(kinds, self.offered),
             parking=self._parking,
-            login_has_changed=self._logins.has_changed,
+            logins=self._logins,
         )
 
     async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:

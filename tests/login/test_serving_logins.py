@@ -64,7 +64,7 @@ async def fleet_with_logins(folder: Path, server: Guarded, **options: Any) -> As
         watched.compared,
         Front(),
         Parking(bounds),
-        login_has_changed=logins.has_changed,
+        logins=logins,
     )
     with anyio.fail_after(TEST_S):
         async with open_fleet({"web": settings}, {}, around) as watched.fleet:

@@ -21,6 +21,7 @@ from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.downstream.states import DOWN, ServersNow, State, Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.errors import StartFailed, Unavailable
+from toolcrib.login.logins import Logins
 
 _KEEP_UP_PAUSE_S = 1.0
 _SLOT_S = 2.0
@@ -182,6 +183,11 @@ class Fleet:
             await shared.list_again()
         else:
             await shared.connection(wanted=False)
+
+    @property
+    def logins(self) -> Logins | None:
+        """The logins to its servers."""
+        return self._around.logins
 
     def withheld(self, key: str, party: Party) -> list[str]:
         """Return the capabilities of a party's client that a server is not told of."""

@@ -167,7 +167,7 @@ class Downstream:
     async def _wait_for_turn(self) -> None:
         """Hold back after failures, a little; refuse at once while a longer pause lasts, or a login is wanted."""
         if self.status.state is State.NEEDS_LOGIN:
-            if await self._around.login_has_changed(self.settings):
+            if self._around.logins and await self._around.logins.has_changed(self.settings):
                 return
             if self._backoff.pause_s > 0:
                 raise self._start_failed()

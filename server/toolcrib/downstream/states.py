@@ -74,6 +74,10 @@ class ServersNow:
     unlisted: Collection[str] = ()
     arriving: Mapping[str, Arriving] = field(default_factory=dict[str, Arriving])
 
+    def needs_login(self, key: str) -> bool:
+        """Return whether a server is down for want of a login, and nobody is starting it."""
+        return self.statuses[key].state is State.NEEDS_LOGIN and key not in self.arriving
+
     def has_failed(self, key: str) -> bool:
         """Return whether a server is down and nobody is starting it."""
         return self.statuses[key].state in DOWN and key not in self.arriving

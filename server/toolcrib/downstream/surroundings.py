@@ -15,10 +15,7 @@ from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector
-
-
-async def _never(_server: ServerSettings) -> bool:
-    return False
+from toolcrib.login.logins import Logins
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +25,8 @@ class Surroundings:
     ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
     gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
     whose a connection is; ``parking`` has the calls of all servers that wait for answers.
-    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools. ``login_has_changed``
-    returns whether somebody may have logged in to a server since it was reached last.
+    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools. Without ``logins``,
+    nobody is logged in anywhere.
     """
 
     limits: LimitsSection
@@ -41,4 +38,4 @@ class Surroundings:
     front: Front
     parking: Parking
     offers: OfferSink = field(default_factory=OfferSink)
-    login_has_changed: Callable[[ServerSettings], Awaitable[bool]] = _never
+    logins: Logins | None = None

@@ -4,6 +4,7 @@ Knows which server is logged in to, and whether that has changed; never knows ho
 What it takes is imported, in a thread, when the first server is reached that may want a login.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,11 @@ from toolcrib.errors import StoreError
 
 if TYPE_CHECKING:
     from toolcrib.login.bearers import Bearer
+    from toolcrib.login.challenges import Challenge
     from toolcrib.login.store import LoginEntry
+
+
+Show = Callable[[str, str], Awaitable[None]]
 
 
 class Logins:
@@ -41,6 +46,29 @@ class Logins:
             return bearer is not None and await bearer.entry.has_changed()
         except StoreError:
             return False
+
+    async def log_in(self, server: ServerSettings, show: Show) -> None:
+        """Have a person log in to a server that has asked for it; ``show`` gets the address, and where the answer goes.
+
+        Raises:
+            LoginFailed: it did not come to that.
+            StoreError: it cannot be kept.
+
+        """
+        bearer = self._bearers.get(server.key)
+        log_in = await anyio.to_thread.run_sync(self._flow, server, bearer.challenge if bearer else None)
+        await log_in(show)
+
+    def _flow(self, server: ServerSettings, challenge: "Challenge | None") -> Callable[[Show], Awaitable[None]]:
+        from toolcrib.login.flow import Ask, challenged, log_in  # noqa: PLC0415 - see above
+
+        # Another entry than that of the connections, which find that it has changed.
+        entry = kept_login(self._folder, server)
+
+        async def flow(show: Show) -> None:
+            await log_in(server, entry, challenge or (await challenged(server))[0], Ask(show))
+
+        return flow
 
     def _made(self, server: ServerSettings) -> "Bearer":
         from toolcrib.login.bearers import Bearer  # noqa: PLC0415 - see above

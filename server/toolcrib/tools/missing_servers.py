@@ -12,7 +12,7 @@ from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import query_terms, truncate, words
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, ServersNow
-from toolcrib.errors import Unavailable
+from toolcrib.errors import LoginNeeded, Unavailable
 from toolcrib.search.stemming import stem
 
 _SHOWN_MAX = 3
@@ -100,7 +100,8 @@ class MissingServers:
         named = (key for key in self._stems if may_belong_to(name, key))
         for key in named:
             if permissions.permits_some_of(key) and (text := _never_listed(key, now, clean)):
-                return Unavailable(key, f"{text} Nothing ran.")
+                kind = LoginNeeded if now.needs_login(key) else Unavailable
+                return kind(key, f"{text} Nothing ran.")
         return None
 
     def _of_server(self, key: str, permissions: Permissions, now: ServersNow, clean: Clean) -> str:

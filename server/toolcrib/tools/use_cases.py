@@ -23,13 +23,14 @@ from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import DOWN, State, Status
-from toolcrib.errors import BadRequest, DownstreamError, ToolcribError, Unavailable, UnknownTool
+from toolcrib.errors import BadRequest, DownstreamError, LoginNeeded, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.log import EventLog
 from toolcrib.model import JsonObject, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments
+from toolcrib.tools.asked_logins import AskedLogins
 from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.confirmed_calls import ConfirmedCalls
 from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
@@ -71,6 +72,7 @@ class ToolUseCases:
         self._parts = parts
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
+        self._asked_logins = AskedLogins(parts.settings, parts.fleet)
         self._reports = ToolReports(parts.events, parts.gate)
         self.finder = parts.finder
         self.gate = parts.gate
@@ -222,7 +224,7 @@ class ToolUseCases:
             return await self._execute(session, tool, call, as_object(call.arguments), source="direct")
 
         try:
-            return await self._by_the_current_list(call.name, attempt)
+            return await self._by_the_current_list(session, call, attempt)
         except Unavailable as error:
             return failure(str(error))
 
@@ -242,7 +244,7 @@ class ToolUseCases:
             return await self._execute(session, tool, call, arguments, source="tool_call")
 
         try:
-            return await self._by_the_current_list(call.name, attempt)
+            return await self._by_the_current_list(session, call, attempt)
         except UnknownTool as error:
             catalog = self._parts.indexer.current()
             return failure(str(error) + await self.finder.near_names(session, call.name, catalog))
@@ -253,12 +255,23 @@ class ToolUseCases:
         except ToolcribError as error:
             return failure(str(error))
 
-    async def _by_the_current_list(self, name: str, attempt: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
-        """Decide about a call and run it; where its server lists the tool otherwise by then, decide anew."""
+    async def _by_the_current_list(
+        self, session: Session, call: ToolCall, attempt: Callable[[], Awaitable[JsonObject]]
+    ) -> JsonObject:
+        """Decide about a call and run it; where its server lists the tool otherwise by then, decide anew.
+
+        Where it wants a login, the person who calls may make one, and the call goes on.
+        """
         for _ in range(_DECISIONS_MAX):
             with suppress(Outdated):
+                try:
+                    return await attempt()
+                except LoginNeeded as error:
+                    if not await self._asked_logins.settle(session, call.asker, error.server):
+                        raise
                 return await attempt()
-        raise Unavailable("", f"The tool {name} is changed by its server again and again. Nothing ran; try later.")
+        text = f"The tool {call.name} is changed by its server again and again. Nothing ran; try later."
+        raise Unavailable("", text)
 
     async def _resolve(self, session: Session, name: str, *, forgiving: bool) -> Tool:
         """Return the permitted tool that ``name`` means; wait for a server that is being listed for the first time."""

@@ -1,0 +1,106 @@
+"""Having the person who calls log in, where a server wants that and their client can show them an address.
+
+Knows who can be asked that, and that one asks for all; never knows what a login is made of.
+"""
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+
+from toolcrib.access.sessions import Session
+from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.askers import Asker, refuse_beyond
+from toolcrib.downstream.fleet import Fleet
+from toolcrib.errors import LoginFailed, StartFailed, ToolcribError
+from toolcrib.login.logins import Logins
+from toolcrib.model import JsonObject
+from toolcrib.tools.confirming import MustAsk
+
+_ELICIT, _COMPLETE = "elicitation/create", "notifications/elicitation/complete"
+_OWNER = "local"
+"""The principal of the person whose machine it is, whose logins these are, and where the answer arrives."""
+
+_log = logging.getLogger(__name__)
+
+Show = Callable[[str, str], Awaitable[None]]
+
+
+class AskedLogins:
+    """Asks for logins to the servers of a config, and has those listed that were logged in to."""
+
+    def __init__(self, settings: Settings, fleet: Fleet) -> None:
+        self._settings, self._fleet = settings, fleet
+        self._turns: dict[str, anyio.Lock] = {}
+        self._made = Counter[str]()
+
+    async def settle(self, session: Session, asker: Asker, key: str) -> bool:
+        """Return whether somebody has logged in to a server that wants it, now or while another call asked.
+
+        Raises:
+            MustAsk: the person can be asked, but not while this request is under way.
+
+        """
+        server, logins = self._settings.servers.get(key), self._fleet.logins
+        if server is None or logins is None or not _can_be_asked(session, asker):
+            return False
+        if not asker.is_live:
+            raise MustAsk
+        made_before = self._made[key]
+        async with self._turns.setdefault(key, anyio.Lock()):
+            if self._made[key] == made_before and not await logins.has_changed(server):
+                try:
+                    await self._asked(logins, server, asker)
+                except ToolcribError as error:
+                    _log.warning("nobody logged in to %s: %s", key, error)
+                    return False
+                self._made[key] += 1
+        with suppress(StartFailed):  # told where the call is tried again
+            await self._fleet[key].connection(wanted=False)
+        return True
+
+    async def _asked(self, logins: Logins, server: ServerSettings, asker: Asker) -> None:
+        """Ask, and wait for what comes of it, as long as a person may take to answer."""
+        elicitation = secrets.token_urlsafe()
+
+        async def show(address: str, _redirect_uri: str) -> None:
+            question: JsonObject = {
+                "mode": "url",
+                "message": f"The server {server.key} wants you to log in, in the browser on this computer.",
+                "url": address,
+                "elicitationId": elicitation,
+            }
+            if (await _answer(asker, question)).get("action") != "accept":
+                raise LoginFailed("their client was asked, and the answer is no")
+
+        with anyio.move_on_after(self._settings.toolcrib.limits.answer_timeout_s) as patience:
+            await logins.log_in(server, show)
+        if patience.cancelled_caught:
+            raise LoginFailed("nobody answered in time")
+        if asker.lasting:
+            await asker.tell(_COMPLETE, {"elicitationId": elicitation})
+
+
+async def _answer(asker: Asker, question: JsonObject) -> JsonObject:
+    from mcp import MCPError  # noqa: PLC0415 - who only says that nobody can be asked does not wait for the SDK
+
+    try:
+        return await asker.ask(_ELICIT, question)
+    except MCPError as error:
+        raise LoginFailed(f"their client could not be asked: {error.message}") from None
+
+
+def _can_be_asked(session: Session, asker: Asker) -> bool:
+    """Return whether the caller is the person at this machine, and has a client that shows addresses."""
+    from mcp import MCPError  # noqa: PLC0415 - as above
+
+    if session.caller.principal != _OWNER:
+        return False
+    try:
+        refuse_beyond(asker.capabilities, _ELICIT, {"mode": "url"})
+    except MCPError:
+        return False
+    return True
