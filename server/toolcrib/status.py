@@ -23,6 +23,7 @@ from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
 from toolcrib.events.kinds import IndexRebuilt
 from toolcrib.events.log import EventLog
 from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
+from toolcrib.login.logins import logins_told
 from toolcrib.model import JsonObject, OfferKind, Refused
 from toolcrib.offers.catalog import KINDS
 from toolcrib.offers.gate import OfferGate
@@ -73,7 +74,8 @@ class ServerStatus:
     ``running`` is None where this process runs no servers, ``listed`` where nothing is known under this config,
     ``failure`` where it was listed since it failed the last time, by any process. ``withheld`` is what the caller's
     client can be asked and the server is not told: nobody could tell whom it means (``servers.NAME.isolation``).
-    ``is_closed``: the policy leaves nobody anything of it, so it is not started.
+    ``is_closed``: the policy leaves nobody anything of it, so it is not started. ``login`` is what may be told of the
+    login to it, where there is one and the caller is the person whose it is.
     """
 
     key: str
@@ -84,6 +86,7 @@ class ServerStatus:
     failure: KeptFailure | None
     withheld: tuple[str, ...] = ()
     is_closed: bool = False
+    login: JsonObject | None = None
 
     @property
     def as_json(self) -> JsonObject:
@@ -94,6 +97,7 @@ class ServerStatus:
             "server": self.key,
             **doing,
             "failure": _failure_json(self.failure),
+            "login": self.login,
             "withheld": list(self.withheld),
             "tools": self.tools,
             **_offers_json(self.offers),
@@ -260,6 +264,10 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
     usable = {tool.public_name for tool in permitted.tools}
     known = await anyio.to_thread.run_sync(lambda: (parts.rows(), parts.failures()))
     loaded = await anyio.to_thread.run_sync(parts.loaded)
+    logins: Mapping[str, JsonObject] = {}
+    if parts.is_owners or session.caller.principal == "local":
+        told = partial(logins_told, parts.settings.tokens_dir, parts.settings.servers.values())
+        logins = await anyio.to_thread.run_sync(told)
     semantic = await anyio.to_thread.run_sync(state_of, parts.model)
     return Status(
         session=session.label,
@@ -268,7 +276,7 @@ async def status_of(parts: StatusParts, session: Session) -> Status:
         allowed=len(permitted.tools),
         deferred=permitted.deferred_count,
         activated=tuple(sorted(usable.intersection(parts.gate.activated(session, catalog)))),
-        servers=tuple(_servers(parts, session, catalog, *known)),
+        servers=tuple(replace(each, login=logins.get(each.key)) for each in _servers(parts, session, catalog, *known)),
         skills=await Overviews(parts.skill_use_cases).status(session) if parts.skill_use_cases else None,
         semantic=semantic,
         rebuilt={name: store.rebuilt for name, store in parts.stores.items() if store.rebuilt},

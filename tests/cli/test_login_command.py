@@ -78,6 +78,22 @@ def test_a_person_logs_in_and_sees_what_the_server_has(run: Run, config: Path, g
     assert guarded.asked("/register") == 1
 
 
+def test_status_and_doctor_tell_who_is_logged_in_and_what_mends_a_server_that_nobody_is(
+    run: Run, config: Path, guarded: Guarded, browser: Browser
+):
+    _code, out, _err = run("doctor", "--config", str(config))
+    assert "server web: it wants a login, and there is none, or it has ended\n           toolcrib login web" in out
+    assert "logged in" not in run("status", "--config", str(config))[1]
+    assert run("login", "web", "--config", str(config))[0] == 0
+    _code, out, _err = run("status", "--config", str(config))
+    assert f"    logged in by {guarded.url.removesuffix('/mcp')}, until 20" in out
+    assert "renewed by itself" in out
+    shown = json.loads(run("status", "--json", "--config", str(config))[1])["servers"][0]["login"]
+    assert (shown["as"], shown["scope"], shown["renews"]) == (None, "read", True)
+    assert not any(secret in str(shown) for secret in SECRETS)
+    assert "server web: 3 tools" in run("doctor", "--config", str(config))[1]
+
+
 def test_a_second_login_uses_the_same_registration(run: Run, config: Path, guarded: Guarded, browser: Browser):
     for _ in range(2):
         assert run("login", "web", "--config", str(config))[0] == 0

@@ -224,6 +224,8 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
     facts = {"at": place, "tools": tried.tools, "seconds": seconds, "protocol": tried.era, "last_words": last_words}
     about, said = f"server {key}", f"; it said: {last_words}" if last_words else ""
     mend = f"toolcrib logs {key}; toolcrib disable {key}"
+    if tried.needs_login:
+        return Finding(about, "error", "it wants a login, and there is none, or it has ended", f"toolcrib login {key}")
     if tried.failed:
         text = tried.failed if last_words in tried.failed else f"{tried.failed}{said}"
         return Finding(about, "error", text, mend, facts)

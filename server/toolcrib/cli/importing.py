@@ -239,6 +239,8 @@ def _say_written(drafted: "Draft", written: Sequence[Path]) -> None:
         print_text(f"Set {names} where your client starts toolcrib: set -a; . {shlex.quote(str(written[-1]))}; set +a")
     elif any(server.secrets for server in drafted.added):
         print_text("Secrets came along, so only you can read it; --env would have moved them to variables.")
+    if any("url" in server.entry and not server.secrets for server in drafted.added):
+        print_text("Servers that want a login: `toolcrib login --all`.")
     print_text("Next: `toolcrib config check`, `toolcrib index refresh`, `toolcrib connect CLIENT`.")
 
 

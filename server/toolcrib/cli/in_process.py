@@ -51,13 +51,15 @@ class Indexed:
 class Tried:
     """What became of a server that was started once: ``seconds`` None where it has not answered in time.
 
-    ``failed`` is why it is down, empty where it is not; ``era`` the kind of protocol that it speaks.
+    ``failed`` is why it is down, empty where it is not; ``needs_login``: for want of that. ``era`` is the kind of protocol
+    that it speaks.
     """
 
     tools: int
     seconds: float | None
     era: str
     failed: str
+    needs_login: bool = False
 
 
 def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
@@ -98,7 +100,8 @@ async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict
         failures = failed(fleet.statuses())
         counted = [tool.server for tool in tool_use_cases.indexer.current().tools]
         for key in settings.servers:
-            tried[key] = Tried(counted.count(key), took.get(key), fleet[key].era or "", failures.get(key, ""))
+            failed_why, needs_login = failures.get(key, ""), fleet.now().needs_login(key)
+            tried[key] = Tried(counted.count(key), took.get(key), fleet[key].era or "", failed_why, needs_login)
         tasks.cancel_scope.cancel()
     return tried
 

@@ -16,6 +16,7 @@ from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, 
 from toolcrib.cli.running import running_lines, running_now
 from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import ModelUnavailable, StoreError
+from toolcrib.login.telling import login_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -215,6 +216,8 @@ def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     counts = [f"{server.tools} tools", *(f"{count} {kind}s" for kind, count in server.offers.items() if count)]
     unlisted = "not started: the policy denies all of it to everyone" if server.is_closed else "not listed yet"
     lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else unlisted)]
+    if server.login:
+        lines.append(f"    logged in{login_text(server.login)}")
     if server.failure:
         lines.append(f"    failed: {server.failure.failure} (since {server.as_json['failure']['since']})")
     elif failed:

@@ -4,7 +4,7 @@ Knows which server is logged in to, and whether that has changed; never knows ho
 What it takes is imported, in a thread, when the first server is reached that may want a login.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.errors import StoreError
+from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from toolcrib.login.bearers import Bearer
@@ -74,6 +75,19 @@ class Logins:
         from toolcrib.login.bearers import Bearer  # noqa: PLC0415 - see above
 
         return Bearer(server, kept_login(self._folder, server))
+
+
+def logins_told(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str, JsonObject]:
+    """Return what may be told of the logins in ``folder`` to servers, by their keys. Blocks; asks no keyring."""
+    wanted = {(server.key, server.target.public_url) for server in servers if isinstance(server.target, HttpTarget)}
+    if not wanted or not folder.is_dir():
+        return {}
+    from toolcrib.login.keeping import Keeper  # noqa: PLC0415 - see above
+    from toolcrib.login.keyring import NoKeyring  # noqa: PLC0415
+    from toolcrib.login.telling import login_json  # noqa: PLC0415
+
+    records = (each for each in Keeper(folder, NoKeyring()).facts() if (each.entry, each.server) in wanted)
+    return {record.entry: told for record in records if (told := login_json(record))}
 
 
 def kept_login(folder: Path, server: ServerSettings) -> "LoginEntry":
