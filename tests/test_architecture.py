@@ -113,6 +113,8 @@ LAYERS = {
         use_cases
     """,
     "redaction": """
+        forms
+        learned
         rules
         documents secrets
     """,
@@ -311,6 +313,7 @@ REGEX_FUNCTIONS = tuple(
 )
 MADE_REGEXES = {
     "base.text": "globs of the config, translated by fnmatch; ranges of characters that two patterns share",
+    "redaction.learned": "secrets, escaped",
     "redaction.rules": "secrets, escaped",
 }
 """The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""

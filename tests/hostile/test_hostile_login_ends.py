@@ -1,6 +1,6 @@
 """Processes that are killed while they renew a login: what was received is on the disk before it is used, and whole.
 
-``TOOLCRIB_KILLS`` says how many are killed; 1,000 take about three minutes.
+``TOOLCRIB_KILLS`` says how many are killed; 1,000 take about five minutes.
 """
 
 import os

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.redaction.learned import Learned, MaskedBytes
 from toolcrib.redaction.rules import EMAIL, MASK, PHONE, TOKEN, Redactor
 from toolcrib.redaction.secrets import TEXT_RULES, redact_text
 
@@ -176,3 +177,57 @@ def test_no_text_makes_it_slow(piece: str):
         return time.process_time() - started
 
     assert min(seconds(200_000) for _ in range(2)) < 0.5
+
+
+# Secrets that come up later
+
+
+def test_a_secret_that_comes_up_later_is_masked_by_those_who_were_there_before():
+    learned = Learned()
+    redactor = Redactor(["hunter2"], (), learned)
+    assert redactor.clean("hunter2 token-1") == "*** token-1"
+    learned.add(["token-1", "token-1-longer"])
+    assert redactor.clean("hunter2 token-1-longer token-1") == "*** *** ***"
+    assert Redactor([], learned=learned).cleaned({"a": ["token-1"]}) == {"a": ["***"]}
+
+
+def test_of_secrets_that_come_up_the_latest_are_remembered():
+    learned = Learned()
+    for number in range(120):
+        learned.add([f"<{number}>"])
+    assert learned.clean("<1> <119>") == "<1> ***"
+
+
+SECRETS = ("tok.en/1+2=", "abcabd")
+
+
+@pytest.mark.parametrize(
+    "secret", [*SECRETS, *(base64.b64encode(each.encode()).decode().rstrip("=") for each in SECRETS)]
+)
+def test_a_secret_in_pieces_is_masked_wherever_it_is_cut(secret: str):
+    learned = Learned()
+    learned.add(SECRETS)
+    data = f"<{secret}|abcab|{secret}>".encode()
+    for first in range(len(data)):
+        for second in range(first, len(data)):
+            masked = MaskedBytes(learned)
+            pieces = [data[:first], data[first:second], data[second:]]
+            assert b"".join([*map(masked.feed, pieces), masked.end()]) == b"<***|abcab|***>"
+
+
+@given(st.lists(st.binary(max_size=8)))
+def test_pieces_without_a_secret_stay_as_they_are(pieces: list[bytes]):
+    learned = Learned()
+    learned.add(["never-in-eight-bytes"])
+    masked = MaskedBytes(learned)
+    assert b"".join([*map(masked.feed, pieces), masked.end()]) == b"".join(pieces)
+
+
+def test_nothing_is_held_back_that_is_no_beginning_of_a_secret():
+    learned = Learned()
+    learned.add(["secret"])
+    masked = MaskedBytes(learned)
+    assert masked.feed(b"data: {}\n\n") == b"data: {}\n\n"
+    assert masked.feed(b"a sec") == b"a "
+    assert masked.feed(b"ond") == b"second"
+    assert MaskedBytes(Learned()).feed(b"any") == b"any"

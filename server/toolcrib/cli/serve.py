@@ -32,6 +32,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
 from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.login.keyring import SystemKeyring
+from toolcrib.redaction.learned import Learned
 from toolcrib.running.folder import own_file
 from toolcrib.running.reporting import Process, keep_told, told
 from toolcrib.serving import Serving, open_server
@@ -49,7 +50,8 @@ def main(argv: list[str], begun: Begun | None = None) -> int:
     code = EXIT_OK
     try:
         refuse_nested(os.environ)
-        read = partial(_read, options, dict(os.environ), Path.cwd())
+        # One for all configs that this process reads: what has come up must not be told under the next one either.
+        read = partial(_read, options, dict(os.environ), Path.cwd(), Learned())
         settings = read()
         handler.setFormatter(_Redacting(handler.formatter, settings.redactor.redact))
         for notice in (*settings.notices, *settings.skipped):
@@ -99,11 +101,11 @@ def settings_as_started(arguments: list[str], environ: Mapping[str, str], cwd: P
         SystemExit: the arguments are wrong.
 
     """
-    return _read(_parser().parse_args(arguments), environ, cwd)
+    return _read(_parser().parse_args(arguments), environ, cwd, Learned())
 
 
-def _read(options: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Settings:
-    return _with_options(load(options.config, environ, cwd, SystemKeyring().get), options)
+def _read(options: argparse.Namespace, environ: Mapping[str, str], cwd: Path, learned: Learned) -> Settings:
+    return _with_options(load(options.config, environ, cwd, SystemKeyring().get, learned), options)
 
 
 def _with_options(settings: Settings, options: argparse.Namespace) -> Settings:

@@ -5,7 +5,7 @@ Knows where a file is looked for and in which order it is made sense of; never k
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +33,7 @@ from toolcrib.config.tool_search_schema import SemanticSection
 from toolcrib.config.without_effect import keys_without_effect
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
+from toolcrib.redaction.learned import Learned
 
 __all__ = ["load", "refuse_nested"]
 
@@ -67,11 +68,18 @@ class _Source:
         return "the built-in defaults" if self.path is None else str(self.path)
 
 
-def load(path: Path | None, environ: Mapping[str, str], cwd: Path, keyring: Keyring = no_keyring) -> Settings:
+def load(
+    path: Path | None,
+    environ: Mapping[str, str],
+    cwd: Path,
+    keyring: Keyring = no_keyring,
+    learned: Learned | None = None,
+) -> Settings:
     """Return what is configured: in ``path``, else ``$TOOLCRIB_CONFIG``, else the user's config directory.
 
     Without any file: no downstream. A relative ``path`` starts from ``cwd``, where no file is ever used by itself.
-    The ``keyring`` is asked for what the config takes from there. Blocks.
+    The ``keyring`` is asked for what the config takes from there. ``learned`` are the secrets that have come up in this
+    process. Blocks.
 
     Raises:
         ConfigError: the file cannot be used; it carries everything that is wrong.
@@ -86,7 +94,10 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path, keyring: Keyr
         findings.problems += foreign_shapes(document, source.path)
     findings.notices += ignored_keys(source.name, document, _TOP_LEVEL)
     section, secrets = _section(document.get("toolcrib"), source, findings)
-    servers = _servers(document, section, source, findings)
+    learned = learned or Learned()
+    servers = {
+        key: replace(server, learned=learned) for key, server in _servers(document, section, source, findings).items()
+    }
     findings.notices += (
         Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {file}")
         for file in source.references.open_to_others
@@ -108,6 +119,7 @@ def load(path: Path | None, environ: Mapping[str, str], cwd: Path, keyring: Keyr
         without_effect=without_effect,
         session_id=section.context.session_id,
         secrets=secrets,
+        learned=learned,
     )
 
 

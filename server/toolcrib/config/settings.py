@@ -12,6 +12,7 @@ from toolcrib.config.findings import join
 from toolcrib.config.paths import TOKENS
 from toolcrib.config.schema import ServerSection, ToolcribSection
 from toolcrib.errors import Problem
+from toolcrib.redaction.learned import Learned
 from toolcrib.redaction.rules import Redactor
 from toolcrib.redaction.secrets import TEXT_RULES
 
@@ -77,7 +78,7 @@ class ServerSettings:
     """One downstream: how to reach it, and what toolcrib does with its tools.
 
     ``fingerprint`` is the hash of all that decides its rows in the index and how it is started; it holds no secret.
-    ``secrets`` are values that must never appear in a log, an error or an event.
+    ``secrets`` are values that must never appear in a log, an error or an event; nor must those that are ``learned``.
     """
 
     key: str
@@ -85,6 +86,7 @@ class ServerSettings:
     options: ServerSection
     fingerprint: str
     secrets: tuple[str, ...] = field(repr=False, default=())
+    learned: Learned = field(repr=False, compare=False, default_factory=Learned)
 
     @property
     def may_log_in(self) -> bool:
@@ -96,7 +98,7 @@ class ServerSettings:
     @property
     def redactor(self) -> Redactor:
         """Return what takes this server's secrets out of what it says."""
-        return Redactor(self.secrets)
+        return Redactor(self.secrets, learned=self.learned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Settings:
     ``source`` names the file for people. ``servers`` are the ones to use; ``skipped`` are entries left out
     (disabled, an unset variable, toolcrib itself), each with its reason. ``notices`` are warnings for stderr.
     ``without_effect`` are keys that are set and change nothing, for a person who asks.
-    ``secrets`` are those that the key ``toolcrib`` refers to.
+    ``secrets`` are those that the key ``toolcrib`` refers to, ``learned`` those that come up while it is in use.
     Every path in ``toolcrib`` is absolute, but for ``package:resource`` of a pack and ``preset:NAME`` of a skill
     directory.
     """
@@ -123,13 +125,14 @@ class Settings:
     without_effect: tuple[Problem, ...] = ()
     session_id: str | None = None
     secrets: tuple[str, ...] = field(repr=False, default=())
+    learned: Learned = field(repr=False, compare=False, default_factory=Learned)
 
     @property
     def redactor(self) -> Redactor:
         """Return what takes every secret of this config out of a text, and whatever else looks like one."""
         of_servers = (secret for server in self.servers.values() for secret in server.secrets)
         of_callers = (entry.token for entry in self.toolcrib.http.tokens)
-        return Redactor([*of_servers, *of_callers, *self.secrets], TEXT_RULES)
+        return Redactor([*of_servers, *of_callers, *self.secrets], TEXT_RULES, self.learned)
 
     def why_left_out(self, server: str) -> str:
         """Return why the entry of a server is left out; empty where it is not, or there is none."""

@@ -7,7 +7,7 @@ Without it, one refused connection ends all that the SDK does for that server, a
 import json
 import re
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.text import truncate
 from toolcrib.errors import LoginFailed
 from toolcrib.login.challenges import Challenge, challenge_of
+from toolcrib.redaction.learned import Learned, MaskedBytes
 from toolcrib.streams.half_characters import WholeCharacters
 from toolcrib.streams.sdk import SessionMessage
 from toolcrib.streams.values import ValueCount
@@ -76,13 +77,14 @@ class HttpParts:
     """What a client for one server works with: ``shown_url`` stands in texts, ``bounds`` are those of what it answers.
 
     ``deliver`` takes the answers of transports on which they do not come as responses. ``login`` is that of the server,
-    if it is one that may want any.
+    if it is one that may want any; what it ``learned`` is taken out of all that the server answers.
     """
 
     shown_url: str
     bounds: BodyBounds
     deliver: Deliver | None = None
     login: Login | None = None
+    learned: Learned = field(default_factory=Learned)
 
 
 class HttpClient(httpx2.AsyncClient):
@@ -96,6 +98,7 @@ class HttpClient(httpx2.AsyncClient):
             parts.deliver,
             parts.login,
         )
+        self._learned = parts.learned
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request. A message that gets no proper response gets a JSON-RPC error that says why.
@@ -119,7 +122,8 @@ class HttpClient(httpx2.AsyncClient):
                 raise httpx2.ConnectError(reason) from error
             return self._answer(request, UNDELIVERED, reason)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = (_Events if _is_event_stream(response) else _Body)(response.stream, self._bounds)
+        kind = _Events if _is_event_stream(response) else _Body
+        response.stream = kind(response.stream, self._bounds, MaskedBytes(self._learned))
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
         return response if _is_plain(response) else await self._unreadable(request, response)
@@ -193,10 +197,10 @@ class HttpClient(httpx2.AsyncClient):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A response body that the SDK can decode, and that fails when it grows too large."""
+    """A response body that the SDK can decode, without secrets, and that fails when it grows too large."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, bounds: BodyBounds) -> None:
-        self._stream, self._bounds = stream, bounds
+    def __init__(self, stream: httpx2.AsyncByteStream, bounds: BodyBounds, masked: MaskedBytes) -> None:
+        self._stream, self._bounds, self._masked = stream, bounds, masked
         self._size = 0
         self._values = ValueCount()
 
@@ -204,7 +208,8 @@ class _Body(httpx2.AsyncByteStream):
         characters = WholeCharacters()
         async for chunk in self._stream:
             self._check(chunk)
-            yield characters.feed(chunk)
+            yield characters.feed(self._masked.feed(chunk))
+        yield characters.feed(self._masked.end())
         yield characters.end()
 
     def _check(self, chunk: bytes) -> None:

@@ -141,7 +141,7 @@ async def _client(
     """Return a client for the server, made in a worker thread: the system's certificates are read for it."""
     assert isinstance(server.target, HttpTarget)
     bounds = BodyBounds(limits.message_max_bytes, limits.message_values)
-    parts = HttpParts(server.target.public_url, bounds, deliver, login)
+    parts = HttpParts(server.target.public_url, bounds, deliver, login, server.learned)
     # A read may take as long as the longest call; who makes a call keeps its own deadline.
     timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
     # Calls that are under way at a time each keep their connection; two more hold streams of the server's own.

@@ -96,4 +96,4 @@ def kept_login(folder: Path, server: ServerSettings) -> "LoginEntry":
     from toolcrib.login.store import TokenStore  # noqa: PLC0415
 
     assert isinstance(server.target, HttpTarget)
-    return TokenStore(folder, SystemKeyring()).entry(server.target.public_url, server.key)
+    return TokenStore(folder, SystemKeyring()).entry(server.target.public_url, server.key, server.learned)

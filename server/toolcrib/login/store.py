@@ -22,6 +22,7 @@ from toolcrib.login.keeping import Keeper, blank_record
 from toolcrib.login.kept_file import Stamp
 from toolcrib.login.keyring import Keyring
 from toolcrib.login.records import Record
+from toolcrib.redaction.learned import Learned
 from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken
 
 _T = TypeVar("_T")
@@ -57,9 +58,12 @@ class TokenStore:
     def __init__(self, folder: Path, keyring: Keyring, *, clock: Callable[[], float] = time.time) -> None:
         self._keeper, self._clock = Keeper(folder, keyring), clock
 
-    def entry(self, server_url: str, entry_name: str) -> "LoginEntry":
-        """Return the login of one entry of ``mcpServers``. Nothing is read yet."""
-        return LoginEntry(self._keeper, server_url, entry_name, self._clock)
+    def entry(self, server_url: str, entry_name: str, learned: Learned | None = None) -> "LoginEntry":
+        """Return the login of one entry of ``mcpServers``. Nothing is read yet.
+
+        Its secrets are ``learned`` before anybody can use them, so that nothing tells them.
+        """
+        return LoginEntry(self._keeper, server_url, entry_name, self._clock, learned or Learned())
 
     async def facts(self) -> list[Record]:
         """Return what is known of all logins that are kept, without their secrets."""
@@ -74,8 +78,10 @@ class LoginEntry:
     processes may change it at any time: each read is of what is kept now.
     """
 
-    def __init__(self, keeper: Keeper, server_url: str, name: str, clock: Callable[[], float]) -> None:
-        self._keeper, self._clock = keeper, clock
+    def __init__(
+        self, keeper: Keeper, server_url: str, name: str, clock: Callable[[], float], learned: Learned
+    ) -> None:
+        self._keeper, self._clock, self._learned = keeper, clock, learned
         self._file, self._blank = keeper.file(server_url, name), blank_record(server_url, name)
         self._seen: Stamp | None = None
         self._secrets: tuple[str, ...] = ()
@@ -237,6 +243,7 @@ class LoginEntry:
 
     def _rewrite(self, change: Callable[[Record], Record]) -> None:
         record = replace(change(self._read()), saved_at=self._clock(), problem="")
+        self._learned.add(record.secrets)
         self._seen = self._keeper.write(self._file, record)
         self._secrets = record.secrets
 
@@ -244,6 +251,7 @@ class LoginEntry:
         record, stamp = self._keeper.read(self._file, self._blank)
         if record.problem and stamp != self._seen:
             _log.warning("%s: %s", record.entry, record.problem)
+        self._learned.add(record.secrets)
         self._seen, self._secrets = stamp, record.secrets
         return record
 

@@ -4,14 +4,15 @@ Knows how a rule is applied; never knows whose text it is, or what else has to g
 Every pattern is tried from few places and runs in linear time, so that no text can make it slow.
 """
 
-import base64
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, quote_plus
 
-MASK = "***"
+from toolcrib.redaction.forms import MASK
+from toolcrib.redaction.learned import Learned, longest_first
+
+__all__ = ["MASK"]
+
 EMAIL = "[REDACTED_EMAIL]"
 PHONE = "[REDACTED_PHONE]"
 TOKEN = "[REDACTED_TOKEN]"  # noqa: S105 - it takes the place of one
@@ -53,23 +54,22 @@ def rewritten(text: str, rules: Iterable[Rule]) -> str:
 class Redactor:
     """Masks the given secrets wherever they stand: as they are, or encoded for a URL, for JSON or in base64.
 
-    ``rules`` are about what is not known but looks like a secret or like personal data.
+    ``rules`` are about what is not known but looks like a secret or like personal data. ``learned`` are secrets that
+    come up later.
     """
 
-    def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = ()) -> None:
-        forms = {form for secret in secrets if secret for form in _forms(secret)}
-        # The longest first, so that of a secret that begins with another one no end is left.
-        longest_first = sorted(forms, key=lambda form: (-len(form), form))
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
-        self._rules = rules
+    def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = (), learned: Learned | None = None) -> None:
+        forms = longest_first(filter(None, secrets))
+        self._pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
+        self._rules, self._learned = rules, learned or Learned()
 
     def clean(self, text: str) -> str:
         """Return ``text`` with every secret replaced by ``***``."""
-        return self._pattern.sub(MASK, text) if self._pattern else text
+        return self._learned.clean(self._pattern.sub(MASK, text) if self._pattern else text)
 
     def cleaned(self, value: Any) -> Any:
         """Return a JSON value with every secret in it replaced by ``***``, and what is nested more than 200 deep."""
-        return self._cleaned(value, _DEPTH_MAX) if self._pattern else value
+        return self._cleaned(value, _DEPTH_MAX) if self._pattern or self._learned.has_any else value
 
     def _cleaned(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
@@ -86,18 +86,6 @@ class Redactor:
     def redact(self, text: str) -> str:
         """Return ``text`` without the secrets, and without what the rules find."""
         return rewritten(self.clean(text), self._rules)
-
-
-def _forms(secret: str) -> Iterator[str]:
-    raw = secret.encode("utf-8", "surrogatepass")
-    yield secret
-    yield quote(raw, safe="")
-    yield quote_plus(raw)
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    # Without the padding, which may be left out and may stay behind.
-    yield base64.b64encode(raw).decode().rstrip("=")
-    yield base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 KEY = re.compile(

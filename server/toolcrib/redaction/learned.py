@@ -1,0 +1,104 @@
+"""Secrets that come up while toolcrib runs, such as the tokens of logins, taken out of texts and streams of bytes.
+
+Knows the latest of them, in the forms in which they may stand; never knows what one is for.
+"""
+
+import re
+import threading
+from collections.abc import Iterable
+
+from toolcrib.redaction.forms import MASK, forms_of
+
+_KEPT_MAX, _KEPT_OF_A_PART = 100, 6
+"""Secrets that are remembered: of a login those of its last renewals."""
+_MASK = MASK.encode()
+_TELLING = 4
+"""Bytes that few other texts begin with."""
+
+
+class Learned:
+    """The secrets that have come up. Threads may add to them while others clean texts."""
+
+    def __init__(self, whole: "Learned | None" = None) -> None:
+        self._whole, self._most = whole, _KEPT_OF_A_PART if whole else _KEPT_MAX
+        self._parts: dict[str, Learned] = {}
+        self._adding = threading.Lock()
+        self._secrets: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self.in_bytes: tuple[re.Pattern[bytes], tuple[bytes, ...]] | None = None
+
+    def part(self, name: str) -> "Learned":
+        """Return what comes up in one place, which all know of: each time the same for a name."""
+        return self._parts.setdefault(name, Learned(self))
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Remember secrets, and forget the oldest where there are too many."""
+        secrets = [each for each in secrets if each]
+        if self._whole:
+            self._whole.add(secrets)
+        with self._adding:
+            if self._secrets.keys() >= set(secrets):
+                return
+            for secret in secrets:
+                self._secrets.pop(secret, None)
+                self._secrets[secret] = None
+            for oldest in [*self._secrets][: -self._most]:
+                del self._secrets[oldest]
+            forms = longest_first(self._secrets)
+            self._pattern = re.compile("|".join(map(re.escape, forms)))
+            raw = tuple(form.encode("utf-8", "surrogatepass") for form in forms)
+            self.in_bytes = re.compile(b"|".join(map(re.escape, raw))), raw
+
+    @property
+    def has_any(self) -> bool:
+        """Return whether there is any."""
+        return self._pattern is not None
+
+    def clean(self, text: str) -> str:
+        """Return ``text`` with every secret replaced by ``***``."""
+        pattern = self._pattern
+        return pattern.sub(MASK, text) if pattern else text
+
+
+class MaskedBytes:
+    """Bytes that come in pieces, without the secrets: also one that begins in one piece and ends in another.
+
+    Of a piece, only what may be the beginning of a secret is held back.
+    """
+
+    def __init__(self, learned: Learned) -> None:
+        self._learned = learned
+        self._held = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return what can be passed on after one more piece."""
+        data, self._held = self._held + piece, b""
+        if known := self._learned.in_bytes:
+            pattern, forms = known
+            data = pattern.sub(_MASK, data)
+            if held := max(_begun_at_the_end(data, form) for form in forms):
+                self._held = data[-held:]
+                return data[:-held]
+        return data
+
+    def end(self) -> bytes:
+        """Return what was held back, when nothing more comes."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _begun_at_the_end(data: bytes, secret: bytes) -> int:
+    """Return how many bytes at the end of ``data`` a secret begins with; 0 where none do."""
+    place = data.find(secret[:_TELLING], max(0, len(data) - len(secret) + 1))
+    while place >= 0:
+        if secret.startswith(data[place:]):
+            return len(data) - place
+        place = data.find(secret[:_TELLING], place + 1)
+    few = range(min(_TELLING, len(secret)) - 1, 0, -1)
+    return next((number for number in few if data.endswith(secret[:number])), 0)
+
+
+def longest_first(secrets: Iterable[str]) -> list[str]:
+    """Return all forms of secrets, the longest first, so that of one that begins with another no end is left."""
+    forms = {form for secret in secrets for form in forms_of(secret)}
+    return sorted(forms, key=lambda form: (-len(form), form))
