@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from toolcrib.model import SkillScope, SkillText
+from toolcrib.model import Skill, SkillScope, SkillText
 
 SKILL_FILE = "SKILL.md"
 """The file that makes a folder a skill."""
@@ -63,6 +63,11 @@ def content_hash(text: SkillText) -> str:
 
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def of_repository(skill: Skill) -> bool:
+    """Return whether a skill lies in the repository that is worked on, which may be anybody's."""
+    return skill.source.partition("-")[0] == "repo"
 
 
 def skill_uri(source: str, folder: str, file: str = SKILL_FILE) -> str:

@@ -3,6 +3,7 @@
 Knows what each of them tells of a skill; never knows how one is found or given.
 """
 
+import re
 from collections import Counter
 from functools import partial
 from typing import Literal
@@ -13,7 +14,7 @@ from toolcrib.errors import BadRequest, Problem
 from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.model import Skill
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
-from toolcrib.skills.identity import skill_uri
+from toolcrib.skills.identity import of_repository, skill_uri
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents, told_to_person
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus, did_you_mean
 from toolcrib.skills.use_cases import SkillUseCases
@@ -21,6 +22,9 @@ from toolcrib.tools.skill_tools import SkillToolStates
 
 CATALOG_PAGES = "toolcrib://skills/"
 """How the URIs of further pages of the catalog begin; the number of skills before them follows."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+"""The name of a skill of the repository that may stand in instructions: a name, and not a sentence."""
 
 _PATIENCE_S = 1.5
 """How long a client that connects may have to wait for the directory of skills."""
@@ -52,13 +56,15 @@ class Overviews:
         return text
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
+        # Instructions speak with the voice of whoever configured toolcrib. Who clones a repository has not read its
+        # skills: these are named, and what they say of themselves is found as data, by skill_search.
         visible, cleaner = self._skill_use_cases.visible(session)
         uses = self._catalog.uses()
         entries = [
             DirectoryEntry(
                 name=visible.spelling(skill),
-                title=skill.title,
-                trigger=skill.summary,
+                title="" if of_repository(skill) else skill.title,
+                trigger="" if of_repository(skill) else skill.summary,
                 task_type=skill.task_type,
                 is_pinned=skill.is_pinned,
                 use_count=use.count if (use := uses.get(skill.id)) else 0,
@@ -66,6 +72,7 @@ class Overviews:
                 source=skill.source,
             )
             for skill in visible.skills
+            if not of_repository(skill) or _PLAIN_NAME.fullmatch(skill.name)
         ]
         return skill_directory(entries, section, cleaner.text)
 
