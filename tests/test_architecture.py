@@ -133,7 +133,7 @@ LAYERS = {
         engine
     """,
     "store": """
-        files soundness upsert values
+        faults files soundness upsert values
         opening
         store
         full_text vectors

@@ -154,11 +154,16 @@ def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
 
 
 def _of_sqlite() -> Finding:
+    from toolcrib.store.faults import faults_of
     from toolcrib.store.opening import has_fts5, sqlite_version
 
-    facts = {"version": sqlite_version(), "fts5": has_fts5()}
+    known = [fault.name for fault in faults_of(sqlite_version())]
+    facts: JsonObject = {"version": sqlite_version(), "fts5": has_fts5(), "faults": known}
     if facts["fts5"]:
-        return Finding("sqlite", "ok", f"{sqlite_version()}, with full-text search", "", facts)
+        text = f"{sqlite_version()}, with full-text search" + (
+            f"; has, and avoids: {', '.join(known)}" if known else ""
+        )
+        return Finding("sqlite", "ok", text, "", facts)
     text = f"{sqlite_version()}, without full-text search (FTS5): large catalogs are searched in memory"
     return Finding("sqlite", "warning", text, "run toolcrib with a Python whose SQLite has FTS5", facts)
 

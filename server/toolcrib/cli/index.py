@@ -34,7 +34,9 @@ commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=Tr
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Say what is known of servers and skills, and what your running toolcribs do; starts none."""
     from toolcrib.access.hosts import Hosts
+    from toolcrib.store.faults import faults_of
     from toolcrib.store.files import set_aside
+    from toolcrib.store.opening import sqlite_version
 
     settings = load_settings(config)
     found = status_now(settings)
@@ -48,6 +50,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "index_exists": settings.tool_cache.exists(),
             "state": str(settings.state_file),
             "state_exists": settings.state_file.exists(),
+            "sqlite": {"version": sqlite_version(), "faults": [fault.name for fault in faults_of(sqlite_version())]},
             "state_set_aside": [file.name for file in set_aside(settings.state_file)],
             "skipped": [problem_json(problem) for problem in settings.skipped],
         }
@@ -60,6 +63,9 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     print_text(f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not made yet)'}")
     for file in set_aside(settings.state_file):
         print_text(f"         damaged, and set aside with what was decided before: {file.name}")
+    print_text(f"sqlite   {sqlite_version()}")
+    for fault in faults_of(sqlite_version()):
+        print_text(f"         may have the fault {fault.name}, {fault.source}: {fault.remedy}")
     print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP, for clients of which nothing is known")
     for line in _host_lines(hosts):
         print_text(line)

@@ -88,7 +88,7 @@ def move_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path
     """
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
-    with _turn_in(path.parent):
+    with turn_in(path.parent):
         if identity_of(path) == identity:
             for suffix in _PARTS:
                 with suppress(FileNotFoundError):
@@ -109,7 +109,7 @@ def discard(path: Path) -> None:
 
     """
     try:
-        with _turn_in(path.parent):
+        with turn_in(path.parent):
             for suffix in _PARTS:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError as error:
@@ -117,7 +117,7 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def _turn_in(folder: Path) -> Generator[None]:
+def turn_in(folder: Path) -> Generator[None]:
     """Hold the folder's lock, which is the folder itself; Windows has none such, and no lock is taken there."""
     if sys.platform == "win32":
         yield

@@ -5,7 +5,6 @@ makes or what stands in them.
 """
 
 import math
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from toolcrib.errors import StoreError
-from toolcrib.store.files import identity_of
+from toolcrib.store.files import identity_of, turn_in
 from toolcrib.store.opening import (
     Opened,
     Schema,
@@ -331,14 +330,20 @@ class Store:
     def _checkpoint(self) -> None:
         """Move a grown write-ahead log into the file.
 
-        SQLite before 3.51.3 can corrupt a file when an automatic checkpoint meets a commit of another
-        connection (sqlite.org/wal.html#walresetbug). This kind holds the write lock, so they cannot meet.
+        SQLite up to 3.51.2 can corrupt a file where a checkpoint begins right after another one was completed, and
+        meets a commit of a third connection that begins the log anew (sqlite.org/wal.html#walresetbug;
+        :mod:`toolcrib.store.faults` has the versions). This kind of checkpoint takes the write lock, so that no commit
+        can meet it. It goes without only where another process keeps that lock for five seconds; so they also
+        take turns, and whoever comes second finds an empty log and leaves it.
         """
         if self.path is None:
             return
         with suppress(OSError, sqlite3.Error):  # the commit stands; the next one tries again
-            if os.stat(f"{self.path}-wal").st_size > _CHECKPOINT_BYTES:  # noqa: PTH116 - not a Path
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            log = self.path.with_name(f"{self.path.name}-wal")
+            if log.stat().st_size > _CHECKPOINT_BYTES:
+                with turn_in(self.path.parent):
+                    if log.stat().st_size > _CHECKPOINT_BYTES:
+                        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _is_done(connection: sqlite3.Connection, works: Iterable[Callable[[sqlite3.Connection], object]]) -> bool:
