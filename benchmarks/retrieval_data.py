@@ -64,6 +64,13 @@ class Query:
     gold: Mapping[str, float]
     needs: tuple[str, ...] = ()
 
+    def is_in(self, half: Half) -> bool:
+        """Return whether it belongs to a half of its set, by the second byte of SHA-256 of its text.
+
+        The first byte has already parted the foreign sets from those that stay out of the project.
+        """
+        return half == "all" or (_digest(self.text)[1] % 2 == 0) is (half == "tune")
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -76,13 +83,10 @@ class Dataset:
     any_counts: bool = False
 
     def half(self, which: Half) -> "Dataset":
-        """Return the queries to tune on, those to report, or all: by the second byte of SHA-256 of the text.
-
-        The first byte has already parted these sets from those that stay out of the project.
-        """
+        """Return the queries to tune on, those to report, or all."""
         if which == "all":
             return self
-        kept = (query for query in self.queries if (_digest(query.text)[1] % 2 == 0) is (which == "tune"))
+        kept = (query for query in self.queries if query.is_in(which))
         return replace(self, name=f"{self.name} {which}", queries=tuple(kept))
 
     def first(self, number: int | None) -> "Dataset":

@@ -149,7 +149,7 @@ LAYERS = {
         definitions long_results mentions
         wording
         answers bindings search
-        arguments asked_logins config_names confirmed_calls failures finding gate indexing lint
+        arguments asked_logins config_names confirmed_calls failures finding gate indexing lint subjects
         reports skill_tools
         use_cases
     """,

@@ -104,7 +104,7 @@ class TestFullText:
         world.listed(ISSUES)
         result = ask(world, "zebra giraffe elephant repository")
         assert result.matches
-        assert result.confidence == "low"
+        assert result.confidence == "none"
         assert "most of these words" in result.note
 
     def test_only_the_first_2000_characters_count(self, world, ask):

@@ -269,3 +269,30 @@ async def test_a_reason_names_no_tool_that_the_caller_may_not_use(tmp_path):
     for text in (told, block["text"]):
         assert "[denied] cannot be opened" in text
         assert "secret_drop" not in text
+
+
+PURPOSES = {"servers": {"zoo": {"description": "Animals and their keepers"}}}
+
+
+class TestNothingLikely:
+    """Where none of what was found is likely, the answer says what there is."""
+
+    async def test_the_servers_are_named_with_what_the_config_says_they_are_for(self, tmp_path):
+        async with world(tmp_path, {"files": MemoryServer(FILES), "zoo": MemoryServer(ZOO)}, PURPOSES) as w:
+            async with w.client() as client:
+                answer = await client.search("teleport")
+        assert answer["confidence"] == "none"
+        assert answer["note"].endswith("There are tools of: files, zoo (Animals and their keepers).")
+
+    async def test_a_server_of_which_nothing_is_permitted_is_not_named(self, tmp_path):
+        config = {**PURPOSES, "policy": {"deny": ["zoo.*"]}}
+        async with world(tmp_path, {"files": MemoryServer(FILES), "zoo": MemoryServer(ZOO)}, config) as w:
+            async with w.client() as client:
+                answer = await client.search("teleport")
+        assert answer["note"].endswith("There are tools of: files.")
+        assert "zoo" not in json.dumps(answer)
+
+    async def test_where_something_likely_was_found_nothing_is_said_of_the_others(self, tmp_path):
+        async with world(tmp_path, {"files": MemoryServer(FILES), "zoo": MemoryServer(ZOO)}) as w:
+            async with w.client() as client:
+                assert "There are tools of" not in await note(client, "read a file")

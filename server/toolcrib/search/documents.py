@@ -103,6 +103,7 @@ class Kind:
     """A kind of documents. ``noun`` is what a note calls one of them.
 
     ``fields`` are the kinds of words that it has. ``does`` tells of a document's words what it does, where they say so.
+    Where less than ``unlikely`` speaks for the first match, none is likely.
     ``plain_beginnings``: the beginning of a name comes before what was
     found by words even where it may be nothing but a plain word.
     """
@@ -110,4 +111,5 @@ class Kind:
     noun: str
     fields: Sequence[Field]
     plain_beginnings: bool = False
+    unlikely: float = 0.0
     does: Callable[[Verbs, Sequence[Text]], Actions] | None = None

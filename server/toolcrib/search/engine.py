@@ -151,7 +151,7 @@ class Engine(Generic[T]):
                     evidence = NO_EVIDENCE
         matches = _sorted(matches, scope)
         strength = strength_of(matches, evidence)
-        confidence = confidence_of(matches, strength)
+        confidence = confidence_of(matches, strength, self._kind.unlikely)
         return _Part(
             matches, strength, confidence, doubt(self._kind.noun, request.search_type, matches, confidence, evidence)
         )

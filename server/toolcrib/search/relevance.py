@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from toolcrib.base.text import STOP_WORDS
-from toolcrib.search.actions import NOTHING_ASKED, Actions, Verbs, agreement
+from toolcrib.search.actions import NOTHING_ASKED, Actions, Asked, Verbs, agreement
 from toolcrib.search.meaning import Meaning, Meanings
 from toolcrib.search.postings import Postings
 from toolcrib.search.query import Part, Query, parsed, plain
@@ -41,12 +41,14 @@ class Evidence:
     ``level``: its relevance, measured by what one word is worth that stands in one document only. ``coverage``: the
     share of the query it has, by the rarity of words; a misspelt word counts in part. ``gap``: how far the second is
     behind. ``words``: the largest share of the query's words that any of the matches has, a word like another.
+    ``agreed``: what it keeps for doing what is asked.
     """
 
     level: float
     coverage: float
     gap: float
     words: float
+    agreed: float = 1.0
 
 
 NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0, 0), Evidence(1, 1, 1, 1)
@@ -97,7 +99,8 @@ class Relevance:
         covered = coverage.get(first, 0.0)
         much = _MUCH * self._telling(covered) * max(1.0, len(meaning.concepts) / _LONG_QUERY)
         most = self._most_words(meaning, dict(matches))
-        evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most)
+        agreed = agreement(self._asked(query.text), self._postings.action(first))
+        evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most, agreed)
         return Ranked(tuple(matches), evidence)
 
     def _by_parts(
@@ -130,7 +133,7 @@ class Relevance:
         if not best:
             return {}, {}
         coverage = self._coverage(meaning, best)
-        asked = self._verbs.asked(text) if self._verbs else NOTHING_ASKED
+        asked = self._asked(text)
         agreed: dict[Actions, float] = {}
         weighed: dict[int, float] = {}
         for number, score in best.items():
@@ -140,6 +143,9 @@ class Relevance:
             met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(meaning, number))
             weighed[number] = score * met * agreed[done]
         return weighed, coverage
+
+    def _asked(self, text: str) -> Asked:
+        return self._verbs.asked(text) if self._verbs else NOTHING_ASKED
 
     def _telling(self, coverage: float) -> float:
         """Return what a word tells that is rare here.

@@ -26,6 +26,9 @@ FIELDS = (
 )
 """Measured on four catalogs; all of it is flat around these values."""
 
+_UNLIKELY = 0.55
+"""Less strength than this speaks for the first of tools where none is likely (ADR 43)."""
+
 TieBreak = Callable[[Tool], tuple[int, int, int, str]]
 
 
@@ -45,7 +48,7 @@ class Searcher:
 
     def __init__(self, wordings: Wordings, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
         self._wordings = wordings
-        self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does), settings)
+        self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
         self._tie_break = _tie_break(preferred_namespaces)
 
     def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> Found[Tool]:

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Sequence
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.text import enumerated, one_line, truncate
+from toolcrib.base.text import one_line
 from toolcrib.config.settings import Settings
 from toolcrib.errors import StoreError
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.subjects import Subjects
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
@@ -25,8 +25,7 @@ _BYTES_MAX = 2048
 
 _FIRST_LINE_MAX = 240
 _NAMES_ROOM = 135
-_PURPOSE_MAX = 40
-"""Characters of the first line, of the servers in it, and of what one is for: some hosts show that line alone."""
+"""Characters of the first line, and of the servers in it: some hosts show that line alone."""
 
 TOOL_GUIDANCE = """\
 <tool_discovery>
@@ -60,7 +59,7 @@ class Instructions:
         builtins: Builtins,
         skill_use_cases: SkillUseCases | None,
     ) -> None:
-        self._servers = settings.servers
+        self._subjects = Subjects(settings.servers, tool_use_cases.gate)
         self._gate, self._indexer, self._fleet = tool_use_cases.gate, tool_use_cases.indexer, tool_use_cases.fleet
         self._searches = SearchTools.name in builtins
         reading = f"{CallReadOnly.name} if it only reads, else {CallTool.name}"
@@ -83,19 +82,11 @@ class Instructions:
     def _first_line(self, session: Session, servers: Sequence[str]) -> str:
         """Return what some hosts show alone: which servers there are, and how to get at their tools."""
         catalog = self._indexer.current()
-        described = [self._with_purpose(key, session, catalog) for key in servers]
-        named = enumerated(described if len(", ".join(described)) <= _NAMES_ROOM else servers, _NAMES_ROOM)
+        named = self._subjects.of(servers, session, catalog, _NAMES_ROOM)
         count = len(self._gate.permitted(session, catalog).tools)
         known = f" ({count:,} tools)" if count and not self._fleet.listing_first else ""
         line = f"toolcrib has the tools of these MCP servers{known}: {named}. Find them with toolcrib's tool_search."
         return one_line(line)[:_FIRST_LINE_MAX]
-
-    def _with_purpose(self, server: str, session: Session, catalog: Catalog) -> str:
-        """Return a server with what the config says it is for, unless that names a tool the caller may not use."""
-        purpose = one_line(self._servers[server].options.description)
-        if not purpose or self._gate.without_denied_names(session, purpose, catalog) != purpose:
-            return server
-        return f"{server} ({truncate(purpose, _PURPOSE_MAX)})"
 
 
 async def _directory(overviews: Overviews, session: Session, max_bytes: int, is_rehearsal: bool) -> str:  # noqa: FBT001
