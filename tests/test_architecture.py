@@ -150,7 +150,7 @@ LAYERS = {
         wording
         answers bindings search
         arguments asked_logins config_names confirmed_calls failures finding gate indexing lint subjects
-        reports skill_tools
+        reports search_notes skill_tools
         use_cases
     """,
     "tools.arguments": """

@@ -92,7 +92,7 @@ def told(w: World) -> list[str]:
 def telling_skill(tmp_path):
     """A skill that names what is denied, in its texts, its lists, another file of it and a name with a hidden mark."""
     hidden = SAYS.replace("_x", "_\u200bx").replace("list-w", "list-\u2060w")
-    body = f"# {SAYS}\n\n1. {SAYS}\n2. {hidden}\n\n```sh\nplugh --all\n```\n"
+    body = f"# {SAYS}\n\n1. {SAYS}\n2. {hidden}\n\n```sh\nplugh --verbose\n```\n"
     lists = {"allowed-tools": "Read plugh frob_xyzzy mcp__gh__fooBarbaz", "tools": ["plugh", {"tool": "list-wumpus"}]}
     file = put(repo(tmp_path), "forms", f"Fills forms. {SAYS}", body, tags=["frob_xyzzy"], **lists)
     (file.parent / "more.md").write_text(f"{SAYS} {hidden}", encoding="utf-8")

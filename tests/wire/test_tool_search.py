@@ -71,7 +71,7 @@ def test_the_schema_of_its_answer_requires_what_is_always_there():
     assert item["properties"]["match_type"]["enum"] == ["exact", "regex", "fts"]
     assert schema["properties"]["search_type"]["enum"] == ["fts", "regex", "exact"]
     assert set(item["properties"]["side_effects"]["enum"]) == {"pure", "read", "write", "external", "stateful"}
-    assert item["properties"]["status"]["enum"] == ["starting", "failed"]
+    assert item["properties"]["status"]["enum"] == ["starting", "failed", "needs_login"]
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])

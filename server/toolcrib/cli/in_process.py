@@ -51,8 +51,8 @@ class Indexed:
 class Tried:
     """What became of a server that was started once: ``seconds`` None where it has not answered in time.
 
-    ``failed`` is why it is down, empty where it is not; ``needs_login``: for want of that. ``era`` is the kind of protocol
-    that it speaks.
+    ``failed`` is why it is down, empty where it is not; ``needs_login``: for want of that. ``era`` is the kind of
+    protocol that it speaks.
     """
 
     tools: int

@@ -25,7 +25,7 @@ from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import DOWN, State, Status
 from toolcrib.errors import BadRequest, DownstreamError, LoginNeeded, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.log import EventLog
-from toolcrib.model import JsonObject, SearchType, Tool
+from toolcrib.model import JsonObject, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
@@ -35,15 +35,14 @@ from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.confirmed_calls import ConfirmedCalls
 from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
 from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.long_results import LongResults
-from toolcrib.tools.missing_servers import Asked, MissingServers
+from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.reports import ToolReports
 from toolcrib.tools.results import failure
 from toolcrib.tools.search import SearchRequest
-from toolcrib.tools.subjects import Subjects
+from toolcrib.tools.search_notes import SearchNotes
 
 _NOT_UP = (State.STARTING, *DOWN)
 """States of a server that matter to a caller; that one sleeps is normal."""
@@ -66,10 +65,6 @@ class ToolUseCaseParts:
     first_index_deadline: float
 
 
-_SUBJECTS_ROOM = 240
-"""Characters of the servers that an answer names which found nothing likely."""
-
-
 class ToolUseCases:
     """The use cases over one set of parts."""
 
@@ -78,7 +73,7 @@ class ToolUseCases:
         self._checks = parts.checks
         self._missing = MissingServers(parts.settings)
         self._asked_logins = AskedLogins(parts.settings, parts.fleet)
-        self._subjects = Subjects(parts.settings.servers, parts.gate)
+        self._notes = SearchNotes(parts.settings, parts.gate, parts.fleet, self._missing)
         self._reports = ToolReports(parts.events, parts.gate)
         self.finder = parts.finder
         self.gate = parts.gate
@@ -170,7 +165,7 @@ class ToolUseCases:
         await self._likely_servers(session, request)
         catalog = self._parts.indexer.current()
         found = await self.finder.find(session, request, catalog, detail, self._notable_status)
-        answer = replace(found, note=self._note(session, found, request.server, catalog))
+        answer = replace(found, note=self._notes.of(session, found, request.server, catalog))
         self._reports.searched(session, answer, catalog, began)
         return answer
 
@@ -191,31 +186,6 @@ class ToolUseCases:
             fleet.prefer([key])
             await self._first_listing(session, [key])
             await fleet.try_again(key)
-
-    def _note(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
-        """Return why little or nothing was found: what the search says, what could not be searched, what there is."""
-        there = self._there(session, answer, catalog) if server is None else ""
-        if server is None and self._parts.fleet.is_quiet and not self._missing.leaves_out:
-            return " ".join(filter(None, (answer.note, there))) or None
-        asked = Asked(
-            query=answer.query,
-            server=server,
-            found={hit.tool.server for hit in answer.hits},
-            is_nothing_known=not self.gate.permitted(session, catalog).tools,
-        )
-        clean = partial(self.gate.without_denied_names, session, catalog=catalog)
-        servers = self._missing.note(asked, self.gate.permissions(session), self._parts.fleet.now(), clean)
-        if server is not None and servers and not answer.hits:
-            return servers  # not that there is no tool of it, which nobody knows
-        return " ".join(filter(None, (answer.note, servers or there))) or None
-
-    def _there(self, session: Session, answer: SearchAnswer, catalog: Catalog) -> str:
-        """Return which servers have tools for the caller, by subject, where nothing likely was found by words."""
-        having = {tool.server for tool in self.gate.permitted(session, catalog).tools}
-        servers = [key for key in self.gate.servers(session) if key in having]
-        if answer.confidence != "none" or answer.effective is not SearchType.FTS or not servers:
-            return ""
-        return f"There are tools of: {self._subjects.of(servers, session, catalog, _SUBJECTS_ROOM)}."
 
     def _notable_status(self, tool: Tool) -> str | None:
         """Return a server state that matters to a caller; that a server sleeps is normal."""
