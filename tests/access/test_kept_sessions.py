@@ -1,7 +1,6 @@
 """Activations that outlive a process: whose they are, how many, and when they are forgotten."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +8,19 @@ import anyio
 import pytest
 from builders import watched
 
+from access import state_files
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.active_skills import Active, ActiveSkill
 from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
-from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.errors import StoreError
-from toolcrib.store.store import Store
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-@contextmanager
-def opened(path: Path, **bounds: Any) -> Iterator[KeptSessions]:
-    with Store(path, STATE_SCHEMA, fts="off") as store:
-        yield KeptSessions(store, KeptBounds(**{"sessions": 9, "activations": 9, "age_s": 30 * DAY, **bounds}))
+def opened(path: Path, **bounds: Any) -> AbstractContextManager[KeptSessions]:
+    kept = KeptBounds(**{"sessions": 9, "activations": 9, "age_s": 30 * DAY, **bounds})
+    return state_files.opened(path, lambda store: KeptSessions(store, kept))
 
 
 def test_activations_belong_to_one_caller_and_one_session(path: Path):

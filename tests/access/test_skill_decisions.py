@@ -1,12 +1,11 @@
 """What is kept of skills: which a person has switched off, and how each was used."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-import pytest
 from builders import watched
 
+from access import state_files
 from toolcrib.access.state.skill_decisions import SkillDecisions, Use
 from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.store.store import Store
@@ -14,15 +13,7 @@ from toolcrib.store.store import Store
 NOW = 1_000_000.0
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[SkillDecisions]:
-    with Store(path, STATE_SCHEMA, fts="off") as store:
-        yield SkillDecisions(store)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "state.db"
+opened = partial(state_files.opened, part=SkillDecisions)
 
 
 def test_uses_are_counted(path: Path):
@@ -79,7 +70,7 @@ def test_a_file_that_turns_out_damaged_in_use_is_written_anew_with_all_that_was_
         break_it(store)
         skills.record_use(["a"], NOW + 1)
         assert store.generation == 1
-    assert list(path.parent.glob("state.db.corrupt-*"))
+    assert list(path.parent.glob(f"{path.name}.corrupt-*"))
     with opened(path) as skills:
         assert skills.switched_off() == {"off"}
         assert skills.uses() == {"a": Use(2, NOW + 1)}

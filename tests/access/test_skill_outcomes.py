@@ -1,28 +1,16 @@
 """What is kept of reported outcomes: by whom, of which text, with a weight that fades."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-import pytest
-
+from access import state_files
 from toolcrib.access.state.skill_outcomes import HALF_LIFE_S, Outcomes, Report, SkillOutcomes
-from toolcrib.access.state.tables import STATE_SCHEMA
-from toolcrib.store.store import Store
 
 NOW = 1_000_000.0
 WORKED, FAILED = Report("a", "d1", success=True), Report("a", "d1", success=False, note="It hung.")
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[SkillOutcomes]:
-    with Store(path, STATE_SCHEMA, fts="off") as store:
-        yield SkillOutcomes(store)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "state.db"
+opened = partial(state_files.opened, part=SkillOutcomes)
 
 
 def test_reports_are_counted_for_each_principal_and_outlive_the_process(path: Path):

@@ -1,7 +1,6 @@
 """Real servers behind a real ``toolcrib serve``: found, called, listed, and answering as they do without it."""
 
 import json
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -27,16 +26,6 @@ pytestmark = pytest.mark.anyio
 
 TIME = [sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"]
 GIT = [sys.executable, "-m", "mcp_server_git"]
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """Make a repository with one commit."""
-    folder = tmp_path / "repository"
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.com"]
-    for arguments in (["init", "-q", folder], ["-C", folder, *who, "commit", "-q", "--allow-empty", "-m", "A start"]):
-        subprocess.run(["git", *arguments], check=True, timeout=30)
-    return folder
 
 
 def told(result: JsonObject) -> JsonObject:

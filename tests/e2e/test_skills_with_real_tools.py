@@ -1,7 +1,6 @@
 """A skill with tools of a real server, behind a real ``toolcrib serve``: there while it is active, gone afterwards."""
 
 import re
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -42,16 +41,6 @@ def config(tmp_path: Path) -> Path:
     )
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> JsonObject:
-    """The arguments of a tool of git: a repository with one commit."""
-    folder = tmp_path / "repository"
-    who = ["-c", "user.name=ann", "-c", "user.email=ann@example.com"]
-    for arguments in (["init", "-q", folder], ["-C", folder, *who, "commit", "-q", "--allow-empty", "-m", "A start"]):
-        subprocess.run(["git", *arguments], check=True, timeout=30)
-    return {"repo_path": str(folder)}
-
-
 @asynccontextmanager
 async def two_clients(transport: str, era: str, config: Path) -> AsyncGenerator[tuple[Client, Client]]:
     """Connect two clients: to one server over HTTP; on stdio, where each starts its own, to two of them."""
@@ -83,12 +72,13 @@ async def open_names(client: Client, arguments: JsonObject, **handle: str) -> se
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_its_tools_are_there_while_a_skill_is_active(
-    config: Path, repository: JsonObject, transport: str, era: str
+    config: Path, repository: Path, transport: str, era: str
 ) -> None:
+    where = {"repo_path": str(repository)}
     async with two_clients(transport, era, config) as (client, other):
-        assert await open_names(client, repository) == set()
+        assert await open_names(client, where) == set()
         with pytest.raises(MCPError, match="Unknown tool: git__git_log"):
-            await client.call("git__git_log", repository)
+            await client.call("git__git_log", where)
 
         text = (await client.skill("get", names=["git-review"]))["formatted_context"]
         assert "1 tool that it names: not available now." in text
@@ -97,17 +87,17 @@ async def test_its_tools_are_there_while_a_skill_is_active(
         assert bool(handle) == (transport == "http" and era == "modern")
         assert ("- git__git_log(" in text) == (era == "modern")
 
-        assert await open_names(client, repository, **handle) == REVIEW
+        assert await open_names(client, where, **handle) == REVIEW
         listed = sorted(REVIEW) if era == "legacy" else []
         assert await client.names() == [*OWN, *listed]
         if not handle:
-            assert "A start" in (await client.call("git__git_log", repository))["content"][0]["text"]
-        assert await open_names(other, repository) == set()
+            assert "A start" in (await client.call("git__git_log", where))["content"][0]["text"]
+        assert await open_names(other, where) == set()
         assert await other.names() == OWN
 
         await client.call("skill_activate", {"names": ["git-release"], **handle})
         await client.call("skill_deactivate", {"names": ["git-review"], **handle})
-        assert await open_names(client, repository, **handle) == {"git__git_log"}
+        assert await open_names(client, where, **handle) == {"git__git_log"}
         await client.call("skill_deactivate", {"names": ["git-release"], **handle})
-        assert await open_names(client, repository, **handle) == set()
+        assert await open_names(client, where, **handle) == set()
         assert await client.names() == OWN
