@@ -2,12 +2,18 @@
 
 import json
 from functools import partial
+from statistics import median
+from time import process_time
 
 import pytest
 from mcp import MCPError
 from shelving import put, repo, skills, user
 
 from fakes.menu import tool
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
+from toolcrib.model import Caller
+from toolcrib.skills.requests import GetRequest
 from worlds import BUILTINS, ERAS, MODERN, OWN_TOOLS, SKILL_TOOLS, Client, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
@@ -430,3 +436,29 @@ async def test_a_result_of_such_a_tool_passes_like_any_other(shelf):
     async with world(shelf, {"git": git}, config()) as w, w.client() as client:
         await load(client, "git-review")
         assert (await client.tool_call("git.log"))["content"][0]["text"] == "three commits"
+
+
+# -- what it costs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["hint", "auto"])
+async def test_activation_adds_at_most_a_millisecond_to_the_giving_of_a_skill(tmp_path, activation):
+    names = [f"git__t{number}" for number in range(0, 1000, 50)]
+    put(repo(tmp_path), "review", "Reviews a change.", tools=names)
+    put(repo(tmp_path), "letter", "Writes a letter.")
+    servers = {"git": [tool(f"t{number}") for number in range(1000)]}
+    given = config(skills={"core_pack": False, "tool_activation": activation})
+    async with world(tmp_path, servers, given) as w:
+        cases = w.wire.instructions._overviews._skill_use_cases
+        session = Session("test", Caller("local"), RunActivations(), growing=True)
+        spent: dict[str, list[float]] = {"review": [], "letter": []}
+        for name in ("review", "letter") * 30:
+            began = process_time()
+            answer = await cases.get(session, GetRequest((name,), force=True))
+            spent[name].append(process_time() - began)
+            opened = cases.parts.gate.opened(session, cases.parts.indexer.current())
+            assert len(opened) == (20 if name == "review" else 0)
+            assert answer.skills
+            await cases.binding.let_go(session, [name])
+    added = median(spent["review"][5:]) - median(spent["letter"][5:])
+    assert added < 0.001, f"{added * 1000:.2f} ms"

@@ -138,16 +138,17 @@ async def test_the_parameter_is_shown_where_it_is_taken_and_only_where_tools_are
         assert "handle: Extra inputs" in result["content"][0]["text"]
 
 
-async def test_what_scoped_tools_add_to_a_prompt_is_small(shelf):
+@pytest.mark.parametrize("section", [{}, {"skills": {"core_pack": False, "outcomes": True}}], ids=["scoped", "all"])
+async def test_what_scoped_tools_and_outcomes_add_to_a_prompt_is_small(shelf, section):
     read = []
-    for given in (config(), config(servers={})):
+    for given in (config(**section), config(servers={})):
         async with online(shelf, SERVERS, given) as it, it.client(MODERN, "token-of-ann") as client:
             shown = [
                 {key: each[key] for key in ("name", "description", "inputSchema")} for each in await client.tools()
             ]
             read.append(len(json.dumps(shown, separators=(",", ":"))))
     # Measured: such JSON has 4.17 characters a token of cl100k, and 300 tokens are allowed for all that is conditional.
-    assert read[0] - read[1] < 250 * 4.17
+    assert read[0] - read[1] < (300 if section else 250) * 4.17
 
 
 async def test_the_prompt_of_a_person_brings_a_handle_too(shelf):
