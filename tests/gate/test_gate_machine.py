@@ -1,20 +1,16 @@
 """The gate against a model: whatever is done in whichever order, lists and calls are as four sets say they are."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from anyio.from_thread import start_blocking_portal
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from mcp import MCPError
 
 from fakes.menu import tool
-from worlds import BUILTINS, Client, MemoryServer, world
+from gate.machines import Guest, WorldMachine
+from worlds import BUILTINS, MemoryServer
 
 SERVERS = ("db", "gh")
 TOOLS = ("read", "write", "drop", "always_here")
@@ -24,19 +20,17 @@ SPELLINGS = ("{}__{}", "{}.{}", "{}/{}", "{}:{}")
 
 
 @dataclass(eq=False)
-class Guest:
-    """A connected client, and what it has activated; with a session id all share that."""
+class User(Guest):
+    """A guest, and what it has activated; with a session id all share that."""
 
-    client: Client
-    close: Callable[[], None]
     active: set[str]
     is_remembered: bool
 
 
-class GateMachine(RuleBasedStateMachine):
+class GateMachine(WorldMachine):
     """Clients come, call, search and go, while the servers' lists change."""
 
-    guests = Bundle("guests")
+    guests = WorldMachine.guests
 
     @initialize(
         listing=st.sampled_from(["dynamic", "stable"]),
@@ -53,32 +47,16 @@ class GateMachine(RuleBasedStateMachine):
             "gate": {"listing": listing},
         }
         self.denied = {name for name in NAMES if is_denied(name, deny)}
-        self.present: list[Guest] = []
-        self.stack = ExitStack()
-        self.portal = self.stack.enter_context(start_blocking_portal("asyncio"))
-        folder = Path(self.stack.enter_context(TemporaryDirectory()))
         servers = {key: MemoryServer([tool(name) for name in TOOLS]) for key in SERVERS}
-        self.world = self.enter(world(folder, servers, self.config))
-
-    def enter(self, context):
-        return self.stack.enter_context(self.portal.wrap_async_context_manager(context))
+        self.open(servers, self.config)
 
     # -- what happens ----------------------------------------------------------------------------
 
     @rule(target=guests, mode=st.sampled_from(["legacy", "auto"]))
     def connect(self, mode):
-        own = ExitStack()
-        client = own.enter_context(self.portal.wrap_async_context_manager(self.world.client(mode)))
-        self.stack.callback(own.close)
+        client, close = self.connected(mode)
         is_remembered = client.protocol_version < "2026" or self.shared is not None
-        guest = Guest(client, own.close, set() if self.shared is None else self.shared, is_remembered)
-        self.present.append(guest)
-        return guest
-
-    @rule(guest=consumes(guests))
-    def leave(self, guest):
-        guest.close()
-        self.present.remove(guest)
+        return self.come(User(client, close, set() if self.shared is None else self.shared, is_remembered))
 
     @rule(guest=guests, name=st.sampled_from(NAMES))
     def call(self, guest, name):
@@ -126,15 +104,15 @@ class GateMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_list_is_as_the_model_says(self):
-        for guest in getattr(self, "present", []):
+        for guest in self.present:
             shown = guest.active if self.growing else set()
             listed = [name for name in sorted(self.permitted()) if "always" in name or name in shown]
             assert self.portal.call(guest.client.names) == [*BUILTINS, *listed]
 
     def teardown(self):
-        if not hasattr(self, "stack"):
-            return
         with self.stack:
+            if not hasattr(self, "world"):
+                return
             client = self.enter(self.world.client())
             callable_names = set()
             for name in NAMES:

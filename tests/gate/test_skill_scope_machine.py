@@ -1,22 +1,19 @@
 """Active skills against a model: whatever is done in whichever order, what can be used is as a few sets say (R202)."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
+import mcp_types as types
 import pytest
-from anyio.from_thread import start_blocking_portal
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 from mcp import MCPError
 from shelving import put, repo, skills
 
 from fakes.menu import tool
-from worlds import Client, MemoryServer, world
+from gate.machines import Guest, WorldMachine
+from worlds import JsonObject, MemoryServer
 
 TOOLS = ("diff", "log", "push")
 NAMES = [f"git__{name}" for name in TOOLS]
@@ -25,7 +22,23 @@ EXCLUSIVE = "alone"
 DENIALS = ([], ["log"])
 SCOPED = {"all": set(NAMES), "some": {"git__log"}}
 GLOBS = {"all": ["git.*"], "some": ["mcp__git__log"]}
+CONFIRMED_TOOLS = {"nothing": [], "something": ["git.push"]}
+ASKED_SKILL = "release"
+CONFIRMED_SKILLS = {"nothing": [], "something": [{"skill_name": ASKED_SKILL, "action": "confirm"}]}
+ANSWERS = ("once", "this session", "always", "no")
 LASTS_S = 100.0
+
+
+@dataclass(eq=False)
+class Person:
+    """Whoever sits in front of a client, and what they answer next."""
+
+    answer: str = "no"
+
+    async def __call__(self, _context: Any, _params: Any) -> types.ElicitResult:
+        if self.answer == "no":
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content={"answer": self.answer})
 
 
 @dataclass(eq=False)
@@ -44,20 +57,24 @@ class Scope:
 
 
 @dataclass(eq=False)
-class Guest:
-    """A connected client with its scopes: one of a session or process, or those that it has handles of."""
+class Visitor(Guest):
+    """A guest with its scopes: one of a session or process, or those that it has handles of.
 
-    client: Client
-    close: Callable[[], None]
+    ``person`` answers what is asked about; None: the client can ask nobody. ``allowed`` is what they have allowed for
+    the session; None where nothing is one.
+    """
+
     scopes: list[Scope]
     has_handles: bool
+    person: Person | None
+    allowed: set[str] | None
     used: set[str] = field(default_factory=set)
 
 
-class ScopeMachine(RuleBasedStateMachine):
-    """Clients come, load skills, let them go, call, wait and go, while the config and the server's list change."""
+class ScopeMachine(WorldMachine):
+    """Clients come, load skills, let them go, call, say yes and no, wait and go, while config and tools change."""
 
-    guests = Bundle("guests")
+    guests = WorldMachine.guests
 
     @initialize(
         transport=st.sampled_from(["stdio", "http"]),
@@ -65,24 +82,19 @@ class ScopeMachine(RuleBasedStateMachine):
         growing=st.booleans(),
     )
     def start(self, transport, activation, growing):
-        self.now, self.deny, self.scoping = 0.0, [], "all"
+        self.now, self.deny, self.scoping, self.confirms = 0.0, [], "all", "nothing"
         self.activation, self.growing, self.is_http = activation, growing, transport == "http"
         self.offered = set(TOOLS)
-        self.shared = Scope()
-        self.present: list[Guest] = []
-        self.stack = ExitStack()
-        self.portal = self.stack.enter_context(start_blocking_portal("asyncio"))
-        folder = Path(self.stack.enter_context(TemporaryDirectory()))
+        self.shared, self.allowed_in_process, self.always = Scope(), set(), set()
         for name, tools in SKILLS.items():
-            put(repo(folder), name, tools=sorted(tools))
-        self.server = MemoryServer([tool(name) for name in TOOLS])
-        made = world(folder, {"git": self.server}, self.config(), transport=transport, clock=lambda: self.now)
-        self.world = self.stack.enter_context(self.portal.wrap_async_context_manager(made))
+            put(repo(self.folder), name, tools=sorted(tools))
+        servers = {"git": MemoryServer([tool(name) for name in TOOLS])}
+        self.open(servers, self.config(), transport=transport, clock=lambda: self.now)
 
     def config(self):
         return {
-            **skills(tool_activation=self.activation),
-            "policy": {"deny": self.deny},
+            **skills(tool_activation=self.activation, permissions=CONFIRMED_SKILLS[self.confirms]),
+            "policy": {"deny": self.deny, "confirm": {"tools": CONFIRMED_TOOLS[self.confirms]}},
             "tool_search": {"skill_scoped_patterns": GLOBS[self.scoping]},
             "skill_tools": {EXCLUSIVE: {"exclusive": True}},
             "gate": {"listing": "auto" if self.growing else "stable"},
@@ -91,28 +103,27 @@ class ScopeMachine(RuleBasedStateMachine):
 
     # -- what happens ----------------------------------------------------------------------------
 
-    @rule(target=guests, mode=st.sampled_from(["legacy", "2026-07-28"]))
-    def connect(self, mode):
-        own = ExitStack()
-        client = own.enter_context(self.portal.wrap_async_context_manager(self.world.client(mode)))
-        self.stack.callback(own.close)
+    @rule(target=guests, mode=st.sampled_from(["legacy", "2026-07-28"]), asks=st.booleans())
+    def connect(self, mode, asks):
+        person = Person() if asks else None
+        client, close = self.connected(mode, **({"elicitation_callback": person} if asks else {}))
         is_modern = client.protocol_version > "2026"
-        scopes = [] if is_modern and self.is_http else [self.shared if is_modern else Scope()]
-        guest = Guest(client, own.close, scopes, has_handles=not scopes)
-        self.present.append(guest)
-        return guest
-
-    @rule(guest=consumes(guests))
-    def leave(self, guest):
-        guest.close()
-        self.present.remove(guest)
+        has_handles = is_modern and self.is_http
+        scopes = [] if has_handles else [self.shared if is_modern else Scope()]
+        allowed = None if has_handles else self.allowed_in_process if is_modern else set()
+        return self.come(Visitor(client, close, scopes, has_handles, person, allowed))
 
     @rule(guest=guests, names=st.lists(st.sampled_from(sorted(SKILLS)), min_size=1, max_size=3), data=st.data())
     def load(self, guest, names, data):
         scope = data.draw(st.sampled_from([None, *guest.scopes])) if guest.has_handles else guest.scopes[0]
         name = data.draw(st.sampled_from(["skill_get", "skill_activate"]))
+        asked = {ASKED_SKILL} & set(names) if self.confirms != "nothing" else set()
+        says_yes = self.is_gone(scope) or self.will_agree(guest, asked, data)
         result = self.ask(guest, scope, name, {"names": names})
         if result is None:
+            return
+        assert result.get("isError", False) == (not says_yes)
+        if not says_yes:
             return
         if scope is None:
             scope = Scope(handle=result["content"][0]["text"].partition('"handle": "')[2].partition('"')[0])
@@ -131,17 +142,24 @@ class ScopeMachine(RuleBasedStateMachine):
     @rule(guest=guests, name=st.sampled_from(NAMES), data=st.data())
     def call(self, guest, name, data):
         for scope in self.one_of(guest, data):
+            runs = self.will_run(guest, scope, name, data)
             result = self.ask(guest, scope, "tool_call", {"name": name})
             if result is not None:
-                assert result.get("isError", False) == (name not in self.usable(scope))
-                guest.used |= set() if result.get("isError") else {name}
+                assert result.get("isError", False) == (not runs)
+                guest.used |= {name} if runs else set()
 
-    @rule(guest=guests, name=st.sampled_from(NAMES))
-    def call_directly(self, guest, name):
+    @rule(guest=guests, name=st.sampled_from(NAMES), data=st.data())
+    def call_directly(self, guest, name, data):
         scope = Scope() if guest.has_handles else guest.scopes[0]
-        is_usable = not isinstance(self.portal.call(guest.client.tried, name), MCPError)
-        assert is_usable == (name in self.usable(scope))
-        guest.used |= {name} if is_usable else set()
+        runs = self.will_run(guest, scope, name, data)
+        try:
+            result = self.called(guest, name, {})
+        except MCPError:
+            assert name not in self.usable(scope)
+        else:
+            assert name in self.usable(scope)
+            assert result.get("isError", False) == (not runs)
+        guest.used |= {name} if runs else set()
 
     @rule(guest=guests, data=st.data())
     def search(self, guest, data):
@@ -160,9 +178,13 @@ class ScopeMachine(RuleBasedStateMachine):
         self.offered = names
         self.portal.call(self.world.change, "git", *(tool(name) for name in sorted(names)))
 
-    @rule(deny=st.sampled_from(DENIALS), scoping=st.sampled_from(sorted(SCOPED)))
-    def reload(self, deny, scoping):
-        self.deny, self.scoping = deny, scoping
+    @rule(
+        deny=st.sampled_from(DENIALS),
+        scoping=st.sampled_from(sorted(SCOPED)),
+        confirms=st.sampled_from(sorted(CONFIRMED_TOOLS)),
+    )
+    def reload(self, deny, scoping, confirms):
+        self.deny, self.scoping, self.confirms = deny, scoping, confirms
         self.portal.call(self.world.reload, self.config())
         self.portal.call(self.world.listed)
 
@@ -175,14 +197,48 @@ class ScopeMachine(RuleBasedStateMachine):
     def ask(self, guest, scope, name, arguments):
         """Call one of our tools in a scope; None where its handle is of no use any more, which has to be said."""
         handle = {"handle": scope.handle} if scope and scope.handle else {}
-        result = self.portal.call(partial(guest.client.call, name, {**arguments, **handle}))
-        if handle and scope.expires <= self.now:
+        result = self.called(guest, name, {**arguments, **handle})
+        if self.is_gone(scope):
             assert result["isError"]
             assert "handle" in result["content"][0]["text"]
             return None
         if handle:
             scope.expires = self.now + LASTS_S
         return result
+
+    def is_gone(self, scope) -> bool:
+        """Return whether the handle of a scope is good no longer."""
+        return bool(scope and scope.handle and scope.expires <= self.now)
+
+    def called(self, guest, name, arguments) -> JsonObject:
+        """Call a tool; who can be asked answers meanwhile."""
+        if guest.person is None:
+            return self.portal.call(guest.client.call, name, arguments)
+        result = self.portal.call(guest.client.call_tool, name, arguments)
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    def will_agree(self, guest, asked, data) -> bool:
+        """Draw what the person answers to a question about each of these, and return whether all of it is a yes."""
+        unanswered = asked - self.always - (guest.allowed or set())
+        if not unanswered:
+            return True
+        if guest.person is None:
+            return False
+        guest.person.answer = data.draw(st.sampled_from(ANSWERS))
+        if guest.person.answer == "always":
+            self.always |= unanswered
+        if guest.person.answer == "this session" and guest.allowed is not None:
+            guest.allowed |= unanswered
+        if guest.person.answer == "this session":
+            return guest.allowed is not None  # else it was not offered
+        return guest.person.answer != "no"
+
+    def will_run(self, guest, scope, name, data) -> bool:
+        """Return whether a tool runs that is called now; what cannot be used is not asked about."""
+        if self.is_gone(scope):
+            return False
+        asked = {"git__push"} & {name} if self.confirms != "nothing" else set()
+        return name in self.usable(scope) and self.will_agree(guest, asked, data)
 
     def permitted(self) -> set[str]:
         return {f"git__{name}" for name in self.offered - set(self.deny)}
@@ -198,7 +254,7 @@ class ScopeMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_list_that_grows_is_as_the_model_says(self):
-        for guest in getattr(self, "present", []):
+        for guest in self.present:
             listed = {name for name in self.portal.call(guest.client.names) if "__" in name}
             if not self.growing or guest.client.protocol_version > "2026":
                 assert listed == set()
@@ -208,17 +264,14 @@ class ScopeMachine(RuleBasedStateMachine):
             shown = guest.used | (named if self.activation == "auto" else set())
             assert listed == self.opened(scope) | (self.usable(scope) - SCOPED[self.scoping]) & shown
 
-    def teardown(self):
-        if hasattr(self, "stack"):
-            self.stack.close()
-
 
 TestScopeMachine = ScopeMachine.TestCase
 TestScopeMachine.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 class TestManyRuns(ScopeMachine.TestCase):
-    """The same, many times."""
+    """The same, many times: four minutes of CPU time."""
 
-    settings = settings(max_examples=150, stateful_step_count=15, deadline=None)
+    settings = settings(max_examples=1000, stateful_step_count=15, deadline=None)
