@@ -1,7 +1,7 @@
 """Logging in to servers, and out again: ``toolcrib login`` and ``toolcrib logout``.
 
-Knows how a person at this machine is shown an address and gives an answer; never knows what a login is made of. The one
-door to the person's browser: it is given http and https only, without a shell.
+Knows how a person at this machine is shown an address and gives an answer (R272); never knows what a login is made of.
+The one door to the person's browser: it is given http and https only, without a shell.
 """
 
 import sys

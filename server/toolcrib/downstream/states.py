@@ -1,6 +1,6 @@
 """What a downstream is doing, and why.
 
-Knows the states there are, and how a failure is told; never knows how a server comes into one.
+Knows the states there are (R271 for logins), and how a failure is told; never knows how a server comes into one.
 """
 
 from collections.abc import Collection, Mapping

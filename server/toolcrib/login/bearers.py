@@ -1,6 +1,7 @@
 """The tokens that go with requests while serving: put on them, and renewed once, quietly, when a server refuses one.
 
-Knows what is kept of a login and when it is of no more use; never knows how a person is asked, and opens nothing.
+Knows what is kept of a login and when it is of no more use; never knows how a person is asked, and opens nothing
+(R270).
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
 """The HTTP client for what a login needs: metadata, registration, tokens; addresses that a server has named.
 
-Knows bounds of size, time and reach; never knows what OAuth is. No cookies, no proxies, no redirects by itself.
+Knows bounds of size, time and reach; never knows what OAuth is (R273). No cookies, no proxies, no redirects by itself.
 Each connection goes to an address that was looked at: a name that means another one a moment later gains nothing.
 """
 

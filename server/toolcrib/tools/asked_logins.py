@@ -1,6 +1,6 @@
 """Having the person who calls log in, where a server wants that and their client can show them an address.
 
-Knows who can be asked that, and that one asks for all; never knows what a login is made of.
+Knows who can be asked that, and that one asks for all; never knows what a login is made of (R274).
 """
 
 import logging
