@@ -198,6 +198,14 @@ def test_of_secrets_that_come_up_the_latest_are_remembered():
     assert learned.clean("<1> <119>") == "<1> ***"
 
 
+def test_what_comes_up_in_one_place_all_know_of_and_other_places_do_not():
+    learned = Learned()
+    learned.part("a").add(["secret-a"])
+    learned.part("b").add(["secret-b"])
+    assert learned.clean("secret-a secret-b") == "*** ***"
+    assert learned.part("a").clean("secret-a secret-b") == "*** secret-b"
+
+
 SECRETS = ("tok.en/1+2=", "abcabd")
 
 

@@ -96,7 +96,8 @@ def load(
     section, secrets = _section(document.get("toolcrib"), source, findings)
     learned = learned or Learned()
     servers = {
-        key: replace(server, learned=learned) for key, server in _servers(document, section, source, findings).items()
+        key: replace(server, learned=learned.part(key))
+        for key, server in _servers(document, section, source, findings).items()
     }
     findings.notices += (
         Problem(str(file), "holds a secret, and others can read it", f"chmod 600 {file}")
