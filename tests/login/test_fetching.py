@@ -1,7 +1,7 @@
 """What a server names is fetched within bounds, and the address that is connected to is the one that was looked at."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import anyio
@@ -29,7 +29,7 @@ async def _zipped(_request: Request) -> Response:
 
 
 async def _endless(_request: Request) -> Response:
-    async def chunks() -> Any:
+    async def chunks() -> AsyncGenerator[bytes]:
         while True:
             yield b"x" * 65536
 
