@@ -219,6 +219,35 @@ def test_a_client_that_the_config_names_is_not_registered(run: Run, tmp_path: Pa
     assert guarded.provider.refreshes == 1
 
 
+def test_what_a_login_lacks_is_asked_for_besides_what_it_has(
+    run: Run, config: Path, guarded: Guarded, browser: Browser
+):
+    assert run("login", "web", "--config", str(config))[0] == 0
+    assert run("login", "web", "--scope", "write", "--config", str(config))[0] == 0
+    asked = [parse_qs(urlsplit(each).query)["scope"][0].split() for each in browser.opened]
+    assert asked == [["read"], ["read", "write"]]
+
+
+def test_a_client_metadata_document_stands_for_a_registration(
+    run: Run, tmp_path: Path, guarded: Guarded, browser: Browser
+):
+    from mcp.shared.auth import OAuthClientInformationFull
+
+    url = "https://me.example.com/client.json"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    redirects = {"redirect_uris": [f"http://127.0.0.1:{port}/callback"], "scope": "read write"}
+    guarded.provider.clients[url] = OAuthClientInformationFull.model_validate(
+        {"client_id": url, "token_endpoint_auth_method": "none", **redirects}
+    )
+    guarded.answers[METADATA] = metadata(guarded, client_id_metadata_document_supported=True)
+    auth = {"client_metadata_url": url, "redirect_port": port}
+    code, _out, err = run("login", "web", "--config", str(written(tmp_path, guarded.url, auth)))
+    assert code == 0, err
+    assert parse_qs(urlsplit(browser.opened[0]).query)["client_id"] == [url]
+    assert not guarded.asked("/register")
+
+
 # -- what a server names -------------------------------------------------------------------------
 
 METADATA = "/.well-known/oauth-authorization-server"

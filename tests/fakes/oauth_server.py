@@ -43,6 +43,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     refreshes: int = 0
     revoked: list[str] = field(default_factory=list)
     refuses_person: bool = False
+    machine_requests: list[dict[str, str]] = field(default_factory=list)
 
     def expire(self) -> None:
         """End all access tokens; what renews them stays good."""
@@ -198,5 +199,6 @@ def _between(app: ASGIApp, running: Guarded) -> ASGIApp:
 def _machine_token(body: bytes, provider: Provider) -> Response:
     """Answer a request by ``client_credentials``, which the SDK's server does not know."""
     asked = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+    provider.machine_requests.append(asked)
     tokens = provider.given("machine", asked.get("scope", "read").split(), asked.get("resource"))
     return JSONResponse(tokens.model_copy(update={"refresh_token": None}).model_dump(exclude_none=True))

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp.shared.auth import OAuthClientInformationFull
 from starlette.responses import JSONResponse
 
@@ -174,6 +177,31 @@ async def test_a_machine_logs_in_by_itself(tmp_path: Path, guarded: Guarded):
         assert await it.text("web", "echo", {"text": "n"}) == '{"text": "n"}'
     record = (await entry_of(tmp_path, guarded).read()).record
     assert (record.account, record.issuer) == ("machine", guarded.url.removesuffix("/mcp"))
+
+
+async def test_a_machine_proves_who_it_is_by_a_signature(tmp_path: Path, guarded: Guarded):
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    issuer = guarded.url.removesuffix("/mcp")
+    auth = {"type": "client_credentials", "client_id": "machine", "private_key": pem, "issuer": issuer}
+    async with fleet_with_logins(tmp_path, guarded, auth={**auth, "scopes": ["read"]}) as it:
+        assert await it.text("web", "echo", {"text": "k"}) == '{"text": "k"}'
+    [asked] = guarded.provider.machine_requests
+    claims = jwt.decode(asked["client_assertion"], key.public_key(), ["ES256"], audience=issuer)
+    assert (claims["iss"], claims["sub"], asked["scope"]) == ("machine", "machine", "read")
+    assert "client_secret" not in asked
+
+
+@pytest.mark.parametrize("changes", [{"issuer": "https://other.example"}, {"private_key": "no key"}])
+async def test_a_machine_gives_its_proof_to_its_issuer_only(tmp_path: Path, guarded: Guarded, changes: Any):
+    auth = {"type": "client_credentials", "client_id": "machine", "client_secret": "s3cr3t-of-it", **changes}
+    if "private_key" in changes:
+        del auth["client_secret"]
+    async with fleet_with_logins(tmp_path, guarded, auth=auth) as it:
+        with pytest.raises(StartFailed, match="its login could not be renewed: ") as caught:
+            await it.call("web", "echo")
+    assert "s3cr3t" not in str(caught.value)
+    assert not guarded.provider.machine_requests
 
 
 async def test_nobody_logs_in_where_the_config_says_so(tmp_path: Path, guarded: Guarded):

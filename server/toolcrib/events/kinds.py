@@ -196,7 +196,7 @@ class DownstreamState(Event):
     server: str
     """Its key in the config."""
     state: str
-    """`sleeping`, `starting`, `ready` or `failed`."""
+    """`sleeping`, `starting`, `ready`, `failed` or `needs_login`."""
     reason: str | None
     """Why, where there is something to say."""
 

@@ -59,7 +59,7 @@ def has_failed(event: JsonObject) -> bool:
     name = event.get("event")
     if name in ("tool_call_not_run", "tool_activation_denied", "server_request_denied"):
         return True
-    return event.get("state") == "failed" if name == "downstream_state" else event.get("ok") is False
+    return event.get("state") in ("failed", "needs_login") if name == "downstream_state" else event.get("ok") is False
 
 
 def _search(event: JsonObject, _origin: str) -> str:

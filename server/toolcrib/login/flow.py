@@ -121,7 +121,7 @@ class _Asked:
     def __init__(self, listener: Listener, ask: Ask) -> None:
         self._listener, self._ask = listener, ask
         self._address = ""
-        self.person = Person(listener.redirect_uri, self._show, self._answer)
+        self.person = Person(listener.redirect_uri, self._show, self._answer, ask.scope)
 
     async def _show(self, address: str) -> None:
         if not is_shown(address):

@@ -43,11 +43,15 @@ class Kept:
     """What the SDK's clients read and write, by its protocol ``TokenStorage``: an entry, and the config before it.
 
     ``redirect_uri`` is where answers of the login that is being made arrive: a registration for another address is of
-    no use for it. ``renews``: tokens that come keep what they do not say of those before (RFC 6749, section 6).
+    no use for it, nor is one for less than the ``scope`` that is asked for. ``renews``: tokens that come keep what they
+    do not say of those before (RFC 6749, section 6).
     """
 
-    def __init__(self, server: ServerSettings, entry: LoginEntry, *, redirect_uri: str = "", renews: bool) -> None:
+    def __init__(
+        self, server: ServerSettings, entry: LoginEntry, *, redirect_uri: str = "", scope: str = "", renews: bool
+    ) -> None:
         self._entry, self._redirect_uri, self._renews = entry, redirect_uri, renews
+        self._scope = frozenset(scope.split())
         self._configured = _configured(auth_of(server), redirect_uri)
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -71,6 +75,8 @@ class Kept:
         client = await self._entry.get_client_info()
         if client and self._redirect_uri and self._redirect_uri not in map(str, client.redirect_uris or ()):
             return None
+        if client and client.scope and not self._scope.issubset(client.scope.split()):
+            return None
         return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -80,11 +86,15 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """How a person is asked: ``show`` gets the address to open, ``answer`` waits for what comes of it."""
+    """How a person is asked: ``show`` gets the address to open, ``answer`` waits for what comes of it.
+
+    ``scope`` is what they have asked for themselves.
+    """
 
     redirect_uri: str
     show: Callable[[str], Awaitable[None]]
     answer: Callable[[], Awaitable[AuthorizationCodeResult]]
+    scope: str = ""
 
 
 class _ByPerson(OAuthClientProvider):
@@ -110,7 +120,7 @@ def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -
     return _ByPerson(
         server_url=server_address(server),
         client_metadata=_metadata(AnyUrl(person.redirect_uri)),
-        storage=Kept(server, entry, redirect_uri=person.redirect_uri, renews=False),
+        storage=Kept(server, entry, redirect_uri=person.redirect_uri, scope=person.scope, renews=False),
         redirect_handler=person.show,
         callback_handler=person.answer,
         client_metadata_url=auth_of(server).client_metadata_url,
@@ -134,6 +144,7 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
         LoginFailed: the key of the config cannot be used.
 
     """
+    import jwt  # noqa: PLC0415 - as below
     from mcp.client.auth.extensions.client_credentials import (  # noqa: PLC0415 - signatures take long to import
         ClientCredentialsOAuthProvider,
         PrivateKeyJWTOAuthProvider,
@@ -151,11 +162,13 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
             return ClientCredentialsOAuthProvider(
                 url, kept, auth.client_id, auth.client_secret, scope=scope, issuer=auth.issuer
             )
+        algorithm = _algorithm(auth.private_key)
+        jwt.encode({}, auth.private_key, algorithm)  # once here, where nobody waits for what that imports
         signing = SignedJWTParameters(
             issuer=auth.client_id,
             subject=auth.client_id,
             signing_key=auth.private_key,
-            signing_algorithm=_algorithm(auth.private_key),
+            signing_algorithm=algorithm,
         )
         return PrivateKeyJWTOAuthProvider(
             url, kept, auth.client_id, signing.create_assertion_provider(), scope=scope, issuer=auth.issuer
