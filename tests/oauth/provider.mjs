@@ -52,6 +52,13 @@ const provider = new Provider(issuer, {
   },
 });
 
+// Ends one access token, as time does: to revoke it ends what renews it too.
+provider.use(async (context, next) => {
+  if (context.path !== '/test/end') return next();
+  await (await provider.AccessToken.find(context.query.token))?.destroy();
+  context.status = 204;
+});
+
 // What happened is told on stdout, one line each, so that a test can count grants.
 provider.on('grant.success', (context) => console.log(`grant ${context.oidc.params.grant_type}`));
 provider.on('grant.error', (context, error) => console.log(`refused ${context.oidc.params?.grant_type} ${error.error}`));

@@ -15,7 +15,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 
@@ -46,6 +46,11 @@ class Rig:
         """Return what the authorization server has told so far."""
         return self.told.read_text().splitlines() if self.told else []
 
+    def end(self, token: str) -> None:
+        """Have an access token end, as time does; FastMCP's server knows no such thing."""
+        answer = httpx2.get(f"{self.issuer}/test/end", params={"token": token}, trust_env=False)
+        assert answer.status_code == 204
+
     def revoke(self, client: Mapping[str, str], token: str) -> None:
         """Have a token revoked, as its client could do it, or the person on the provider's pages."""
         metadata = httpx2.get(f"{self.issuer}/.well-known/oauth-authorization-server", trust_env=False).json()
@@ -63,9 +68,10 @@ class Browser:
         self.opened: list[str] = []
         self._account, self._agrees = account, agrees
 
-    async def log_in(self, address: str, back_to: str) -> str:
-        """Return the address that the person is sent back to, which begins with ``back_to``; it is not opened."""
+    async def log_in(self, address: str) -> str:
+        """Return the address that the person is sent back to, the one that was asked for; it is not opened."""
         self.opened.append(address)
+        [back_to] = parse_qs(urlsplit(address).query)["redirect_uri"]
         async with httpx2.AsyncClient(trust_env=False, timeout=30) as http:
             answer = await http.get(address)
             for _ in range(_STEPS_MAX):

@@ -73,7 +73,8 @@ def logout(
     [server] = _meant(settings, name, every=False)
     was_there, is_revoked, why = anyio.run(_end, settings, server)
     if as_json:
-        print_json({"server": name, "was_logged_in": was_there, "revoked": is_revoked, "why_not": why or None})
+        why_not = None if is_revoked or not was_there else why
+        print_json({"server": name, "was_logged_in": was_there, "revoked": is_revoked, "why_not": why_not})
     elif not was_there:
         print_text(f"Nobody is logged in to {name}.")
     else:
