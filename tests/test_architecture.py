@@ -43,7 +43,7 @@ LAYERS = {
         opening
     """,
     "base": """
-        json_values names paging patterns recent text
+        clocks json_values names paging patterns recent text
         addresses spellings
     """,
     "config": """

@@ -340,6 +340,7 @@ async def world(
     around = {
         "connector": connector(known),
         "wall_clock": clock,
+        "lasting_clock": clock,
         "clock": lambda: 0.0,  # no check of arguments and no pattern ever runs out of time
         "jitter": lambda: 0.5,
         "mirror": lambda line: events.append(json.loads(line)),

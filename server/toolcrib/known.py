@@ -8,13 +8,14 @@ import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.access.state.kept_sessions import KeptBounds
 from toolcrib.access.state.opening import Earlier, State, open_state
+from toolcrib.base.clocks import steady
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
@@ -48,12 +49,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Three clocks: of the wall, of this machine, and the time that the running thread has worked.
+    """Four clocks: of the wall, for what outlives the process, of this machine, and the time that a thread has worked.
 
-    The last is for bounds on a pattern's own work.
+    The wall clock is for show alone: somebody may set it at any moment. What is kept with a time, and forgotten or read
+    again after some time, goes by ``lasting_clock``; what ends with the process by ``clock``. The last is for bounds on
+    a pattern's own work.
     """
 
     wall_clock: Callable[[], float] = time.time
+    lasting_clock: Callable[[], float] = field(default_factory=steady)
     clock: Callable[[], float] = time.monotonic
     thread_clock: Callable[[], float] = time.thread_time
 
@@ -112,12 +116,12 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
         state = state or stack.enter_context(open_decisions(settings, clocks, teller(events, StateReplaced, STATE)))
         told = teller(events, IndexRebuilt, TOOL_CACHE)
         store = stack.enter_context(
-            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told)
+            Store(settings.tool_cache, TOOLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.lasting_clock, told=told)
         )
         index = ToolIndex(store)
         policy = policy_of(settings.toolcrib.policy)
         checker = SchemaChecker(section.limits.schema_check_ms, clocks.clock)
-        indexer = Indexer(settings, policy, index, clocks.wall_clock, checker.fits)
+        indexer = Indexer(settings, policy, index, clocks.lasting_clock, checker.fits)
         failures = ServerFailures(settings, KeptFailures(store), clocks.wall_clock)
         gate, mentions = gate_of(settings, policy)
         wordings = Wordings(index, mentions)
@@ -125,14 +129,14 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
         model = model_of(settings)
         search = search_settings(settings, clocks, model, VectorCache(store, TOOL_TEXTS))
         offer_index = OfferIndex(store)
-        offers = OfferIndexer(settings, policy, offer_index, clocks.wall_clock)
+        offers = OfferIndexer(settings, policy, offer_index, clocks.lasting_clock)
         yield Known(
             index=index,
             indexer=indexer,
             failures=failures,
             gate=gate,
             state=state,
-            confirmations=Confirmations(state.approvals, section.limits.answer_timeout_s, events, clocks.wall_clock),
+            confirmations=Confirmations(state.approvals, section.limits.answer_timeout_s, events, clocks.lasting_clock),
             wordings=wordings,
             checker=checker,
             events=events,
@@ -157,7 +161,7 @@ def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None
         yield None
         return
     fts = settings.toolcrib.tool_search.fts
-    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=fts, clock=clocks.wall_clock) as store:
+    with Store(settings.tool_cache, TOOLS_SCHEMA, fts=fts, clock=clocks.lasting_clock) as store:
         yield ToolIndex(store)
 
 
@@ -181,7 +185,7 @@ def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], Non
     bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
     earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
     told = told or teller(None, StateReplaced, STATE)
-    with open_state(settings.state_file, bounds, earlier, clock=clocks.wall_clock, told=told) as state:
+    with open_state(settings.state_file, bounds, earlier, clock=clocks.lasting_clock, told=told) as state:
         yield state
 
 

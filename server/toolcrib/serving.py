@@ -383,7 +383,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         fleet = await stack.enter_async_context(open_fleet({}, {}, reports.surroundings(settings, hosts, frozenset())))
-        kept = KeptActivations(state.sessions, outside.wall_clock)
+        kept = KeptActivations(state.sessions, outside.lasting_clock)
         parts = SessionParts(kept, fleet, outside.wall_clock, outside.pid, reports.pulse.beat, outside.clock)
         sessions = Sessions(settings, hosts, parts)
         kept_pages = KeptPages(settings.toolcrib.limits, outside.clock)

@@ -201,16 +201,16 @@ def open_known_skills(
     section = settings.toolcrib
     told = teller(known.events, IndexRebuilt, SKILL_CACHE)
     with Store(
-        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.wall_clock, told=told
+        settings.skill_cache, SKILLS_SCHEMA, fts=section.tool_search.fts, clock=clocks.lasting_clock, told=told
     ) as store:
         known.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
         search = search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
         parts = SkillUseCaseParts(
             settings=settings,
-            catalog=SkillCatalog(settings, index, known.state.skills, clocks.wall_clock),
+            catalog=SkillCatalog(settings, index, known.state.skills, clocks.lasting_clock),
             searcher=SkillSearcher(index, search),
-            standing=Standing(known.state.outcomes, clocks.wall_clock, enabled=section.skills.outcomes),
+            standing=Standing(known.state.outcomes, clocks.lasting_clock, enabled=section.skills.outcomes),
             gate=known.gate,
             indexer=known.indexer,
             wordings=known.wordings,

@@ -4,7 +4,6 @@ Knows transactions, connections and locks, and what replaces a file in use; neve
 makes or what stands in them.
 """
 
-import math
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -139,7 +138,7 @@ class Store:
 
         """
         with _store_errors(self._asked.name), self._lock:
-            if self._clock() >= self._try_file_at:
+            if self._in_memory_since is not None and not 0 <= self._clock() - self._in_memory_since < _TRY_FILE_EVERY_S:
                 self._go_back()
             connection = self._writer
             try:
@@ -221,7 +220,7 @@ class Store:
             self._checked_at = opened.checked_at
             self._identity = identity_of(opened.path) if opened.path else None
         is_for_good = opened.path is not None or self._was_damaged
-        self._try_file_at = math.inf if is_for_good else self._clock() + _TRY_FILE_EVERY_S
+        self._in_memory_since = None if is_for_good else self._clock()
         if opened.reason and self._told and not (opened.path is None and self._is_told_of_memory):
             self._is_told_of_memory = self._is_told_of_memory or opened.path is None
             self._told(opened.reason)
@@ -264,7 +263,7 @@ class Store:
             self._replace(opened)
         else:
             opened.connection.close()
-            self._try_file_at = self._clock() + _TRY_FILE_EVERY_S
+            self._in_memory_since = self._clock()
 
     @contextmanager
     def _distrusting(self) -> Generator[None]:

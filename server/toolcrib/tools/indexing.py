@@ -100,13 +100,16 @@ class Indexer:
         return [key for key, mark in wanted if key not in rows or rows[key].config_fingerprint != mark]
 
     def stale(self) -> list[str]:
-        """Return the indexed servers whose list is older than ``limits.catalog_max_age_s``."""
-        oldest = self._now() - self._settings.toolcrib.limits.catalog_max_age_s
+        """Return the indexed servers whose list is older than ``limits.catalog_max_age_s``.
+
+        One that is from as far in the future was listed under a clock that was wrong, and counts as old.
+        """
+        now, most = self._now(), self._settings.toolcrib.limits.catalog_max_age_s
         fresh_enough = {*self.unlisted(), *self.closed}
         return [
             key
             for key, row in self._index.server_rows().items()
-            if key in self._fingerprints and key not in fresh_enough and row.listed_at < oldest
+            if key in self._fingerprints and key not in fresh_enough and abs(now - row.listed_at) > most
         ]
 
     def current(self) -> Catalog:

@@ -1,0 +1,107 @@
+"""The wall clock is set ten years ahead and back, again and again: nothing expires early, and nothing late."""
+
+import json
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counts import count
+
+from fakes.menu import tool
+from toolcrib.base.clocks import steady
+from worlds import World, world
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
+
+TEN_YEARS_S = 10 * 365.25 * 86_400
+DAY_S = 86_400.0
+SESSION = {"tool_search": {"activation_scope": "session"}, "limits": {"sessions_kept_s": 3 * DAY_S}}
+NAMED = {"TOOLCRIB_SESSION_ID": "mine"}
+
+
+@dataclass
+class Machine:
+    """A machine whose wall clock is set by somebody, and whose time passes all the same."""
+
+    passed: float = 0.0
+    wall: float = 1_800_000_000.0
+    chance: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def jump(self) -> None:
+        self.wall = 1_800_000_000.0 + self.passed + self.chance.uniform(-TEN_YEARS_S, TEN_YEARS_S)
+
+    def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+        self.wall += seconds
+
+    def begin(self) -> dict[str, Any]:
+        """Return the clocks of a process that begins now, on a machine whose clock is right."""
+        self.wall = 1_800_000_000.0 + self.passed
+        lasting = steady(lambda: self.wall, lambda: self.passed)
+        return {"wall_clock": lambda: self.wall, "lasting_clock": lasting, "clock": lambda: self.passed}
+
+
+def stale(w: World) -> list[str]:
+    return w.wire._tool_use_cases.indexer.stale()
+
+
+def test_a_steady_clock_goes_by_the_time_that_has_passed():
+    machine = Machine()
+    began = machine.begin()["lasting_clock"]
+    for number in range(count("clocks")):
+        machine.jump()
+        machine.sleep(1.0)
+        assert began() == pytest.approx(1_800_000_000.0 + number + 1)
+
+
+async def test_no_list_is_read_again_early_and_an_old_one_is_noticed(tmp_path: Path, record_property):
+    machine, wrong = Machine(), 0
+    async with world(tmp_path, {"zoo": [tool("feed")]}, **machine.begin()) as w:
+        for _ in range(count("clocks")):
+            machine.jump()
+            wrong += bool(stale(w))
+        machine.sleep(DAY_S + 1)
+        machine.jump()
+        assert stale(w) == ["zoo"]
+    record_property("worst", f"{wrong} of {count('clocks')} jumps made a fresh list look old")
+    assert wrong == 0
+
+
+async def test_what_a_session_has_activated_stays_as_long_as_the_config_says(tmp_path: Path, record_property):
+    machine, lost = Machine(), 0
+    for number in range(max(2, count("clocks") // 50)):
+        async with world(tmp_path, {"zoo": [tool("feed")]}, SESSION, environ=NAMED, **machine.begin()) as w:
+            async with w.client() as client:
+                lost += number > 0 and "zoo__feed" not in await client.names()
+                await client.call("zoo__feed")
+            for _ in range(25):
+                machine.jump()
+                async with w.client() as client:
+                    lost += "zoo__feed" not in await client.names()
+            machine.sleep(DAY_S)
+    record_property("worst", f"{lost} activations lost")
+    assert lost == 0
+    machine.sleep(4 * DAY_S)
+    async with world(tmp_path, {"zoo": [tool("feed")]}, SESSION, environ=NAMED, **machine.begin()) as w:
+        async with w.client() as client:
+            assert "zoo__feed" not in await client.names()
+
+
+async def test_the_rest_of_a_result_is_there_for_its_time_and_no_longer(tmp_path: Path):
+    machine = Machine()
+    limits = {"limits": {"result_max_bytes": 1024, "results_kept_s": 600}}
+    async with world(tmp_path, {"zoo": [tool("feed")]}, limits, **machine.begin()) as w, w.client() as client:
+        long = {"content": [{"type": "text", "text": "word " * 2000}]}
+        w["zoo"].answers["feed"] = long
+        first = await client.call("zoo__feed")
+        told = re.search(r"with (\{.*\})\.", first["content"][-1]["text"])
+        assert told
+        handle = json.loads(told[1])
+        for _ in range(count("clocks")):
+            machine.jump()
+            assert not (await client.call("read_more", handle)).get("isError")
+        machine.sleep(601)
+        assert (await client.call("read_more", handle))["isError"]
