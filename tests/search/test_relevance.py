@@ -181,9 +181,12 @@ class TestSynonyms:
         assert shelf.relevances("create")[0] == alike(shelf.score(0, add=SYNONYM))
 
     def test_beside_the_word_itself_it_counts_a_third_of_that(self):
-        shelf = Shelf(*texts("create add", "add", "create"))
+        shelf = Shelf(*texts("create add", "create", "add", "hut", "tree"))
         score = shelf.score(0, create=1, add=SYNONYM * BESIDE)
         assert shelf.relevances("create")[0] == alike(score * (1 + COVERAGE))
+
+    def test_one_that_most_documents_have_does_not_count(self):
+        assert Shelf(*texts(*["add"] * 9, "hut")).numbers("create") == []
 
     def test_a_rare_one_tells_no_more_than_the_word_that_it_stands_for(self):
         shelf = Shelf(*texts("add", "create", "create", "create", "hut", "tree"))
@@ -194,7 +197,7 @@ class TestSynonyms:
         assert Shelf(*texts("add wood", "cut tree")).numbers("create") == [0]
 
     def test_those_of_a_word_add_up(self):
-        shelf = Shelf(*texts("add make", "add", "create"))
+        shelf = Shelf(*texts("add make", "tree", "hut"))
         assert shelf.relevances("create")[0] == alike(shelf.score(0, add=SYNONYM, make=SYNONYM))
 
     def test_it_is_no_part_of_the_query_that_a_document_has(self):

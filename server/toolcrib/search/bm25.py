@@ -6,7 +6,7 @@ Knows texts, weights and postings; never knows what the texts belong to or who m
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -122,7 +122,7 @@ class FieldedBm25:
     def scores(
         self,
         weights: Mapping[str, float],
-        among: Container[int] | None = None,
+        among: Collection[int] | None = None,
         standing: Sequence[Standing] = (),
     ) -> dict[int, float]:
         """Return the score of each document ``among`` (None: all) that has any of these stems, higher is better.
@@ -131,15 +131,24 @@ class FieldedBm25:
         """
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
-            for number, gain in zip(self._numbers(term), self._gained(term), strict=True):
+            for number, gain in self._gains_of(term, among):
                 scores[number] += weight * gain
         for each in standing:
-            said = set(chain.from_iterable(map(self._numbers, each.words)))
+            words = (self._numbers(term) if among is None else self.having(term, among) for term in each.words)
+            said = set(chain.from_iterable(words))
             for term, weight in each.synonyms.items():
                 beside = weight * BESIDE
-                for number, gain in zip(self._numbers(term), self._gained(term), strict=True):
+                for number, gain in self._gains_of(term, among):
                     scores[number] += (beside if number in said else weight) * gain
         return scores if among is None else {number: scores[number] for number in scores if number in among}
+
+    def _gains_of(self, term: str, among: Collection[int] | None) -> Iterable[tuple[int, float]]:
+        """Return what a term adds to documents that have it: to those ``among`` which it is asked, and maybe others."""
+        numbers, gains = self._numbers(term), self._gained(term)
+        if among is None or len(numbers) < _LONG_LIST * len(among):
+            return zip(numbers, gains, strict=True)
+        places = ((number, bisect_left(numbers, number)) for number in among)
+        return [(number, gains[place]) for number, place in places if place < len(numbers) and numbers[place] == number]
 
     @cached_property
     def _lexicon(self) -> Lexicon:

@@ -21,6 +21,9 @@ _KINDRED = 0.5
 _SYNONYM = 0.4
 """Weight of a synonym, which tells no more than the word that it stands for; see :class:`Standing`."""
 
+_TELLING_MIN = 0.3
+"""A synonym that tells less than this share of what the rarest word tells is in too many documents to count."""
+
 _PART_MIN, _COMPOUND_MAX = 3, 40
 """How many letters a part of a compound has at least, and how many of a word are tried for being one."""
 
@@ -120,13 +123,16 @@ class Meanings:
     ) -> Mapping[str, float]:
         """Return what the synonyms of one word of the query count that documents have."""
         found: dict[str, float] = {}
+        least = _TELLING_MIN * self._postings.rarity_max
         told = self._postings.rarity(stems[0]) if stems else None
         for each in stems or (stem,):
             for other in self._synonyms.get(each, ()):
-                if other not in weights and other not in found and other in self._postings:
+                if other in weights or other in found or other not in self._postings:
+                    continue
+                rarity = self._postings.rarity(other)
+                if rarity >= least:
                     # A rare synonym of a common word tells no more than the word itself.
-                    share = 1.0 if told is None else min(1.0, told / self._postings.rarity(other))
-                    found[other] = _SYNONYM * counted * share
+                    found[other] = _SYNONYM * counted * (1.0 if told is None else min(1.0, told / rarity))
         return found
 
     def _repaired(self, stem: str, term: str) -> list[str]:

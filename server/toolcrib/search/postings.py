@@ -3,7 +3,7 @@
 Knows words and the numbers of documents; never knows where the postings are kept or how a score is weighed.
 """
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,7 +66,7 @@ class Postings(Protocol):
         ...
 
     def scores(
-        self, weights: Mapping[str, float], among: Container[int] | None, standing: Sequence[Standing] = ()
+        self, weights: Mapping[str, float], among: Collection[int] | None, standing: Sequence[Standing] = ()
     ) -> Mapping[int, float]:
         """Return the scores by fielded BM25 of the documents ``among`` (None: all) that have any of these stems.
 

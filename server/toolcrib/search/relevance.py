@@ -4,7 +4,7 @@ Knows words and the numbers of documents; never knows what a document is, who ma
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -75,7 +75,7 @@ class Relevance:
         self._postings, self._verbs = postings, verbs
         self._meanings = Meanings(postings, stem, synonyms)
 
-    def rank(self, text: str, among: Container[int] | None, count: int) -> Ranked:
+    def rank(self, text: str, among: Collection[int] | None, count: int) -> Ranked:
         """Return up to ``count`` of the documents ``among`` (None: all).
 
         Stop words count only where the other words find nothing.
@@ -87,13 +87,13 @@ class Relevance:
                     return ranked
         return Ranked()
 
-    def _ranked(self, query: Query, among: Container[int] | None, count: int) -> Ranked:
+    def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
         meaning = self._meanings.of(query.terms)
         weighed, coverage = self._weighed(query.text, meaning, among, count)
         if not weighed:
             return Ranked()
         if query.parts:
-            weighed = self._by_parts(weighed, query.parts, among)
+            weighed = self._by_parts(weighed, query.parts)
         matches = sorted(weighed.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
         (first, highest), second = matches[0], matches[1][1] if len(matches) > 1 else 0.0
         covered = coverage.get(first, 0.0)
@@ -103,10 +103,12 @@ class Relevance:
         evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most, agreed)
         return Ranked(tuple(matches), evidence)
 
-    def _by_parts(
-        self, weighed: Mapping[int, float], parts: Sequence[Part], among: Container[int] | None
-    ) -> Mapping[int, float]:
-        """Return relevances in which the best for each part of a long request have a share of the highest more."""
+    def _by_parts(self, weighed: Mapping[int, float], parts: Sequence[Part]) -> Mapping[int, float]:
+        """Return relevances in which the best for each part of a long request have a share of the highest more.
+
+        Only what is found for the whole is looked at again, so that this costs little.
+        """
+        among = frozenset(weighed)
         shares: dict[int, float] = {}
         firsts: list[int] = []
         for part in parts:
@@ -116,15 +118,12 @@ class Relevance:
             for number in _best(found, _OF_A_PART):
                 shares[number] = max(shares.get(number, 0.0), found[number] / highest)
         most = max(weighed.values())
-        together = {
-            number: weighed.get(number, 0.0) + _PART * most * shares.get(number, 0.0)
-            for number in {**weighed, **shares}
-        }
+        together = {number: value + _PART * most * shares.get(number, 0.0) for number, value in weighed.items()}
         least = sorted(together.values())[-min(len(parts), len(together))]
         return together | {number: max(together[number], least) for number in firsts}
 
     def _weighed(
-        self, text: str, meaning: Meaning, among: Container[int] | None, count: int
+        self, text: str, meaning: Meaning, among: Collection[int] | None, count: int
     ) -> tuple[Mapping[int, float], Mapping[int, float]]:
         """Return the relevance of the best documents, and the share of the query that each of them has."""
         scores = self._postings.scores(meaning.weights, among, meaning.standing)
