@@ -23,6 +23,7 @@ QUERIES_FILE = "queries.jsonl"
 OWN = Path(__file__).resolve().parents[1] / "tests" / "retrieval"
 """The set that is kept with the tests; its README tells what it is."""
 OWN_TOOLS, OWN_SKILLS = OWN / "tool_requests.json", OWN / "skill_requests.json"
+FOREIGN_TOOLS, FOREIGN_SKILLS = OWN / "foreign_tool_requests.json", OWN / "foreign_skill_requests.json"
 
 _LONG_WORD = re.compile(r"[^\W\d_]{5,}")
 _TOOLS_PER_SERVER = 1000
@@ -135,9 +136,9 @@ def load(path: Path) -> Dataset:
 
     A file called as one of the own set's is a list of requests: what they are about lies beside it.
     """
-    if path.name == OWN_TOOLS.name:
+    if path.name in {OWN_TOOLS.name, FOREIGN_TOOLS.name}:
         return Dataset("own tools", tuple(_listed_tools(path.parent / "servers")), _requests(path))
-    if path.name == OWN_SKILLS.name:
+    if path.name in {OWN_SKILLS.name, FOREIGN_SKILLS.name}:
         folder = path.parent / "skills"
         return Dataset("own skills", tuple(_skill_documents(folder)), _requests(path), folder)
     return _skills(path) if path.is_dir() else _tools(path)
