@@ -123,10 +123,10 @@ LAYERS = {
         reporting
     """,
     "search": """
-        actions encoding lexicon pattern_search query static_model stemming synonyms
+        actions dictionary encoding lexicon pattern_search query static_model stemming synonyms
         postings
         bm25 meaning
-        relevance
+        relevance translations
         matches
         documents
         semantic

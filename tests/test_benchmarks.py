@@ -35,7 +35,7 @@ TINY = {
     "skill_parts": ["--against", str(BENCHMARKS.parent)],
 }
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
-QUALITY_BENCHMARKS = {"retrieval", "retrieval_groups"}
+QUALITY_BENCHMARKS = {"retrieval", "retrieval_groups", "retrieval_languages"}
 """These say how good an answer is."""
 PROGRAM_BENCHMARKS = {"hosts", "conformance"}
 """These run programs from npm; tests/hosts and tests/conformance run them too."""

@@ -118,6 +118,16 @@ class TestWhatIsMade:
             world.engine.search(Request("merge"), Scope(Texts(SAID)))
         assert not quick()
 
+    def test_the_first_request_that_may_be_in_another_language_is_not_quick(self, world: World):
+        def quick(query: str) -> bool:
+            return world.engine.is_quick(Request(query), world.documents)
+
+        world.search("merge")
+        assert not quick("Datenbank sichern")
+        assert quick("what does the merge")
+        assert names(world.search("Zweig zusammenführen")) == names(world.search("branch merge"))
+        assert quick("Datenbank sichern")
+
     def test_a_row_that_is_gone_is_a_document_without_words(self):
         world = World(SAID)
         world.documents.gone = world.documents.in_order[0]

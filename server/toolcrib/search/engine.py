@@ -36,6 +36,7 @@ from toolcrib.search.relevance import CERTAINTY, NO_EVIDENCE, Evidence, Relevanc
 from toolcrib.search.semantic import NEAREST, Semantic
 from toolcrib.search.stemming import stem
 from toolcrib.search.synonyms import Synonyms, read_synonyms
+from toolcrib.search.translations import Translations
 from toolcrib.streams.json_steps import collector_paused
 
 T = TypeVar("T")
@@ -93,6 +94,7 @@ class Engine(Generic[T]):
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
         self._postings = Recent[Documents, FieldedBm25](KEPT_MAX)
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
+        self._translations = Translations()
 
     def search(self, request: Request, scope: Scope[T]) -> Found[T]:
         """Return the best matches in ``scope``.
@@ -133,7 +135,9 @@ class Engine(Generic[T]):
             return False
         if self._semantic is not None and not self._semantic.is_quick(documents):
             return False
-        return len(documents.in_order) <= _QUICK_MAX and documents in self._postings
+        if len(documents.in_order) > _QUICK_MAX or documents not in self._postings:
+            return False
+        return self._translations.is_ready(request.query, self._ranker(documents).knows)
 
     def _part(self, query: str, request: Request, scope: Scope[T]) -> _Part:
         """Search for one query."""
@@ -178,8 +182,11 @@ class Engine(Generic[T]):
         known = {match.document for match in named}
         # Names are left out of what words found, so as many more are asked for; fusing with meaning needs more than is
         # shown.
-        ranked = self._ranker(scope.documents).rank(
-            query, scope.numbers, max(CANDIDATES + len(known), NEAREST if self._semantic else 0)
+        ranker = self._ranker(scope.documents)
+        ranked = ranker.rank(
+            self._translations.in_english(query, ranker.knows),
+            scope.numbers,
+            max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
         )
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
         begun: list[int] = []

@@ -72,8 +72,12 @@ class Relevance:
     def __init__(
         self, postings: Postings, stem: Callable[[str], str], synonyms: Synonyms, verbs: Verbs | None = None
     ) -> None:
-        self._postings, self._verbs = postings, verbs
+        self._postings, self._stem, self._verbs = postings, stem, verbs
         self._meanings = Meanings(postings, stem, synonyms)
+
+    def knows(self, word: str) -> bool:
+        """Return whether any document has a lower-case word, in any form."""
+        return self._stem(word) in self._postings
 
     def rank(self, text: str, among: Collection[int] | None, count: int) -> Ranked:
         """Return up to ``count`` of the documents ``among`` (None: all).

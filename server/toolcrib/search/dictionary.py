@@ -1,0 +1,194 @@
+"""The words of software work in six other languages, and the English for each, from a file that is read once.
+
+Knows the file, how words of these languages end and are put together; never knows which language a text is in.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain
+
+from toolcrib.base.text import words
+
+_PACKAGE, _FILE = "toolcrib.search", "translations.txt"
+_NO_ENTRY = ("#", "[")
+_ENGLISH = "="
+"""What the line begins with that names English words."""
+
+_REST_MIN, _COMPOUND_MAX = 3, 40
+"""How many letters of a word are left without its ending, and how long a word may be that is tried for being two."""
+
+_PHRASE_MAX = 4
+"""How many words a phrase has at most."""
+
+_GERMAN_ENDINGS = "ungen ung test tet est ten en em er es et st te ern n e s t"
+_SPANISH_ENDINGS = (
+    "aciones acion iciones icion amientos amiento imiento adores ador andome andolo ando iendo arlos arlas arlo arla "
+    "arle arme erlo irlo ados adas ado ada idos idas ido ida ame eme alo ala alos alas amos emos aron ieron aba ar er "
+    "ir an en as es os o a e s"
+)
+_FRENCH_ENDINGS = (
+    "issements issement issant issent issez ations ation ements ement ateurs ateur euses eurs eur antes ante ants ant "
+    "ees ee er ez ent ons ais ait ir it is es e s x"
+)
+_PORTUGUESE_ENDINGS = (
+    "acoes acao icoes icao amentos amento imento adores ador ando endo indo ados adas ado ada idos idas ido ida oes ao "
+    "ar er ir am em as es os o a e s"
+)
+
+Rendering = Sequence[str]
+"""The English for a word, one or more ways to say it; none where it says nothing about what is searched."""
+
+
+class SpacedLanguage:
+    """The words of a language that puts spaces between them, lower-case and without accents, in any of their forms.
+
+    ``endings`` are those of its verbs, nouns and adjectives. ``is_compounding``: it writes two words as one.
+    """
+
+    def __init__(self, endings: str, *, is_compounding: bool = False) -> None:
+        self._endings = frozenset(endings.split())
+        self._lengths = sorted({len(ending) for ending in self._endings}, reverse=True)
+        self._is_compounding = is_compounding
+        self._renderings: dict[str, Rendering] = {}
+        self._stems: dict[str, Rendering] = {}
+
+    def add(self, entry: str, rendering: Rendering) -> None:
+        """Take in a word or phrase in its plain form. The first of two alike holds."""
+        is_plain = entry.isascii() and entry.isalpha() and entry.islower()
+        key = entry if is_plain else " ".join(words(entry))
+        self._renderings.setdefault(key, rendering)
+        if rendering and " " not in key:
+            self._stems.setdefault(next(self._shortened(key), key), rendering)
+
+    def is_telling(self, word: str) -> bool:
+        """Return whether this is a word in its plain form, or two in one, that says something about what is searched.
+
+        A form is none: an unknown word of English may look like one.
+        """
+        return bool(self._renderings.get(word) or (self._is_compounding and self._compound(word)))
+
+    def longest(self, said: Sequence[str], place: int) -> tuple[int, Rendering] | None:
+        """Return how many of the words from ``place`` on are the longest known phrase or word, and the English."""
+        for count in range(min(_PHRASE_MAX, len(said) - place), 1, -1):
+            phrase = self._renderings.get(" ".join(said[place : place + count]))
+            if phrase is not None:
+                return count, phrase
+        rendering = self.rendering(said[place])
+        return None if rendering is None else (1, rendering)
+
+    def rendering(self, word: str) -> Rendering | None:
+        """Return the English for one word, None if it is unknown."""
+        found = self._inflected(word)
+        if found is None and self._is_compounding:
+            found = self._participle(word) or self._compound(word)
+        return found
+
+    def _inflected(self, word: str) -> Rendering | None:
+        if word in self._renderings:
+            return self._renderings[word]
+        shorter = [*self._shortened(word)]
+        for each in reversed(shorter):  # what is nearest to the word first
+            if self._renderings.get(each):
+                return self._renderings[each]
+        return self._stems.get(shorter[0] if shorter else word)
+
+    def _shortened(self, word: str) -> Iterator[str]:
+        """Yield a word without each of the endings that it has, the longest first."""
+        for length in self._lengths:
+            if len(word) - length >= _REST_MIN and word[-length:] in self._endings:
+                yield word[:-length]
+
+    def _participle(self, word: str) -> Rendering | None:
+        """Return what a German participle such as "gelöscht" comes from."""
+        return self._inflected(word.removeprefix("ge")) if word.startswith("ge") else None
+
+    def _compound(self, word: str) -> Rendering | None:
+        """Return two nouns that are written as one, perhaps with an "s" between them."""
+        for place in range(min(len(word), _COMPOUND_MAX) - _REST_MIN, _REST_MIN - 1, -1):
+            first = self._renderings.get(word[:place]) or self._renderings.get(word[:place].removesuffix("s"))
+            second = self._inflected(word[place:]) if first else None
+            if first and second:
+                return [f"{first[0]} {second[0]}"]
+        return None
+
+
+class UnspacedLanguages:
+    """The words of languages without spaces. Where two have a word as long, that of the first counts."""
+
+    def __init__(self, vocabularies: Sequence[Mapping[str, Rendering]]) -> None:
+        self._vocabularies = vocabularies
+        self._longest = max(map(len, chain.from_iterable(vocabularies)), default=0)
+
+    def parted(self, run: str) -> Iterator[tuple[str, Rendering | None]]:
+        """Yield the longest known words of a run of characters with the English for each, and what lies between."""
+        place = unknown = 0
+        while place < len(run):
+            found = self._found(run, place)
+            if found is None:
+                place += 1
+                continue
+            if unknown < place:
+                yield run[unknown:place], None
+            yield found
+            place += len(found[0])
+            unknown = place
+        if unknown < len(run):
+            yield run[unknown:], None
+
+    def _found(self, run: str, place: int) -> tuple[str, Rendering] | None:
+        for length in range(min(self._longest, len(run) - place), 0, -1):
+            word = run[place : place + length]
+            for vocabulary in self._vocabularies:
+                if word in vocabulary:
+                    return word, vocabulary[word]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """All languages. ``english`` are words of English, be they of another language as well.
+
+    ``chinese`` has the words of both languages without spaces, the Chinese first; ``japanese`` the others first.
+    """
+
+    spaced: Sequence[SpacedLanguage]
+    chinese: UnspacedLanguages
+    japanese: UnspacedLanguages
+    english: frozenset[str]
+
+
+def read_dictionary() -> Dictionary:
+    """Return the dictionary that ships with the package. Reads a file, which takes some milliseconds."""
+    text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
+    return dictionary(line for line in text.splitlines() if line and not line.startswith(_NO_ENTRY))
+
+
+def dictionary(concepts: Iterable[str]) -> Dictionary:
+    """Return concepts, each a line ``English | German | Spanish | French | Portuguese | Chinese | Japanese``.
+
+    A line ``= …`` has words that are English ones whatever other language has them.
+    """
+    spaced = [
+        SpacedLanguage(_GERMAN_ENDINGS, is_compounding=True),
+        *map(SpacedLanguage, (_SPANISH_ENDINGS, _FRENCH_ENDINGS, _PORTUGUESE_ENDINGS)),
+    ]
+    chinese: dict[str, Rendering] = {}
+    japanese: dict[str, Rendering] = {}
+    english: set[str] = set()
+    for concept in concepts:
+        if concept.startswith(_ENGLISH):
+            english.update(words(concept))
+            continue
+        meant, *columns = concept.split("|")
+        rendering = tuple(each.strip() for each in meant.split("/") if each.strip())
+        english.update(words(meant))
+        entries = [[entry.strip() for entry in column.split(",") if entry.strip()] for column in columns]
+        for language, known in zip(spaced, entries, strict=False):
+            for entry in known:
+                language.add(entry, rendering)
+        for vocabulary, known in zip((chinese, japanese), entries[len(spaced) :], strict=True):
+            for entry in known:
+                vocabulary.setdefault(entry, rendering)
+    both = (chinese, japanese)
+    return Dictionary(spaced, UnspacedLanguages(both), UnspacedLanguages(both[::-1]), frozenset(english))
