@@ -94,6 +94,12 @@ def test_status_and_doctor_tell_who_is_logged_in_and_what_mends_a_server_that_no
     assert "server web: 3 tools" in run("doctor", "--config", str(config))[1]
 
 
+def test_a_server_that_is_added_and_wants_a_login_says_so(run: Run, guarded: Guarded):
+    code, _out, err = run("add", "web", guarded.url, "--config", str(Path.cwd() / "new.json"))
+    assert code == 1
+    assert "it wants a login by OAuth). Run `toolcrib login web` in a terminal." in err
+
+
 def test_a_second_login_uses_the_same_registration(run: Run, config: Path, guarded: Guarded, browser: Browser):
     for _ in range(2):
         assert run("login", "web", "--config", str(config))[0] == 0
@@ -146,6 +152,13 @@ def test_all_logs_in_where_that_is_wanted(run: Run, config: Path, guarded: Guard
     [shown] = json.loads(out)
     assert shown["login"]["renews"]
     assert sorted(shown["tools"]) == ["web__echo", "web__progress", "web__sleep"]
+
+
+def test_all_leaves_out_servers_that_want_no_login(run: Run, config: Path, guarded: Guarded, browser: Browser):
+    guarded.open_methods = (b"initialize", b"server/discover", b"tools/", b"notifications/")
+    code, out, err = run("login", "--all", "--config", str(config))
+    assert (code, out, err) == (0, "web wants no login.\n", "")
+    assert not browser.opened
 
 
 def test_an_answer_can_be_given_by_hand(

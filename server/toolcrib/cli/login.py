@@ -5,7 +5,6 @@ The one door to the person's browser: it is given http and https only, without a
 """
 
 import sys
-import webbrowser
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -113,6 +112,8 @@ def _one(settings: "Settings", server: "ServerSettings", asking: "_Asks", *, eve
         record = anyio.run(_log_in, settings, server, asking, every)
     except ToolcribError as error:
         return {"server": server.key, "login": None, "tools": None, "failed": str(error)}
+    if every and not record.has_tokens:  # it has answered a stranger
+        return {"server": server.key, "login": None, "tools": None, "failed": ""}
     tools, why = tried(settings.config_path, server.key, quiet=True)
     return {"server": server.key, "login": login_json(record), "tools": [each["name"] for each in tools], "failed": why}
 
@@ -127,11 +128,15 @@ def _tell(shown: "JsonObject") -> None:
         what = "but it fails" if found else "is not logged in"
         print_text(f"{name} {what}: {shown['failed']}", error=True)
         sys.stdout.flush()
+    elif shown["tools"] is None:
+        print_text(f"{name} wants no login.")
     else:
         print_text(f"It has {counted(len(shown['tools']), 'tool')}; `toolcrib tools list --server {name}` shows them.")
 
 
 def _asking(name: str, scope: str, *, by_hand: bool) -> "Ask":
+    import webbrowser
+
     from toolcrib.login.flow import Ask
 
     if by_hand:

@@ -384,5 +384,6 @@ def is_same_entry(before: ServerSettings, after: ServerSettings) -> bool:
 
 
 def failed(statuses: Mapping[str, Status]) -> dict[str, str]:
-    """Return the servers that are down, with the reasons."""
-    return {key: status.reason for key, status in statuses.items() if status.state in DOWN}
+    """Return the servers that are down, with the reasons; of those that want a login, with what to run too."""
+    down = {key: status for key, status in statuses.items() if status.state in DOWN}
+    return {key: str(s.failure) if s.failure and s.failure.needs_login else s.reason for key, s in down.items()}
