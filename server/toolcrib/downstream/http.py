@@ -162,7 +162,10 @@ class HttpClient(httpx2.AsyncClient):
         is_expected = self._login is not None and self._login.is_expected
         code = code_of(response, is_expected=is_expected)
         scope = challenge.scope if code == WANTS_LOGIN and (challenge := challenge_of(response)) else ""
-        return self._answer(request, code, status_text(response), {"scope": scope} if scope else None)
+        # It is told to whoever called, and may be anything.
+        return self._answer(
+            request, code, status_text(response), {"scope": self._learned.clean(scope)} if scope else None
+        )
 
     async def _unreadable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Refuse a body in an encoding that was not asked for (RFC 9110, section 12.5.3)."""

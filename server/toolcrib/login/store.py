@@ -244,8 +244,15 @@ class LoginEntry:
     def _rewrite(self, change: Callable[[Record], Record]) -> None:
         record = replace(change(self._read()), saved_at=self._clock(), problem="")
         self._learned.add(record.secrets)
+        record = self._fit_to_be_told(record)
         self._seen = self._keeper.write(self._file, record)
         self._secrets = record.secrets
+
+    def _fit_to_be_told(self, record: Record) -> Record:
+        """Return a record whose facts, which a provider has named, are not its secrets."""
+        clean = self._learned.clean
+        told = {"scope": clean(record.scope), "account": clean(record.account), "issuer": clean(record.issuer)}
+        return replace(record, **told)
 
     def _read(self) -> Record:
         record, stamp = self._keeper.read(self._file, self._blank)
