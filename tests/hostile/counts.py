@@ -13,50 +13,66 @@ FULL = "TOOLCRIB_HOSTILE_FULL"
 
 @dataclass(frozen=True)
 class Threat:
-    """One kind of attack: what is tried, the tests that try it, and how often in CI and in full."""
+    """One kind of attack: what is tried, the tests that try it, and how often in CI and in full.
+
+    Where there are no counts, the tests do always the same.
+    """
 
     what: str
     tests: tuple[str, ...]
-    few: int
-    full: int
-    unit: str = ""
+    few: int = 1
+    full: int = 1
+    unit: str = "run"
 
 
 THREATS = {
-    "decisions": Threat(
-        "What is denied is denied at every door", ("tests/gate/test_gate_machine.py",), 100, 4000, "decisions"
+    "decisions": Threat("What is denied is denied at every door", ("tests/gate/test_gate_machine.py",)),
+    "keys": Threat(
+        "A name in odd keys, twice, or in other letters: what runs is what was allowed",
+        ("tests/hostile/test_hostile_keys.py",),
+        60,
+        500,
+        "requests",
+    ),
+    "bodies": Threat(
+        "Damaged JSON-RPC over HTTP: it goes on, and tells nothing of its inside",
+        ("tests/hostile/test_hostile_bodies.py",),
+        150,
+        10_000,
+        "bodies",
+    ),
+    "pipes": Threat("Damaged requests over stdio, and every way to end it", ("tests/hostile/test_hostile_clients.py",)),
+    "damage": Threat(
+        "Damaged files of the index: each start repairs what it finds, and decisions stay",
+        ("tests/hostile/test_hostile_damage.py",),
+        40,
+        1000,
+        "files",
+    ),
+    "spawns": Threat(
+        "Nothing that a client can say starts a program", ("tests/hostile/test_hostile_spawns.py",), 100, 5000, "calls"
     ),
     "queries": Threat(
-        "Queries and patterns of any kind",
+        "Queries of any kind among 5,000 tools, and patterns",
         ("tests/hostile/test_hostile_queries.py",),
-        1000,
+        10_000,
         10_000,
         "queries",
     ),
-    "skills": Threat("Damaged files of skills", ("tests/hostile/test_hostile_skill_files.py",), 2000, 2000, "files"),
+    "skills": Threat("Damaged files of skills", ("tests/hostile/test_hostile_skill_files.py",)),
     "paths": Threat(
         "Paths, links and parts that are swapped while they are read",
         ("tests/hostile/test_hostile_paths.py", "tests/hostile/test_hostile_skill_uris.py"),
-        500,
-        50_000,
-        "swaps",
     ),
-    "servers": Threat(
-        "Servers that hang, flood, crash and change", ("tests/hostile/test_hostile_servers.py",), 1, 1, "run"
-    ),
-    "orphans": Threat(
-        "No server outlives toolcrib, however it ends", ("tests/hostile/test_hostile_ends.py",), 1, 1, "run"
-    ),
+    "servers": Threat("Servers that hang, flood, crash and change", ("tests/hostile/test_hostile_servers.py",)),
+    "orphans": Threat("No server outlives toolcrib, however it ends", ("tests/hostile/test_hostile_ends.py",)),
     "edge": Threat(
-        "HTTP requests that must reach nobody; slow and silent sockets",
+        "HTTP requests that must reach nobody; slow and silent sockets; large heads",
         (
             "tests/http/test_http_guards.py",
             "tests/hostile/test_hostile_heads.py",
             "tests/hostile/test_hostile_sockets.py",
         ),
-        1,
-        1,
-        "run",
     ),
     "tenants": Threat(
         "Two tenants with one stateful server: their values never mix",
@@ -72,15 +88,9 @@ THREATS = {
         1000,
         "jumps",
     ),
-    "cache": Threat(
-        "Links and open folders in the place of the cache", ("tests/hostile/test_hostile_cache.py",), 1, 1, "run"
-    ),
+    "cache": Threat("Links and open folders in the place of the cache", ("tests/hostile/test_hostile_cache.py",)),
     "waits": Threat(
-        "No wait and no start tells of a server that is hidden",
-        ("tests/hostile/test_hostile_first_listing.py",),
-        1,
-        1,
-        "run",
+        "No wait and no start tells of a server that is hidden", ("tests/hostile/test_hostile_first_listing.py",)
     ),
 }
 """By name, what is tried."""

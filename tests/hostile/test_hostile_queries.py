@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 from builders import listing, opened, permitted, record
+from counts import count
 
 from toolcrib.errors import BadRequest
 from toolcrib.model import SearchType
@@ -42,9 +43,9 @@ def world(tmp_path_factory: pytest.TempPathFactory):
         yield world
 
 
-def hostile_queries(count: int) -> Iterator[str]:
+def hostile_queries(times: int) -> Iterator[str]:
     dice = random.Random(11)
-    for number in range(count):
+    for number in range(times):
         kind = number % 5
         if number % 1000 == 999:
             yield (dice.choice(PIECES) + dice.choice(("", " "))) * 1024 * 1024
@@ -56,19 +57,21 @@ def hostile_queries(count: int) -> Iterator[str]:
             yield dice.choice(("", " ")).join(dice.choices(PIECES, k=dice.randrange(1, 60)))
 
 
-def test_no_query_raises_or_takes_long(world):
+def test_no_query_raises_or_takes_long(world, record_property):
     catalog = world.catalog()
     everything = permitted(catalog)
     world.searcher.search(SearchRequest("warm up"), catalog, everything)
     times = []
-    for query in hostile_queries(10_000):
+    for query in hostile_queries(count("queries")):
         kind = SearchType.EXACT if len(times) % 7 == 0 else SearchType.FTS
         request = SearchRequest(query[: 1024 * 1024], kind)
         began = time.thread_time()
         result = world.searcher.search(request, catalog, everything)
         times.append(time.thread_time() - began)
         assert all(0 <= match.score <= 1 for match in result.matches)
-    assert sorted(times)[int(len(times) * 0.99)] < 0.02
+    p99 = sorted(times)[int(len(times) * 0.99)]
+    record_property("worst", f"99 % within {p99 * 1000:.1f} ms of CPU")
+    assert p99 < 0.02
 
 
 def test_no_pattern_keeps_other_threads_waiting(world):

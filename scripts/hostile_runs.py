@@ -1,0 +1,138 @@
+"""Runs the hostile tests at full count and writes down what came of it: docs/reliability.md.
+
+scripts/hostile --full clocks tenants
+
+Knows how tests are run and how the page is laid out; never knows what a test does. What was not run keeps its row. The
+exit code is 1 where a test failed.
+"""
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "hostile"))
+
+from counts import FULL, THREATS, Threat  # noqa: E402 - from where the tests are
+
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- begin, written by scripts/hostile -->", "<!-- end -->"
+HEAD = ("name", "what is tried", "count", "tests", "failures", "worst", "seconds", "processor", "date")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the tests of one name. ``worst`` is what they said of themselves."""
+
+    tests: int
+    failures: int
+    worst: tuple[str, ...]
+    seconds: float
+
+
+def outcome_of(report: str) -> Outcome:
+    """Return what a report of pytest in JUnit's XML says."""
+    cases = list(ET.fromstring(report).iter("testcase"))  # noqa: S314 - pytest has just written it
+    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    skipped = [case for case in cases if case.find("skipped") is not None]
+    worst = [each.get("value", "") for case in cases for each in case.iter("property") if each.get("name") == "worst"]
+    seconds = sum(float(case.get("time", 0)) for case in cases)
+    return Outcome(len(cases) - len(skipped), len(failed), tuple(dict.fromkeys(worst)), seconds)
+
+
+def run(threat: Threat, *, full: bool) -> Outcome:
+    """Run the tests of one name."""
+    environment = {**os.environ, **({FULL: "1"} if full else {})}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "",
+            "-o",
+            "timeout=3600",
+            "-o",
+            "junit_family=xunit1",
+            f"--junitxml={report}",
+        ]
+        subprocess.run([*command, *threat.tests], cwd=ROOT, env=environment, check=False)
+        return outcome_of(report.read_text(encoding="utf-8"))
+
+
+def row(name: str, outcome: Outcome, processor: str, date: str) -> str:
+    """Return one line of the page."""
+    threat = THREATS[name]
+    worst = "; ".join(outcome.worst) or "-"
+    count = f"{threat.full:,} {threat.unit}"
+    cells = (
+        name,
+        threat.what,
+        count,
+        outcome.tests,
+        outcome.failures,
+        worst,
+        f"{outcome.seconds:.0f}",
+        processor,
+        date,
+    )
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def with_rows(page: str, rows: dict[str, str]) -> str:
+    """Return the page with these rows in the place of those of the same names; others stay, as long as they exist."""
+    before, _, rest = page.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    kept = {found[1]: found[0] for found in re.finditer(r"^\| (\w+) \|.*$", table, re.MULTILINE)}
+    lines = {name: rows.get(name) or kept.get(name) for name in THREATS}
+    head = "| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD)
+    body = "\n".join(line for line in lines.values() if line)
+    return f"{before}{BEGIN}\n\n{head}\n{body}\n\n{END}{after}"
+
+
+def processor() -> str:
+    """Return what kind of machine this is."""
+    named = ""
+    if Path("/proc/cpuinfo").exists():
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        named = found[1] if found else ""
+    return f"{os.cpu_count()} x {' '.join((named or platform.machine()).split())}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what is asked for, and write the page where it was run in full."""
+    parser = argparse.ArgumentParser(prog="scripts/hostile", description="Run hostile tests by name.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(THREATS)}; none: all")
+    parser.add_argument("--full", action="store_true", help="at full count, and write docs/reliability.md")
+    parser.add_argument("--list", action="store_true", help="say which there are, and run nothing")
+    chosen = parser.parse_args(arguments)
+    if unknown := [name for name in chosen.names if name not in THREATS]:
+        parser.error(f"no such name: {', '.join(unknown)}; there are {', '.join(THREATS)}")
+    if chosen.list:
+        for name, threat in THREATS.items():
+            print(f"{name}: {threat.what} ({threat.few:,}, in full {threat.full:,} {threat.unit})")
+        return 0
+    failures = 0
+    for name in chosen.names or THREATS:
+        outcome = run(THREATS[name], full=chosen.full)
+        failures += outcome.failures
+        print(f"{name}: {outcome.tests} tests, {outcome.failures} failed; {'; '.join(outcome.worst)}")
+        if chosen.full:
+            line = row(name, outcome, processor(), time.strftime("%Y-%m-%d", time.gmtime()))
+            PAGE.write_text(with_rows(PAGE.read_text(encoding="utf-8"), {name: line}), encoding="utf-8")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

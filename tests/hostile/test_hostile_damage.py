@@ -1,0 +1,89 @@
+"""Files of the cache with bits turned, pieces cut off and garbage in them: each start repairs what it finds."""
+
+import random
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from counts import count
+
+from fakes.menu import tool
+from toolcrib.store.store import Store
+from toolcrib.tools.index.tables import TOOLS_SCHEMA
+from toolcrib.tools.index.tool_index import ToolIndex
+from worlds import world
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
+
+TOOLS = [tool(f"feed_{number}", f"Feed animal {number}. " + "Much is to be said. " * 20) for number in range(100)]
+NAMED = {"TOOLCRIB_SESSION_ID": "mine"}
+SESSION = {"tool_search": {"activation_scope": "session"}}
+
+
+def damage(file: Path, chance: random.Random) -> None:
+    """Damage a file in one of several ways."""
+    data = bytearray(file.read_bytes())
+    match chance.randrange(5):
+        case 0:
+            del data[chance.randrange(len(data)) :]
+        case 1:
+            for _ in range(chance.randrange(1, 50)):
+                data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        case 2:
+            start = chance.randrange(len(data))
+            data[start : start + 4096] = chance.randbytes(4096)
+        case 3:
+            data[: chance.randrange(1, 200)] = chance.randbytes(chance.randrange(1, 200))
+        case _:
+            start = chance.randrange(len(data))
+            data[start : start + chance.randrange(1, 20_000)] = bytes(100)
+    file.write_bytes(bytes(data))
+
+
+async def made(folder: Path) -> Path:
+    """Make a cache with all that belongs into it, and a decision beside it; return the index."""
+    async with world(folder, {"zoo": TOOLS}, SESSION, environ=NAMED) as w, w.client() as client:
+        await client.call("zoo__feed_7")
+        return w.catalog_file
+
+
+@pytest.mark.timeout(3000)
+async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, record_property):
+    good = await made(tmp_path)
+    chance, slowest, wrong = random.Random(7), 0.0, 0
+    for number in range(count("damage")):
+        folder = tmp_path / "try"
+        folder.mkdir()
+        file = folder / good.name
+        shutil.copy(good, file)
+        damage(file, chance)
+        began = time.perf_counter()
+        with Store(file, TOOLS_SCHEMA) as store:
+            index = ToolIndex(store)
+            keys = {row.key: row.config_fingerprint for row in index.server_rows().values() if row.key == "zoo"}
+            names = {known.public_name for known in index.load(keys)}
+            wrong += names not in (set(), {f"zoo__{each['name']}" for each in TOOLS})
+            with store.write() as connection:
+                connection.execute("DELETE FROM tools WHERE namespace = 'nobody'")
+        slowest = max(slowest, time.perf_counter() - began)
+        shutil.rmtree(folder)
+        assert number >= 0
+    record_property("worst", f"up again after {slowest * 1000:.0f} ms; {wrong} half catalogs")
+    assert wrong == 0
+    assert slowest < 20
+
+
+@pytest.mark.timeout(3000)
+async def test_toolcrib_starts_with_each_and_a_decision_outlives_the_index(tmp_path, record_property):
+    good = await made(tmp_path)
+    kept, chance = good.read_bytes(), random.Random(8)
+    for _ in range(max(4, count("damage") // 10)):
+        for other in good.parent.glob(f"{good.name}*"):
+            other.unlink()
+        good.write_bytes(kept)
+        damage(good, chance)
+        async with world(tmp_path, {"zoo": TOOLS}, SESSION, environ=NAMED) as w, w.client() as client:
+            assert await client.found("feed animal 7", limit=1)
+            assert "zoo__feed_7" in await client.names()
+    record_property("worst", "0 starts failed, 0 decisions lost")

@@ -1,0 +1,58 @@
+"""docs/security.md and the table of hostile tests name tests that are there."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from counts import THREATS
+from hostile_runs import BEGIN, END, outcome_of, row, with_rows
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "security.md"
+ROW = re.compile(r"^\| (?!it cannot|they cannot|-)(.+?) \| (.+) \|$", re.MULTILINE)
+NAMED = re.compile(r"`(tests/[\w./]+\.py)(?:::(\w+))?`")
+REPORT = """<testsuites><testsuite><testcase name="a" time="1.5"><properties><property name="worst" value="3 ms"/>
+</properties></testcase><testcase name="b" time="1"><failure/></testcase>
+<testcase name="c" time="0"><skipped/></testcase></testsuite></testsuites>"""
+
+
+def functions_in(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_each_promise_names_a_test_that_is_there():
+    rows = [
+        found.groups() for found in ROW.finditer(PAGE.read_text(encoding="utf-8")) if not found[1].startswith("---")
+    ]
+    assert len(rows) > 20
+    for promise, tests in rows:
+        named = NAMED.findall(tests)
+        assert named, promise
+        for path, name in named:
+            assert not name or name in functions_in(path), (promise, path, name)
+
+
+@pytest.mark.parametrize("name", THREATS)
+def test_each_threat_has_files_of_tests(name):
+    assert all((ROOT / path).is_file() for path in THREATS[name].tests)
+    assert 0 < THREATS[name].few <= THREATS[name].full
+
+
+def test_a_report_becomes_one_row_that_takes_the_place_of_the_one_before():
+    outcome = outcome_of(REPORT)
+    assert (outcome.tests, outcome.failures, outcome.worst, outcome.seconds) == (2, 1, ("3 ms",), 2.5)
+    page = f"before\n{BEGIN}\n\n{END}\nafter\n"
+    one = with_rows(page, {"clocks": row("clocks", outcome, "2 x cpu", "2026-01-01")})
+    both = with_rows(one, {"keys": row("keys", outcome, "2 x cpu", "2026-01-02")})
+    again = with_rows(both, {"clocks": row("clocks", outcome, "4 x cpu", "2026-01-03")})
+    assert [line.split(" | ")[0] for line in again.splitlines() if line.startswith("| ")] == [
+        "| name",
+        "| keys",
+        "| clocks",
+    ]
+    assert "4 x cpu | 2026-01-03" in again
+    assert "2026-01-01" not in again
+    assert again.startswith("before\n")
+    assert again.endswith("after\n")
