@@ -49,6 +49,7 @@ THREATS = {
         1000,
         "files",
     ),
+    "rows": Threat("Texts of tools that are edited in the index", ("tests/hostile/test_hostile_rows.py",)),
     "spawns": Threat(
         "Nothing that a client can say starts a program", ("tests/hostile/test_hostile_spawns.py",), 100, 5000, "calls"
     ),

@@ -157,7 +157,8 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
         except UnicodeDecodeError:  # in SQLite's message, which quotes the file
             raise _UnusableFileError("the file was damaged: its schema is no text") from None
         except sqlite3.DatabaseError as error:
-            if not is_damage(error):
+            # A turned bit in the text of the schema is no damage to SQLite, but a table that it cannot make sense of.
+            if not is_damage(error) and _primary_code(error) != sqlite3.SQLITE_ERROR:
                 raise
             raise _UnusableFileError(f"the file was damaged: {error}") from None
         # An index can be made again, so losing its last commits at a power failure is cheaper than waiting for the

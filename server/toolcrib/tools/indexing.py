@@ -123,7 +123,7 @@ class Indexer:
     async def follow(self, list_again: Callable[[Collection[str]], None]) -> Never:
         """Reload the catalog when asked to look and it has changed on disk; never more than a few times a second.
 
-        ``list_again`` gets the servers whose rows went when the index was replaced.
+        ``list_again`` gets the servers whose rows went when the index was replaced, or were edited by another program.
         """
         while True:
             await self._look_wanted.wait()
@@ -143,7 +143,8 @@ class Indexer:
             self._version, self.catalog = version, after
             self._generation = self._index.generation
         self._tell(CatalogChange(None, before, after, None))
-        if self._generation != generation:
+        dropped = {tool.server for tool in before.tools} - {tool.server for tool in after.tools}
+        if self._generation != generation or dropped:
             list_again(await anyio.to_thread.run_sync(self.unlisted))
 
     async def listed(self, server: ServerSettings, raw_tools: list[Any], era: str) -> dict[str, str]:

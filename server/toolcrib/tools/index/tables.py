@@ -165,6 +165,29 @@ def _offers(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE INDEX offers_by_server ON offers(server, kind)")
 
 
+_TOLD_COLUMNS = (
+    "description",
+    "args_schema",
+    "out_schema",
+    "extra",
+    "signature",
+    "tags",
+    "summary",
+    "body",
+    "examples",
+)
+"""What a model is told of a tool. It changes only together with the hash, but for who edits the file by hand."""
+
+
+def _edited_rows(connection: sqlite3.Connection) -> None:
+    changed = " OR ".join(f"NEW.{column} IS NOT OLD.{column}" for column in _TOLD_COLUMNS)
+    connection.execute(
+        f"CREATE TRIGGER tools_edited AFTER UPDATE OF {', '.join(_TOLD_COLUMNS)} ON tools "  # noqa: S608 - own columns
+        f"WHEN NEW.hash = OLD.hash AND ({changed}) "
+        "BEGIN UPDATE tools SET hash = '' WHERE id = NEW.id; END"
+    )
+
+
 OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers")
 """The tables that have a column ``server`` with its key, and nothing of a server that is forgotten."""
 
@@ -178,6 +201,7 @@ TOOLS_SCHEMA = Schema(
         _denied_names,
         _failures,
         _offers,
+        _edited_rows,
     ),
 )
 """What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""

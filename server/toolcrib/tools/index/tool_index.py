@@ -43,7 +43,8 @@ _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "d
 
 _GATE = ", ".join(GATE_COLUMNS)
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
-_WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?))"
+_WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?)) AND hash != ''"
+"""A row without a hash was edited by another program (a trigger sees to that), and is told to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
