@@ -19,6 +19,7 @@ from pathlib import Path
 from measuring import Finding, Target, any_of, interleaved, median, options, percentile, say, show
 from toolcrib.base.text import QUERY_MAX, query_terms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
+from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.relevance import Relevance
 from toolcrib.search.stemming import stem
@@ -140,7 +141,7 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
         names = {skill.row: skill.name for skill in visible.everything}
         stems = index.stems(names)
         short = [stems[skill.row][:SHORT_FIELDS] for skill in visible.skills]
-        bodiless = Relevance(short, FIELDS[:SHORT_FIELDS], stem, read_synonyms(stem))
+        bodiless = Relevance(FieldedBm25(short, stem, FIELDS[:SHORT_FIELDS]), stem, read_synonyms(stem))
 
         def with_body(query: str) -> list[str]:
             return [

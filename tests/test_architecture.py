@@ -123,12 +123,13 @@ LAYERS = {
         reporting
     """,
     "search": """
-        actions dictionary encoding lexicon pattern_search query static_model stemming synonyms
+        actions dictionary encoding lexicon number_sets pattern_search query static_model stemming synonyms
         postings
         bm25 meaning
         relevance translations
-        matches
+        matches statistics
         documents
+        stored
         semantic
         engine
     """,
@@ -136,7 +137,8 @@ LAYERS = {
         faults files soundness upsert values
         opening
         store
-        full_text vectors
+        full_text stem_tables vectors
+        stems
     """,
     "streams": """
         half_characters json_steps pipes sdk sdk_oauth sdk_sessions values
@@ -164,8 +166,8 @@ LAYERS = {
         ingest
     """,
     "tools.index": """
-        catalog tables
-        failures rows
+        named rows
+        catalog failures tables
         tool_index
     """,
     "skills": """

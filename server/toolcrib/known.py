@@ -214,7 +214,10 @@ def search_settings(
     """Return the settings of one search; those for tools and for skills share the model, each has its own vectors."""
     alpha = settings.toolcrib.tool_search.semantic.alpha
     semantic = None if model is None else Semantic(model, vectors, alpha)
-    return SearchSettings(settings.toolcrib.limits.regex_ms, clocks.thread_clock, semantic)
+    limits = settings.toolcrib.limits
+    return SearchSettings(
+        limits.regex_ms, clocks.thread_clock, semantic, ranked_in_memory=limits.ranked_in_memory, now=clocks.clock
+    )
 
 
 def finder_of(settings: Settings, known: Known) -> ToolFinder:

@@ -45,6 +45,9 @@ class Texts:
         self.read += self.in_order
         return {row: tuple(map(search_text, pair)) for row, pair in self._there()}
 
+    def stored(self, does: object) -> None:
+        pass
+
     def texts(self) -> Mapping[int, Sequence[str]]:
         return {row: (said,) for row, (_, said) in self._there()}
 

@@ -68,6 +68,9 @@ class Rows:
     def words(self) -> Mapping[int, Sequence[str]]:
         raise NotImplementedError
 
+    def stored(self, does: object) -> None:
+        pass
+
     def texts(self) -> Mapping[int, Sequence[str]]:
         raise NotImplementedError
 

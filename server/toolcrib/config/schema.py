@@ -264,6 +264,8 @@ class LimitsSection(Section):
     """Longest pause between two attempts to start a server, or to call one that fails."""
     regex_ms: Annotated[float, Strict(), Field(gt=0)] = 100
     """Time for one search by pattern."""
+    ranked_in_memory: Annotated[int, Strict(), Field(ge=0)] = 20_000
+    """A search among more tools reads words from the index on disk, where SQLite has FTS5, instead of from memory."""
     sessions_kept_s: Seconds = 30 * 86_400
     """How long the activations of an unused session are kept."""
     sessions_kept: Count = 200

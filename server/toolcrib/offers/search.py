@@ -75,6 +75,9 @@ class OfferDocuments:
         """Return by row what each field has to search in."""
         return {offer.row: tuple(map(search_text, _fields(offer, each))) for offer, each in self._read(self.offers)}
 
+    def stored(self, does: object) -> None:
+        """Return None: offers are ranked in memory."""
+
     def texts(self) -> Mapping[int, Sequence[str]]:
         """Return by row what a pattern is tried on besides names."""
         return {offer.row: (description_of(each),) for offer, each in self._read(self.offers)}

@@ -17,7 +17,7 @@ from toolcrib.search.lexicon import Lexicon
 from toolcrib.search.postings import BESIDE, Standing
 
 _K1 = 1.8
-_COMMON_MIN = 20
+COMMON_MIN = 20
 """With fewer documents nothing is common to most of them."""
 
 _LONG_LIST = 10
@@ -25,6 +25,9 @@ _LONG_LIST = 10
 
 Text = str | Mapping[str, int]
 """One field of a document: split words, or their stems already, each with how often it stands there."""
+
+Does = Callable[[Sequence[Text]], Actions]
+"""Tells of a document's texts what it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class FieldedBm25:
         documents: Iterable[Sequence[Text]],
         stem: Callable[[str], str],
         fields: Sequence[Field],
-        does: Callable[[Sequence[Text]], Actions] | None = None,
+        does: Does | None = None,
     ) -> None:
         counted: list[list[Mapping[str, int]]] = []
         self._actions: list[Actions] = []
@@ -160,11 +163,11 @@ class FieldedBm25:
 
     def _gained(self, term: str) -> Sequence[float]:
         """Return what a term adds to the score of each document that has it, worked out once."""
-        gains = self._gains.get(term)
-        if gains is None and term in self._postings:
+        gained = self._gains.get(term)
+        if gained is None and term in self._postings:
             # Two threads may both work it out: the same, from what does not change.
-            gains = self._gains[term] = _gains(self._postings[term][1], self.size)
-        return gains or ()
+            gained = self._gains[term] = gains(self._postings[term][1], self.rarity(term))
+        return gained or ()
 
 
 def _counted(text: Text, stem: Callable[[str], str]) -> Mapping[str, int]:
@@ -173,7 +176,7 @@ def _counted(text: Text, stem: Callable[[str], str]) -> Mapping[str, int]:
 
 def _leave_out_common(documents: Sequence[list[Mapping[str, int]]], fields: Sequence[Field]) -> None:
     """Take out of each field the words that too many documents have there: they tell no document from another."""
-    if len(documents) < _COMMON_MIN:
+    if len(documents) < COMMON_MIN:
         return
     for place, field in enumerate(fields):
         if field.common < 1:
@@ -190,10 +193,15 @@ def _weighted_frequencies(
     frequencies: defaultdict[str, float] = defaultdict(float)
     for field, counts, average in zip(fields, document, averages, strict=True):
         if counts:
-            share = field.weight / (1 - field.b + field.b * sum(counts.values()) / average)
+            of_one = share(field, sum(counts.values()), average)
             for term, count in counts.items():
-                frequencies[term] += share * count
+                frequencies[term] += of_one * count
     return frequencies
+
+
+def share(field: Field, length: int, average: float) -> float:
+    """Return what a word counts that stands once in a field of so many words, of ``average`` in all documents."""
+    return field.weight / (1 - field.b + field.b * length / average)
 
 
 def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_count: int) -> list[float]:
@@ -205,13 +213,22 @@ def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_cou
     return [length / max(len(documents), 1) for length in lengths]
 
 
+def leading(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
+    """Return the ``count`` highest scores, of equal ones those with the lowest numbers."""
+    if len(scores) <= count:
+        return scores
+    least = sorted(scores.values())[-count]
+    highest = {number: score for number, score in scores.items() if score > least}
+    equal = sorted(number for number, score in scores.items() if score == least)
+    return highest | dict.fromkeys(equal[: count - len(highest)], least)
+
+
 def rarity(having: int, size: int) -> float:
     """Return what a word tells about a document that has it, where so many of all have it."""
     # With 1 inside it is never negative, as the classic form is for words that most documents have.
     return log(1 + (size - having + 0.5) / (having + 0.5))
 
 
-def _gains(frequencies: "array[float]", size: int) -> "array[float]":
-    """Return what a term adds to the score of each document that has it."""
-    rare = rarity(len(frequencies), size)
+def gains(frequencies: "array[float]", rare: float) -> "array[float]":
+    """Return what a term that tells so much adds to the score of each document, by its weighted frequency there."""
     return array("f", (rare * (_K1 + 1) * value / (_K1 + value) for value in frequencies))

@@ -4,13 +4,15 @@ Knows documents by their numbers only; never knows what one is, who may see it o
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from toolcrib.search.actions import Actions, Verbs
-from toolcrib.search.bm25 import Field, Text
+from toolcrib.search.bm25 import Does, Field, Text
 from toolcrib.search.matches import Match, Reason
+from toolcrib.search.postings import Postings
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -40,6 +42,13 @@ class Documents(Protocol):
 
     def words(self) -> Mapping[int, Sequence[Text]]:
         """Return by row what each of the kind's fields has to search in, the name first."""
+        ...
+
+    def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
+        """Open the postings of these documents for one query where they need not be in memory; None: there are none.
+
+        ``does`` tells of a document's texts what it does.
+        """
         ...
 
     def texts(self) -> Mapping[int, Sequence[str]]:

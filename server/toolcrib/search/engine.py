@@ -6,6 +6,7 @@ Knows how matches are found, scored and put in order; never knows what a documen
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, zip_longest
@@ -15,7 +16,7 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import QUERY_MAX, joined
 from toolcrib.model import SearchType
 from toolcrib.search.actions import Verbs, read_verbs
-from toolcrib.search.bm25 import FieldedBm25
+from toolcrib.search.bm25 import Does, FieldedBm25
 from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
 from toolcrib.search.matches import (
     RANKS,
@@ -32,6 +33,7 @@ from toolcrib.search.matches import (
     unclear_note,
 )
 from toolcrib.search.pattern_search import PatternSearch, short_enough
+from toolcrib.search.postings import Postings
 from toolcrib.search.relevance import CERTAINTY, NO_EVIDENCE, Evidence, Relevance
 from toolcrib.search.semantic import NEAREST, Semantic
 from toolcrib.search.stemming import stem
@@ -50,6 +52,12 @@ _QUERIES_MAX, _SHORT_QUERY = 8, 80
 _QUICK_MAX = 1500
 """So many documents can be ranked in less than it takes to ask a thread."""
 
+_LARGE = 2000
+"""To make the postings of so many documents takes longer than anybody should wait whose catalog changes soon again."""
+
+_SETTLED_S = 5.0
+"""So long after the first search of a large set its postings are made: while many servers are listed, none lasts."""
+
 _BEGINNING_MIN = 3
 """Fewer letters and digits are the beginning of too many names."""
 
@@ -65,12 +73,16 @@ class SearchSettings:
     """What a search depends on besides its documents.
 
     ``regex_ms`` bounds one search by pattern, by ``clock``: the thread's own time, so that what else the machine does
-    is not the pattern's fault. ``semantic`` adds meaning to words in a full-text search.
+    is not the pattern's fault. ``semantic`` adds meaning to words in a full-text search. Of more than
+    ``ranked_in_memory`` documents the postings are read where they are stored, if they are. ``now`` is a clock in
+    seconds.
     """
 
     regex_ms: float = 100
     clock: Callable[[], float] = time.thread_time
     semantic: Semantic | None = None
+    ranked_in_memory: int = 20_000
+    now: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +103,8 @@ class Engine(Generic[T]):
 
     def __init__(self, kind: Kind, settings: SearchSettings) -> None:
         self._kind, self._semantic = kind, settings.semantic
+        self._in_memory_max, self._now = settings.ranked_in_memory, settings.now
+        self._first_asked = Recent[Documents, float](KEPT_MAX)
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
         self._postings = Recent[Documents, FieldedBm25](KEPT_MAX)
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
@@ -182,12 +196,13 @@ class Engine(Generic[T]):
         known = {match.document for match in named}
         # Names are left out of what words found, so as many more are asked for; fusing with meaning needs more than is
         # shown.
-        ranker = self._ranker(scope.documents)
-        ranked = ranker.rank(
-            self._translations.in_english(query, ranker.knows),
-            scope.numbers,
-            max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
-        )
+        with self._opened(scope.documents) as postings:
+            ranker = Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
+            ranked = ranker.rank(
+                self._translations.in_english(query, ranker.knows),
+                scope.numbers,
+                max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
+            )
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
         begun: list[int] = []
         if is_name or self._kind.plain_beginnings or not ranked.matches:
@@ -204,10 +219,21 @@ class Engine(Generic[T]):
                 evidence = NO_EVIDENCE
         return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
 
-    def _ranker(self, documents: Documents) -> Relevance:
-        """Return what ranks these documents; words of others do not count."""
-        postings = self._postings.get(documents, lambda: self._made_postings(documents))
-        return Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
+    def _opened(self, documents: Documents) -> AbstractContextManager[Postings]:
+        """Open the postings of these documents, in memory or where they are stored; words of others do not count.
+
+        Both give the same answers, so which of them it is depends on time alone.
+        """
+        stored = None if self._belongs_in_memory(documents) else documents.stored(self._does)
+        return stored or nullcontext(self._postings.get(documents, lambda: self._made_postings(documents)))
+
+    def _belongs_in_memory(self, documents: Documents) -> bool:
+        size = len(documents.in_order)
+        if size > self._in_memory_max:
+            return False
+        if size < _LARGE or documents in self._postings:
+            return True
+        return self._now() - self._first_asked.get(documents, self._now) >= _SETTLED_S
 
     def _made_postings(self, documents: Documents) -> FieldedBm25:
         # Postings are many objects that all stay: a collection meanwhile would look at them and free nothing.
@@ -215,8 +241,11 @@ class Engine(Generic[T]):
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)
             texts = (words.get(row, nothing) for row in documents.in_order)
-            does = partial(self._kind.does, self._verbs) if self._kind.does else None
-            return FieldedBm25(texts, stem, self._kind.fields, does)
+            return FieldedBm25(texts, stem, self._kind.fields, self._does)
+
+    @cached_property
+    def _does(self) -> Does | None:
+        return partial(self._kind.does, self._verbs) if self._kind.does else None
 
     @cached_property
     def _synonyms(self) -> Synonyms:

@@ -32,11 +32,29 @@ class Lexicon:
         if not _is_correctable(word):
             return []
         # Each edit leaves the two words one deletion away from a common form, so they meet there; some that meet are
-        # further apart, hence the check.
-        found = {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
-        near = sorted(each for each in found if is_one_edit(word, each))
-        alike = [each for each in near if each[0] == word[0]]
-        return alike or (near if len(word) >= _OTHER_FIRST_MIN else [])
+        # further apart, which is looked at in the end.
+        return nearest(
+            word, {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
+        )
+
+
+def around(word: str) -> tuple[str, str, tuple[int, int]] | None:
+    """Return what every word one edit away begins with unless it ends with the second, and its least and most length.
+
+    None where no word is looked for.
+    """
+    if not _is_correctable(word):
+        return None
+    # One edit changes one letter or two neighbours, so it leaves one half whole, but for the letter in the middle.
+    half = (len(word) - 1) // 2
+    return word[:half], word[len(word) - half :], (max(len(word) - 1, LENGTH_MIN), min(len(word) + 1, _LENGTH_MAX))
+
+
+def nearest(word: str, words: Iterable[str]) -> list[str]:
+    """Return those of ``words`` one edit away, sorted: those with the same first letter, or else the others."""
+    near = sorted(each for each in words if _is_correctable(each) and is_one_edit(word, each))
+    alike = [each for each in near if each[0] == word[0]]
+    return alike or (near if len(word) >= _OTHER_FIRST_MIN else [])
 
 
 def _is_correctable(word: str) -> bool:

@@ -10,6 +10,7 @@ from itertools import chain
 
 from toolcrib.base.text import STOP_WORDS
 from toolcrib.search.actions import NOTHING_ASKED, Actions, Asked, Verbs, agreement
+from toolcrib.search.bm25 import leading
 from toolcrib.search.meaning import Meaning, Meanings
 from toolcrib.search.postings import Postings
 from toolcrib.search.query import Part, Query, parsed, plain
@@ -118,8 +119,8 @@ class Relevance:
         for part in parts:
             found, _ = self._weighed(part.text, self._meanings.of(part.terms), among, _WEIGHED_MIN)
             highest = max(found.values(), default=0.0)
-            firsts += _best(found, 1)
-            for number in _best(found, _OF_A_PART):
+            firsts += leading(found, 1)
+            for number in leading(found, _OF_A_PART):
                 shares[number] = max(shares.get(number, 0.0), found[number] / highest)
         most = max(weighed.values())
         together = {number: value + _PART * most * shares.get(number, 0.0) for number, value in weighed.items()}
@@ -132,7 +133,7 @@ class Relevance:
         """Return the relevance of the best documents, and the share of the query that each of them has."""
         scores = self._postings.scores(meaning.weights, among, meaning.standing)
         # More than are asked for: coverage may lift one from further down, and the limit must change no score.
-        best = _best(scores, max(count, _WEIGHED_MIN))
+        best = leading(scores, max(count, _WEIGHED_MIN))
         if not best:
             return {}, {}
         coverage = self._coverage(meaning, best)
@@ -188,16 +189,6 @@ class Relevance:
                 whole += rarity
                 met += rarity * meaning.named.get(stem, 0)
         return met / whole if met else 0.0
-
-
-def _best(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
-    """Return the ``count`` highest scores, of equal ones those with the lowest numbers."""
-    if len(scores) <= count:
-        return scores
-    least = sorted(scores.values())[-count]
-    best = {number: score for number, score in scores.items() if score > least}
-    equal = sorted(number for number, score in scores.items() if score == least)
-    return best | dict.fromkeys(equal[: count - len(best)], least)
 
 
 def _is_telling(stem: str) -> bool:

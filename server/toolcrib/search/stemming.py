@@ -8,6 +8,9 @@ from typing import Any
 
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
 
+VERSION = 1
+"""Raised when a word gets another stem: what a file has of stems is made anew."""
+
 _MEMORY_MAX = 50_000
 _SHORTEST = 3
 """A shorter word is no inflected one: ``js`` is not several of ``j``. (FTS5's ``porter`` draws the same line)"""

@@ -41,6 +41,9 @@ class SearchedSkills:
             found[row] = tuple(map(self._without, found[row], candidates))
         return found
 
+    def stored(self, does: object) -> None:
+        """Return None: skills are ranked in memory."""
+
     def texts(self) -> dict[int, tuple[str, ...]]:
         """Return what a pattern is tried on besides names, by row."""
         found = self.index.short_texts(self.in_order)

@@ -8,23 +8,12 @@ from dataclasses import dataclass
 
 from toolcrib.model import SIDE_EFFECTS_ORDER, Tool
 from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
-from toolcrib.search.bm25 import Field, Text
+from toolcrib.search.bm25 import Text
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.wording import Wording, Wordings
-
-FIELDS = (
-    Field(3, 0.4),  # name
-    Field(2, 0.3),  # summary
-    Field(0.8, 0.5),  # description
-    Field(1.2, 0.6, 0.3),  # parameters
-    Field(0.5, 0.5, 0.3),  # descriptions of parameters
-    Field(0.7, 0.3),  # server
-    Field(0.7, 0.3),  # tags
-)
-"""Measured on four catalogs; all of it is flat around these values."""
+from toolcrib.tools.wording import FIELDS, Wording, Wordings
 
 _UNLIKELY = 0.55
 """Less strength than this speaks for the first of tools where none is likely (ADR 43)."""

@@ -6,7 +6,7 @@ Knows which texts of a tool hold names, and what is left of them; never knows se
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
@@ -16,15 +16,29 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import words
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.model import Example, JsonObject, Tool
+from toolcrib.search.bm25 import Does, Field
+from toolcrib.search.postings import Postings
+from toolcrib.search.stored import StoredPostings
 from toolcrib.store.values import damaged_rows
 from toolcrib.streams.json_steps import collector_paused
 from toolcrib.tools.definitions.listed import listed_definition
 from toolcrib.tools.definitions.texts import Path, said, text_at, texts_in, texts_in_value, with_text
 from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.index.rows import Card, description_of
+from toolcrib.tools.index.rows import Card, described, description_of
 from toolcrib.tools.index.tables import TEXT_COLUMNS
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.mentions import Mentions, ToolMentions
+
+FIELDS = (
+    Field(3, 0.4),  # name
+    Field(2, 0.3),  # summary
+    Field(0.8, 0.5),  # description
+    Field(1.2, 0.6, 0.3),  # parameters
+    Field(0.5, 0.5, 0.3),  # descriptions of parameters
+    Field(0.7, 0.3),  # server
+    Field(0.7, 0.3),  # tags
+)
+"""What each full-text column of a tool counts. Measured on four catalogs; all of it is flat around these values."""
 
 _REMEMBERED_MAX = 8192
 _WORDINGS_MAX = 64
@@ -46,9 +60,11 @@ class Wording:
     more than a few rows are for a worker thread.
     """
 
-    def __init__(self, index: ToolIndex, permitted: Permitted, mentions: ToolMentions) -> None:
-        self._index, self.permitted, self.mentions = index, permitted, mentions
-        self.in_order = permitted.in_order
+    def __init__(
+        self, index: ToolIndex, permitted: Permitted, mentions: ToolMentions, postings: StoredPostings
+    ) -> None:
+        self._index, self.permitted, self.mentions, self._postings = index, permitted, mentions, postings
+        self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
         self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, mentions))
         self._edits: dict[int, tuple[_Edit, ...]] = {}
         self._descriptions: dict[int, tuple[str, str]] = {}
@@ -94,12 +110,27 @@ class Wording:
     def words(self) -> dict[int, tuple[str, ...]]:
         """Return the searchable words of all permitted tools by row, one text a full-text column."""
         found = self._index.words(self.in_order)
+        return {row: described(texts) for row, texts in found.items()} | self._reworded(found)
+
+    def edited(self) -> dict[int, tuple[str, ...]]:
+        """Return the same of those tools alone whose words these callers read otherwise than they stand."""
+        naming = self._naming_denied(self.in_order)
+        return self._reworded(self._index.words(naming)) if naming else {}
+
+    def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
+        """Open the postings of all permitted tools where they stand in the file, for one query; None: they do not."""
+        return self._postings.opened(self, does) if self._postings.available else None
+
+    def _reworded(self, found: Mapping[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+        """Return the words of those among some tools that name a denied one, without these names."""
         naming = self._naming_denied(found)
+        reworded: dict[int, tuple[str, ...]] = {}
         for row, told in (self._index.mentions(naming) if naming else {}).items():
             candidates = _candidates(told)
             columns = zip(TEXT_COLUMNS, found[row], strict=True)
-            found[row] = tuple(self._without(text, candidates.get(column, ())) for column, text in columns)
-        return {row: _described(texts) for row, texts in found.items()}
+            texts = [self._without(text, candidates.get(column, ())) for column, text in columns]
+            reworded[row] = described(texts)
+        return reworded
 
     def texts(self) -> dict[int, tuple[str, ...]]:
         """Return what a pattern is tried on besides names, of all permitted tools by row (R237)."""
@@ -161,14 +192,6 @@ class Wording:
         return " ".join(kept)
 
 
-def _described(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a tool; one without a description is described by its server, its name and its parameters."""
-    name, summary, description, params, _, server, _ = texts
-    if summary or description:
-        return texts
-    return (name, " ".join(filter(None, (server, name, params))), *texts[2:])
-
-
 def _names_denied(mentions: ToolMentions, told: str) -> bool:
     """Return whether any of the candidates of a tool, by column as the index keeps them, is denied."""
     return any(mentions.without(each) != each for each in chain.from_iterable(_candidates(told).values()))
@@ -184,6 +207,7 @@ class Wordings:
 
     def __init__(self, index: ToolIndex, mentions: Mentions) -> None:
         self._index, self._mentions = index, mentions
+        self._postings = StoredPostings(index.stems, FIELDS)
         self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], Wording](_WORDINGS_MAX)
 
     def of(self, catalog: Catalog, permitted: Permitted) -> Wording:
@@ -193,6 +217,6 @@ class Wordings:
             wording = self._by_permissions[key]
             if wording.permitted is permitted:
                 return wording
-        wording = Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions))
+        wording = Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions), self._postings)
         self._by_permissions[key] = wording
         return wording

@@ -4,6 +4,7 @@ Knows how each value is written into SQLite; never knows a connection or a trans
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -129,6 +130,14 @@ def differing_keys(stored: JsonObject, record: ToolRecord) -> tuple[str, ...]:
 def description_of(summary: str, body: str) -> str:
     """Return what a search result has of a description: its first sentence and the rest, as they are indexed."""
     return f"{summary} {body}".strip()
+
+
+def described(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a tool; one without a description is described by its server, its name and its parameters."""
+    name, summary, description, params, _, server, _ = texts
+    if summary or description:
+        return tuple(texts)
+    return (name, " ".join(filter(None, (server, name, params))), *texts[2:])
 
 
 def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -> Card:

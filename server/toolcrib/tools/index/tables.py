@@ -6,9 +6,12 @@ Knows names and SQL of tables only; never knows what a tool means or how one is 
 import sqlite3
 
 from toolcrib.access.state.earlier import EarlierTable, drop_when_empty
+from toolcrib.search.stemming import VERSION
 from toolcrib.store.full_text import FullText
 from toolcrib.store.opening import Schema
+from toolcrib.store.stem_tables import StemTables
 from toolcrib.store.vectors import Texts, create_vectors
+from toolcrib.tools.index.rows import described
 
 APPLICATION_ID = int.from_bytes(b"tcTL")
 """Marks the file as an index of tools (``PRAGMA application_id``)."""
@@ -216,6 +219,18 @@ TOOLS_FULL_TEXT = FullText(
     table="tools", key="id", columns=_FTS_COLUMNS, meta="tool_index_meta", content="tools_words", view=_VIEW
 )
 """``tools_fts`` and its triggers (R37, R38)."""
+
+TOOL_STEMS = StemTables(
+    table="tools",
+    key="id",
+    owner="namespace",
+    columns=TEXT_COLUMNS,
+    counted=(3, 4),  # what parameters are called and described by: many tools of a catalog share it
+    meta="tool_index_meta",
+    version=VERSION,
+    reads=described,
+)
+"""The stems of tools, for catalogs too large to be ranked in memory."""
 
 TOOL_TEXTS = Texts(
     "tools", "id", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"

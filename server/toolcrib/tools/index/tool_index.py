@@ -14,7 +14,9 @@ from pathlib import Path
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.model import Ingest, JsonObject, Refused, Tool, ToolRecord
+from toolcrib.search.stemming import stem
 from toolcrib.store.opening import connect_existing
+from toolcrib.store.stems import Stems
 from toolcrib.store.store import Store
 from toolcrib.store.upsert import upsert
 from toolcrib.store.values import damaged_rows, to_json
@@ -32,6 +34,7 @@ from toolcrib.tools.index.tables import (
     GATE_COLUMNS,
     OF_SERVERS,
     TEXT_COLUMNS,
+    TOOL_STEMS,
     TOOLS_FULL_TEXT,
 )
 
@@ -40,6 +43,9 @@ _TOUCH_AFTER_S = 3600.0
 
 _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
 """What is written of a server's list besides its tools."""
+
+STEMMED_MIN = 2000
+"""Of fewer tools the stems are not worth keeping: to rank them in memory takes no time. (Those of more are kept.)"""
 
 _GATE = ", ".join(GATE_COLUMNS)
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
@@ -97,6 +103,7 @@ class ToolIndex:
     def __init__(self, store: Store) -> None:
         self._store = store
         store.prepare(TOOLS_FULL_TEXT.keep_in_step)
+        self.stems = Stems(store, TOOL_STEMS, stem)
 
     def data_version(self) -> int:
         """Return a number that changes once another process has written to the file; never waits."""
@@ -138,7 +145,19 @@ class ToolIndex:
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed), redefined)
 
-        return self._store.change(replace, owed=f"list {ingest.server}")
+        with self.stems.filling():
+            changes = self._store.change(replace, owed=f"list {ingest.server}")
+            self._fill_stems()
+        return changes
+
+    def _fill_stems(self) -> None:
+        """Bring the stems up to date where there are so many tools that a search may read them."""
+        if self.stems.available and self._count() >= STEMMED_MIN:
+            self.stems.fill()
+
+    def _count(self) -> int:
+        with self._store.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM tools").fetchone()[0])
 
     def server_rows(self) -> dict[str, ServerRow]:
         """Return what is known of every server that was ever listed."""
@@ -315,10 +334,12 @@ def _gate_rows(connection: sqlite3.Connection, server: str) -> list[GateRow]:
 def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> tuple[list[Tool], list[str]]:
     """Return the tools whose rows are as written under the given config, and the servers with other rows."""
     rows: dict[str, list[GateRow]] = {}
-    for row in connection.execute(f"SELECT {_GATE}, id FROM tools ORDER BY name"):  # noqa: S608 - own column names
+    chosen = "IN (SELECT value FROM json_each(?))"
+    select = f"SELECT {_GATE}, id FROM tools WHERE namespace {chosen} ORDER BY name"  # noqa: S608 - own column names
+    for row in connection.execute(select, (_id_list(servers),)):
         rows.setdefault(row[1], []).append(row)
-    query = "SELECT key, config_fingerprint, catalog_fingerprint FROM servers"
-    known = {key: (config, catalog) for key, config, catalog in connection.execute(query)}
+    query = f"SELECT key, config_fingerprint, catalog_fingerprint FROM servers WHERE key {chosen}"  # noqa: S608 - constant
+    known = {key: (config, catalog) for key, config, catalog in connection.execute(query, (_id_list(servers),))}
     tools: list[Tool] = []
     damaged: list[str] = []
     for key, config_fingerprint in servers.items():
@@ -356,7 +377,7 @@ def _forget(connection: sqlite3.Connection, key: str) -> None:
         connection.execute(f"DELETE FROM {table} WHERE server = ?", (key,))  # noqa: S608 - own table names
 
 
-def _id_list(ids: Iterable[int]) -> str:
+def _id_list(ids: Iterable[int | str]) -> str:
     return json.dumps(list(ids))
 
 

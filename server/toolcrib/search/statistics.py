@@ -1,0 +1,194 @@
+"""How many of the documents that one caller may see have a word, and how long they are, out of what is counted of all.
+
+Knows sums and what to take from them; never knows which words a query has or what a document is worth.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from toolcrib.base.recent import Recent
+from toolcrib.search.bm25 import COMMON_MIN, Field
+from toolcrib.search.number_sets import NumberSet
+from toolcrib.store.stem_tables import BATCH, Document, StemTables, Tally
+from toolcrib.store.stems import StemReader, Word
+
+_REMEMBERED_MAX = 10_000
+"""Words whose frequency is remembered for one set of documents."""
+
+_SETS_MAX = 512
+"""Sets of documents that have a word, the words that are asked for most, which are kept of what one caller may see."""
+
+
+class Seen(Protocol):
+    """The documents that one caller may see, as one immutable value."""
+
+    @property
+    def in_order(self) -> Sequence[int]:
+        """The row of each document; its place here is its number."""
+        ...
+
+    @property
+    def number_by_row(self) -> Mapping[int, int]:
+        """The number of each row."""
+        ...
+
+    def __hash__(self) -> int:
+        """Tell it from every other such set."""
+        ...
+
+    def edited(self) -> Mapping[int, Sequence[str]]:
+        """Return, by row, the words of each field of the documents that this caller reads otherwise than they stand."""
+        ...
+
+
+Edited = Mapping[int, Sequence[str]]
+"""By number the stems of each field of the documents that a caller reads otherwise than they stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many documents have a stem, and how many have it in their name."""
+
+    documents: int
+    named: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is counted of one caller's documents; the same to the last bit as if there were no others.
+
+    ``stamp`` tells when it was counted. ``averages`` are the lengths of the fields, ``common`` the stems that count for
+    nothing in each. ``edited`` are, by number, the stems of the documents that this caller reads otherwise than they
+    stand. ``sets`` are the documents that have
+    a word. ``servers`` (None: all) are those whose counts are taken, and ``adjusted`` is what is added to them.
+    """
+
+    stamp: int
+    fields: Sequence[Field]
+    size: int
+    averages: Sequence[float]
+    common: Sequence[frozenset[str]]
+    edited: Edited
+    servers: Collection[str] | None
+    adjusted: Mapping[str, Collection[tuple[int, int]]]
+    tables: StemTables
+    edited_by_word: Mapping[Word, Sequence[int]]
+    sets: Recent[Word, NumberSet] = field(default_factory=lambda: Recent[Word, NumberSet](_SETS_MAX))
+    remembered: Recent[str, Counted] = field(default_factory=lambda: Recent[str, Counted](_REMEMBERED_MAX))
+
+    def counted(self, reader: StemReader, term: str) -> Counted:
+        """Return how many documents have a stem."""
+        return self.remembered.get(term, lambda: self._counted(reader, term))
+
+    def edited_having(self, word: Word) -> Sequence[int]:
+        """Return the edited documents that have a word."""
+        return self.edited_by_word.get(word, ())
+
+    def edited_with(self, words: Iterable[Word], other: Word) -> AbstractSet[int]:
+        """Return the edited documents that have one of these words, and the other."""
+        return {number for word in words for number in self.edited_having(word)}.intersection(self.edited_having(other))
+
+    def _counted(self, reader: StemReader, term: str) -> Counted:
+        by_mask = Counter(dict(reader.counts(term, self.servers)))
+        for mask, number in self.adjusted.get(term, ()):
+            by_mask[mask] += number
+        left_out = sum(self.tables.bits[place] for place in self.tables.counted if term in self.common[place])
+        named = sum(number for mask, number in by_mask.items() if mask & self.tables.in_name)
+        return Counted(sum(number for mask, number in by_mask.items() if mask & ~left_out), named)
+
+
+def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edited: Edited) -> Statistics:
+    """Count the documents that one caller may see: those of all servers, less what is hidden or read otherwise."""
+    servers, adjusted = _adjusted(reader, seen, edited)
+    by_term: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for (term, mask), number in adjusted.having.items():
+        by_term[term].append((mask, number))
+    size, lengths = adjusted.documents, adjusted.lengths
+    for documents, sums in reader.sums(servers):
+        size += documents
+        lengths = [one + other for one, other in zip(lengths, sums, strict=True)]
+    common = _common(reader, fields, size, servers, by_term)
+    for place, terms in enumerate(common):
+        lengths[place] -= sum(reader.uses(term, place, servers) + adjusted.uses[term, place] for term in terms)
+    return Statistics(
+        stamp=reader.stamp,
+        fields=fields,
+        size=size,
+        averages=[length / max(size, 1) for length in lengths],
+        common=common,
+        edited=edited,
+        servers=servers,
+        adjusted=by_term,
+        tables=reader.tables,
+        edited_by_word=_by_word(edited),
+    )
+
+
+def _adjusted(reader: StemReader, seen: Seen, edited: Edited) -> tuple[Collection[str] | None, Tally]:
+    """Return the servers whose counts are taken (None: all), and what has to be added to them.
+
+    A server of which more is hidden than not is left out; what is seen of it is added.
+    """
+    rows_of: defaultdict[str, list[int]] = defaultdict(list)
+    for row, server in reader.owners():
+        rows_of[server].append(row)
+    edited_rows = {seen.in_order[number] for number in edited}
+    taken: set[str] = set()
+    less: list[int] = []
+    more: list[int] = []
+    tally = reader.tables.tally()
+    for server, rows in rows_of.items():
+        shown = list(filter(seen.number_by_row.__contains__, rows))
+        apart = edited_rows.intersection(shown) if edited_rows else edited_rows
+        if 2 * len(shown) >= len(rows):
+            taken.add(server)
+            less += apart if len(shown) == len(rows) else {*rows}.difference(shown) | apart
+        else:
+            more += {*shown} - apart
+        for row in apart:
+            tally.add(_counted(edited[seen.number_by_row[row]]))
+    for document in _read(reader, less):
+        tally.take(document)
+    for document in _read(reader, more):
+        tally.add(document)
+    return None if len(taken) == len(rows_of) else taken, tally
+
+
+def _read(reader: StemReader, rows: Sequence[int]) -> Iterator[Document]:
+    for start in range(0, len(rows), BATCH):
+        yield from map(_counted, reader.texts(rows[start : start + BATCH]).values())
+
+
+def _counted(texts: Iterable[str]) -> Document:
+    return tuple(Counter(text.split()) for text in texts)
+
+
+def _common(
+    reader: StemReader,
+    fields: Sequence[Field],
+    size: int,
+    servers: Collection[str] | None,
+    adjusted: Mapping[str, Collection[tuple[int, int]]],
+) -> Sequence[frozenset[str]]:
+    """Return for each field the stems that too many of the documents have there, as :class:`FieldedBm25` does."""
+    common: list[set[str]] = [set() for _ in fields]
+    if size >= COMMON_MIN:
+        for term, place in reader.often(min(field.common for field in fields) * size):
+            counts = (*reader.counts(term, servers), *adjusted.get(term, ()))
+            documents = sum(number for mask, number in counts if mask & reader.tables.bits[place])
+            if documents > fields[place].common * size:
+                common[place].add(term)
+    return tuple(map(frozenset, common))
+
+
+def _by_word(edited: Edited) -> Mapping[Word, Sequence[int]]:
+    found: defaultdict[Word, list[int]] = defaultdict(list)
+    for number, texts in edited.items():
+        for term in dict.fromkeys(" ".join(texts).split()):
+            found[term, False].append(number)
+        for term in dict.fromkeys(texts[0].split()):
+            found[term, True].append(number)
+    return found

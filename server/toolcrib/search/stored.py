@@ -1,0 +1,251 @@
+"""Postings that are kept in a file: those of the rarest words are read, and what has them is scored as in memory.
+
+Knows which postings are worth reading; never knows SQL, what a document is or why somebody may not see one.
+"""
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+
+from toolcrib.base.recent import Recent
+from toolcrib.search.actions import NO_ACTIONS, Actions
+from toolcrib.search.bm25 import Does, Field, gains, leading, rarity, share
+from toolcrib.search.documents import KEPT_MAX
+from toolcrib.search.lexicon import around, nearest
+from toolcrib.search.number_sets import NumberSet
+from toolcrib.search.postings import BESIDE, Standing
+from toolcrib.search.statistics import Edited, Seen, Statistics, statistics_of
+from toolcrib.store.stems import StemReader, Stems, Word
+
+POSTINGS_MAX = 4000
+"""So many postings are gone through for one query, those of the rarest words first; the others are only looked into."""
+
+CANDIDATES_MAX = 120
+"""How many documents are scored by their whole texts: those in which the rarest words meet."""
+
+Words = Mapping[int, Sequence[str]]
+"""By row the words of each field."""
+
+_Done = Callable[[StemReader, Sequence[int]], Mapping[int, Actions]]
+
+
+class StoredPostings:
+    """Gives out the postings of what a caller may see, from the stems of all rows. Safe to use from several threads."""
+
+    def __init__(self, stems: Stems, fields: Sequence[Field]) -> None:
+        self._stems, self._fields = stems, fields
+        counted = tuple(place for place, field in enumerate(fields) if field.common < 1)
+        if counted != tuple(stems.tables.counted):
+            raise ValueError("the fields whose common words count for nothing have to be counted by themselves")
+        self._statistics = Recent[Seen, Statistics](KEPT_MAX)
+        self._edited = Recent[Seen, tuple[Words, Edited]](KEPT_MAX)
+
+    @property
+    def available(self) -> bool:
+        """Whether there are any in the file."""
+        return self._stems.available
+
+    @contextmanager
+    def opened(self, seen: Seen, does: Does | None) -> Generator["OpenPostings"]:
+        """Open the postings of the documents in ``seen`` for one query; all that is read belongs together.
+
+        ``does`` tells of a document's texts what it does.
+        """
+        # Read before, since a store in memory reads one thing at a time.
+        words, edited = self._edited.get(seen, lambda: self._read_edited(seen))
+        with self._stems.reading() as reader:
+            statistics = self._statistics.get(seen, lambda: statistics_of(reader, seen, self._fields, edited))
+            if statistics.stamp != reader.stamp:
+                statistics = self._statistics[seen] = statistics_of(reader, seen, self._fields, edited)
+            yield OpenPostings(reader, statistics, seen, partial(_done, does, words))
+
+    def _read_edited(self, seen: Seen) -> tuple[Words, Edited]:
+        """Return the words, by row, and the stems, by number, of what this caller reads otherwise than it stands."""
+        words, stem = seen.edited(), self._stems.stem
+        return words, {
+            seen.number_by_row[row]: tuple(" ".join(map(stem, text.split())) for text in texts)
+            for row, texts in words.items()
+        }
+
+
+def _done(does: Does | None, edited: Words, reader: StemReader, rows: Sequence[int]) -> Mapping[int, Actions]:
+    """Return by row what documents do, by their words as this caller may read them."""
+    if does is None:
+        return {}
+    words = {**reader.words(row for row in rows if row not in edited), **edited}
+    return {row: does(words[row]) for row in rows if row in words}
+
+
+class OpenPostings:
+    """The postings of one caller's documents while one query is answered. For one thread."""
+
+    def __init__(self, reader: StemReader, statistics: Statistics, seen: Seen, done: _Done) -> None:
+        self._reader, self._statistics, self._done = reader, statistics, done
+        self._number_by_row = seen.number_by_row
+        self._row_of: Callable[[int], int] = seen.in_order.__getitem__
+        self._texts: dict[int, Sequence[str]] = {}
+        self._frequencies: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        self._looked_for: defaultdict[int, set[str]] = defaultdict(set)
+        self._actions: dict[int, Actions] = {}
+        self.rarity_max = rarity(0, statistics.size)
+        self.rarity_of_one = rarity(1, statistics.size)
+
+    def __contains__(self, term: str) -> bool:
+        return self.frequency(term) > 0
+
+    def frequency(self, term: str) -> int:
+        """Return how many documents have a stem."""
+        return self._statistics.counted(self._reader, term).documents
+
+    def rarity(self, term: str) -> float:
+        """Return what a stem tells about a document that has it."""
+        return rarity(self.frequency(term), self._statistics.size)
+
+    def near(self, word: str) -> Sequence[str]:
+        """Return the stems one edit away from a word, as the lexicon in memory has them."""
+        looked_for = around(word)
+        return nearest(word, filter(self.__contains__, self._reader.alike(*looked_for))) if looked_for else []
+
+    def name(self, number: int) -> Sequence[str]:
+        """Return the stems of the name of a document that had a score."""
+        return tuple(dict.fromkeys(self._texts[number][0].split()))
+
+    def action(self, number: int) -> Actions:
+        """Return what a document that had a score does, by its words as this caller may read them."""
+        if number not in self._actions:
+            rows = [self._row_of(each) for each in self._texts if each not in self._actions]
+            done = self._done(self._reader, rows)
+            self._actions |= {self._number_by_row[row]: done.get(row, NO_ACTIONS) for row in rows}
+        return self._actions[number]
+
+    def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
+        """Return those of ``numbers``, which had a score, that have a stem."""
+        for number in numbers:
+            if term not in self._looked_for[number]:
+                self._look_for(number, {term})
+        return [number for number in numbers if term in self._frequencies[number]]
+
+    def scores(
+        self, weights: Mapping[str, float], among: Collection[int] | None, standing: Sequence[Standing] = ()
+    ) -> Mapping[int, float]:
+        """Return the scores of the documents in which the rarest words meet.
+
+        They are those of :class:`FieldedBm25` to the last bit.
+        """
+        wanted = dict(weights)
+        for each in standing:
+            for term, weight in each.synonyms.items():
+                wanted[term] = max(wanted.get(term, 0.0), weight)
+        numbers = self._chosen(wanted, among)
+        self._read_texts([number for number in numbers if number not in self._texts])
+        numbers = [number for number in numbers if number in self._texts]
+        for number in numbers:
+            self._look_for(number, wanted.keys() - self._looked_for[number])
+        scores: defaultdict[int, float] = defaultdict(float)
+        for term, weight in weights.items():
+            for number, gain in self._gained(term, numbers):
+                scores[number] += weight * gain
+        for each in standing:
+            said = {number for word in each.words for number in self.having(word, numbers)}
+            for term, weight in each.synonyms.items():
+                beside = weight * BESIDE
+                for number, gain in self._gained(term, numbers):
+                    scores[number] += (beside if number in said else weight) * gain
+        return scores
+
+    def _gained(self, term: str, numbers: Collection[int]) -> Iterable[tuple[int, float]]:
+        """Return what a stem adds to the score of each of these documents that has it."""
+        having = self.having(term, numbers)
+        frequencies = array("f", (self._frequencies[number][term] for number in having))
+        return zip(having, gains(frequencies, self.rarity(term)), strict=True)
+
+    def _look_for(self, number: int, terms: AbstractSet[str]) -> None:
+        """Look for stems in the texts of a document that were read."""
+        if terms and number in self._texts:
+            self._frequencies[number] |= self._weighted(self._texts[number], frozenset(terms))
+            self._looked_for[number] |= terms
+
+    def _chosen(self, weights: Mapping[str, float], among: Collection[int] | None) -> Sequence[int]:
+        """Return the numbers of the documents that are worth looking at, in order."""
+        if among is not None and len(among) <= CANDIDATES_MAX:
+            return sorted(among)
+        words: list[tuple[int, Word]] = []
+        for term in weights:
+            counted = self._statistics.counted(self._reader, term)
+            words += [(counted.documents, (term, False))] if counted.documents else []
+            words += [(counted.named, (term, True))] if counted.named else []
+        met: dict[int, float] = {}
+        read: list[Word] = []
+        left = POSTINGS_MAX
+        for number, word in sorted(words):
+            worth = weights[word[0]] * self.rarity(word[0])
+            if number <= left or len(met) < CANDIDATES_MAX:
+                left -= number
+                read.append(word)
+                numbers = (
+                    self._having(word) if number <= POSTINGS_MAX else self._some(word, [each for _, each in words])
+                )
+                for each in numbers if among is None else filter(among.__contains__, numbers):
+                    met[each] = met.get(each, 0.0) + worth
+            else:
+                known = self._having(word).among(list(met)) if number <= POSTINGS_MAX else self._both(read, word)
+                for each in filter(met.__contains__, known):
+                    met[each] += worth
+        return sorted(leading(met, CANDIDATES_MAX))
+
+    def _some(self, word: Word, others: Sequence[Word]) -> Iterable[int]:
+        """Return some of the documents that have a word: those that have another, too, where they are enough."""
+        for other in others:
+            numbers = list(islice(self._both([word], other), POSTINGS_MAX)) if other != word else []
+            if len(numbers) >= CANDIDATES_MAX:
+                return numbers
+        return islice(self._both([word], word), POSTINGS_MAX)
+
+    def _both(self, words: Sequence[Word], other: Word) -> Iterator[int]:
+        """Yield the documents that have one of these words, and the other."""
+        edited, statistics = self._statistics.edited, self._statistics
+        found = map(self._number_by_row.get, self._reader.postings(*words, also=other))
+        yield from (number for number in found if number is not None and number not in edited)
+        yield from statistics.edited_with(words, other)
+
+    def _having(self, word: Word) -> NumberSet:
+        """Return the documents that have a word, anywhere or in their name, as this caller may read them."""
+        return self._statistics.sets.get(word, lambda: self._read_postings(word))
+
+    def _read_postings(self, word: Word) -> NumberSet:
+        statistics = self._statistics
+        found = map(self._number_by_row.get, self._reader.postings(word))
+        numbers = [number for number in found if number is not None]
+        if statistics.edited:
+            numbers = [number for number in numbers if number not in statistics.edited]
+            numbers += statistics.edited_having(word)
+        return NumberSet(numbers, len(self._number_by_row))
+
+    def _read_texts(self, numbers: Sequence[int]) -> None:
+        """Read the stems of these documents, a text for each field, as this caller may read them."""
+        edited = self._statistics.edited
+        for row, texts in self._reader.texts(
+            self._row_of(number) for number in numbers if number not in edited
+        ).items():
+            self._texts[self._number_by_row[row]] = texts
+        self._texts |= {number: edited[number] for number in numbers if number in edited}
+
+    def _weighted(self, texts: Sequence[str], asked: frozenset[str]) -> Mapping[str, float]:
+        """Return the weighted frequency in a document of each of these stems that it has."""
+        frequencies: defaultdict[str, float] = defaultdict(float)
+        statistics = self._statistics
+        for text, field, average, common in zip(
+            texts, statistics.fields, statistics.averages, statistics.common, strict=True
+        ):
+            stems = text.split()
+            wanted = asked.intersection(stems)
+            if wanted:
+                length = len([stem for stem in stems if stem not in common]) if common else len(stems)
+                of_one = share(field, length, average)
+                for stem in wanted - common:
+                    frequencies[stem] += of_one * stems.count(stem)
+        return frequencies

@@ -1,0 +1,301 @@
+"""The tables that hold the stems of rows, for a ranking too large to keep in memory: how they are made and filled.
+
+Knows their SQL and what is counted in them; never knows how a word becomes a stem, who may see a row or what is ranked.
+"""
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
+
+from toolcrib.store.store import Store
+from toolcrib.store.values import damaged_rows, to_json
+
+BATCH = 1000
+"""Rows of one transaction: others may write between two of them."""
+
+EVERYBODY = ""
+"""Stands for all servers together; no key of a server is empty."""
+
+NAMED = "="
+"""A stem of a name is indexed once more with this before it, so that names can be looked up alone."""
+
+_OPTIONS = f"""tokenize = "ascii tokenchars '{NAMED}'", detail = none, columnsize = 0"""
+_BY = "PRIMARY KEY (server, term,"
+_CHOSEN = "IN (SELECT value FROM json_each(?))"
+
+Document = tuple[Mapping[str, int], ...]
+"""For each field its stems, each with how often it stands there; the name first."""
+
+Stem = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class StemTables:
+    """The stems of the rows of ``table``, whose integer primary key is ``key``.
+
+    ``columns`` have the words of the fields, the name first; ``owner`` is the column that parts the rows, by server.
+    ``counted`` are the places of the fields that a ranking may leave a word out of: they are counted by themselves.
+    ``version`` is raised when a word gets another stem. ``meta`` is a table of keys and values.
+    ``reads`` makes of the words of a row, by column, what is ranked.
+    """
+
+    table: str
+    key: str
+    owner: str
+    columns: Sequence[str]
+    counted: Sequence[int]
+    meta: str
+    version: int
+    reads: Callable[[Sequence[str]], Sequence[str]] = tuple
+
+    def keep_in_step(self, store: Store) -> None:
+        """Make the tables anew, unless they are there exactly if they should be: where there is FTS5.
+
+        Raises:
+            StoreError: anything SQLite complains about.
+
+        """
+        with store.read() as connection:
+            row = connection.execute(f"SELECT value FROM {self.meta} WHERE key = 'stems'").fetchone()
+        if (row[0] if row else None) != (self._digest if store.fts else None):
+            store.change(partial(self._remake, fts=store.fts))
+
+    def _remake(self, connection: sqlite3.Connection, *, fts: bool) -> None:
+        """Make the tables anew, with every row due; without FTS5 only take the triggers away."""
+        for name in self._triggers:
+            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+        connection.execute(f"DELETE FROM {self.meta} WHERE key = 'stems'")
+        if not fts:
+            return
+        for suffix in ("", "_due", "_rows", "_counts", "_uses", "_sums", "_words"):
+            connection.execute(f"DROP TABLE IF EXISTS {self.table}_stems{suffix}")
+        for statement in self._statements:
+            connection.execute(statement)
+        connection.execute(f"INSERT INTO {self.meta}(key, value) VALUES ('stems', ?)", (self._digest,))
+
+    @cached_property
+    def fields(self) -> str:
+        """The columns of the table of stems, one a field."""
+        return ", ".join(f"f{place}" for place in range(len(self.columns)))
+
+    # -- what a document has -----------------------------------------------------------------------
+
+    @cached_property
+    def outside(self) -> int:
+        """The bit of a mask that says: the stem stands in a field that is not counted by itself."""
+        return 1 << len(self.counted)
+
+    @cached_property
+    def in_name(self) -> int:
+        """The bit of a mask that says: the stem stands in the name."""
+        return self.outside << 1
+
+    @cached_property
+    def bits(self) -> tuple[int, ...]:
+        """The bits of the mask of a stem, for each field in which it stands."""
+        by_place = {place: 1 << number for number, place in enumerate(self.counted)}
+        others = (self.outside | self.in_name, *[self.outside] * (len(self.columns) - 1))
+        return tuple(by_place.get(place, other) for place, other in enumerate(others))
+
+    def tally(self) -> "Tally":
+        """Return an empty tally."""
+        return Tally(self, lengths=[0] * len(self.columns))
+
+    # -- filling -----------------------------------------------------------------------------------
+
+    def fill(self, connection: sqlite3.Connection, stem: Stem) -> bool:
+        """Bring up to :data:`BATCH` rows that are due up to date; return whether there may be more."""
+        due = f"{self.table}_stems_due"
+        ids = [row[0] for row in connection.execute(f"SELECT id FROM {due} ORDER BY id LIMIT {BATCH}")]
+        if not ids:
+            return False
+        tallies: defaultdict[str, Tally] = defaultdict(self.tally)
+        given = to_json(ids)
+        self._take_out(connection, given, tallies)
+        self._put_in(connection, given, tallies, stem)
+        self._count(connection, tallies)
+        connection.execute(f"DELETE FROM {due} WHERE id {_CHOSEN}", (given,))
+        connection.execute(
+            f"INSERT INTO {self.meta}(key, value) VALUES ('stems_filled', '1') "
+            "ON CONFLICT(key) DO UPDATE SET value = value + 1"
+        )
+        return len(ids) == BATCH
+
+    def _take_out(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"]) -> None:
+        stems = f"{self.table}_stems"
+        query = f"SELECT server, id, {self.fields}, named FROM {stems}_rows WHERE id {_CHOSEN}"
+        before = connection.execute(query, (ids,)).fetchall()
+        for row in before:
+            tallies[row[0]].take(tuple(Counter(text.split()) for text in row[2:-1]))
+        # A table with external content needs the old words to take them out (FTS5, "External Content Tables").
+        delete = f"INSERT INTO {stems}({stems}, rowid, {self.fields}, named) VALUES ('delete', {self._marks(2)})"
+        connection.executemany(delete, [row[1:] for row in before])
+        connection.execute(f"DELETE FROM {stems}_rows WHERE id {_CHOSEN}", (ids,))
+
+    def _put_in(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"], stem: Stem) -> None:
+        stems, columns = f"{self.table}_stems", ", ".join(self.columns)
+        select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN}"
+        rows: list[tuple[int | str, ...]] = []
+        for number, owner, *texts in connection.execute(select, (ids,)):
+            stemmed = [[stem(word) for word in text.split()] for text in self.reads(texts)]
+            tallies[owner].add(tuple(map(Counter, stemmed)))
+            named = " ".join(f"{NAMED}{each}" for each in stemmed[0])
+            rows.append((owner, number, *map(" ".join, stemmed), named))
+        insert = f"INSERT INTO {stems}_rows(server, id, {self.fields}, named) VALUES ({self._marks(3)})"
+        connection.executemany(insert, rows)
+        insert = f"INSERT INTO {stems}(rowid, {self.fields}, named) VALUES ({self._marks(2)})"
+        connection.executemany(insert, [row[1:] for row in rows])
+
+    def _marks(self, more: int) -> str:
+        """Return the marks for the values of all fields and so many others."""
+        return ", ".join("?" * (len(self.columns) + more))
+
+    def _count(self, connection: sqlite3.Connection, tallies: Mapping[str, "Tally"]) -> None:
+        """Add what was counted to what stands in the tables, for each server and for all of them together."""
+        counts, uses = (f"{self.table}_stems_{name}" for name in ("counts", "uses"))
+        having: Counter[tuple[str, str, int]] = Counter()
+        used: Counter[tuple[str, str, int]] = Counter()
+        for owner, tally in tallies.items():
+            self._add_up(connection, owner, tally)
+            for of in (owner, EVERYBODY):
+                for (term, mask), number in tally.having.items():
+                    having[of, term, mask] += number
+                for (term, place), number in tally.uses.items():
+                    used[of, term, place] += number
+        _added(connection, f"{counts}(server, term, mask, documents)", having)
+        _added(connection, f"{uses}(server, term, place, occurrences)", used)
+        words = f"{self.table}_stems_words"
+        terms = {term for of, term, _ in having if of == EVERYBODY}
+        connection.executemany(f"INSERT OR IGNORE INTO {words} VALUES (?)", [(term[::-1],) for term in terms])
+        fewer = [key for key, number in having.items() if number < 0]
+        gone = f"DELETE FROM {counts} WHERE server = ? AND term = ? AND mask = ? AND documents = 0"
+        connection.executemany(gone, fewer)
+        nowhere = f"NOT EXISTS (SELECT 1 FROM {counts} WHERE server = '{EVERYBODY}' AND term = ?)"
+        gone_terms = {(term[::-1], term) for _, term, _ in fewer}
+        connection.executemany(f"DELETE FROM {words} WHERE backwards = ? AND {nowhere}", sorted(gone_terms))
+        gone = f"DELETE FROM {uses} WHERE server = ? AND term = ? AND place = ? AND occurrences = 0"
+        connection.executemany(gone, [key for key, number in used.items() if number < 0])
+
+    def _add_up(self, connection: sqlite3.Connection, owner: str, tally: "Tally") -> None:
+        sums = f"{self.table}_stems_sums"
+        row = connection.execute(f"SELECT documents, lengths FROM {sums} WHERE server = ?", (owner,)).fetchone()
+        documents, lengths = sums_of(row) if row else (0, [0] * len(self.columns))
+        lengths = [one + other for one, other in zip(lengths, tally.lengths, strict=True)]
+        values = owner, documents + tally.documents, to_json(lengths)
+        connection.execute(f"INSERT OR REPLACE INTO {sums} VALUES (?, ?, ?)", values)
+
+    # -- SQL ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _triggers(self) -> dict[str, str]:
+        table, watched = self.table, (self.owner, *self.columns)
+        old, new = (", ".join(f"{row}.{column}" for column in watched) for row in ("old", "new"))
+        due = f"{table}_stems_due"
+        # Not OR IGNORE: what the statement outside says of conflicts holds in a trigger, too.
+        note = f"INSERT INTO {due} SELECT {{0}} WHERE NOT EXISTS (SELECT 1 FROM {due} WHERE id = {{0}});"
+        of_new, of_old = (note.format(f"{row}.{self.key}") for row in ("new", "old"))
+        return {
+            f"{table}_stems_after_insert": f"AFTER INSERT ON {table} BEGIN {of_new} END",
+            f"{table}_stems_after_update": (f"AFTER UPDATE ON {table} WHEN ({old}) IS NOT ({new}) BEGIN {of_new} END"),
+            f"{table}_stems_after_delete": f"AFTER DELETE ON {table} BEGIN {of_old} END",
+        }
+
+    @cached_property
+    def _statements(self) -> tuple[str, ...]:
+        stems = f"{self.table}_stems"
+        # Which documents have a stem is all that is asked of the table; no stem holds what its tokenizer would split.
+        table = (
+            f"CREATE VIRTUAL TABLE {stems} USING fts5({self.fields}, named, "
+            f"content = '{stems}_rows', content_rowid = 'id', {_OPTIONS})"
+        )
+        counts, uses = (
+            f"CREATE TABLE {stems}_{name} (server, term, {key}, {value}, {_BY} {key})) WITHOUT ROWID"
+            for name, key, value in (("counts", "mask", "documents"), ("uses", "place", "occurrences"))
+        )
+        return (
+            table,
+            f"CREATE TABLE {stems}_due (id INTEGER PRIMARY KEY)",
+            f"CREATE TABLE {stems}_rows (id INTEGER PRIMARY KEY, server, {self.fields}, named)",
+            f"CREATE INDEX {stems}_rows_by_server ON {stems}_rows(server)",
+            counts,
+            uses,
+            f"CREATE INDEX {stems}_often ON {stems}_uses(occurrences) WHERE server = ''",
+            f"CREATE TABLE {stems}_sums (server TEXT PRIMARY KEY, documents INTEGER, lengths TEXT) WITHOUT ROWID",
+            f"CREATE TABLE {stems}_words (backwards TEXT PRIMARY KEY) WITHOUT ROWID",
+            *(f"CREATE TRIGGER {name} {body}" for name, body in self._triggers.items()),
+            f"INSERT INTO {stems}_due SELECT {self.key} FROM {self.table}",
+        )
+
+    @cached_property
+    def _digest(self) -> str:
+        # A change of any statement, or of what a stem is, has the tables made anew.
+        return sha256("\n".join((*self._statements, str(self.version))).encode()).hexdigest()
+
+
+@dataclass
+class Tally:
+    """What some documents have, counted: how many have a stem in which fields, and how long the fields are.
+
+    ``having``: documents by stem and mask, in which a bit stands for fields. ``uses``: how often a stem stands in each
+    of the fields that are counted by themselves, by stem and place.
+    """
+
+    tables: StemTables
+    lengths: list[int]
+    documents: int = 0
+    having: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    uses: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+
+    def add(self, document: Document) -> None:
+        """Count a document."""
+        self._count(document, 1)
+        self.having.update(self._masks(document).items())
+
+    def take(self, document: Document) -> None:
+        """Count a document no more."""
+        self._count(document, -1)
+        self.having.subtract(self._masks(document).items())
+
+    def add_all(self, other: "Tally", sign: int) -> None:
+        """Count all that another has counted, or, with -1, count it no more."""
+        self.documents += sign * other.documents
+        self.lengths = [one + sign * each for one, each in zip(self.lengths, other.lengths, strict=True)]
+        for mine, its in ((self.having, other.having), (self.uses, other.uses)):
+            for key, number in its.items():
+                mine[key] += sign * number
+
+    def _count(self, document: Document, sign: int) -> None:
+        self.documents += sign
+        for place, counts in enumerate(document):
+            self.lengths[place] += sign * sum(counts.values())
+        for place in self.tables.counted:
+            for term, count in document[place].items():
+                self.uses[term, place] += sign * count
+
+    def _masks(self, document: Document) -> dict[str, int]:
+        masks: defaultdict[str, int] = defaultdict(int)
+        for bits, counts in zip(self.tables.bits, document, strict=True):
+            for term in counts:
+                masks[term] |= bits
+        return masks
+
+
+def sums_of(row: tuple[int, str]) -> tuple[int, list[int]]:
+    """Return how many documents a server has, and how many words each of their fields has in all."""
+    with damaged_rows():
+        return row[0], json.loads(row[1])
+
+
+def _added(connection: sqlite3.Connection, table: str, numbers: Counter[tuple[str, str, int]]) -> None:
+    """Add numbers to those in the last column of a table, by what stands in the others."""
+    name = table.rpartition(", ")[2].rstrip(")")
+    statement = f"INSERT INTO {table} VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET {name} = {name} + excluded.{name}"
+    connection.executemany(statement, _rows(numbers))
+
+
+def _rows(numbers: Counter[tuple[str, str, int]]) -> Iterable[tuple[str, str, int, int]]:
+    return ((*key, number) for key, number in sorted(numbers.items()) if number)

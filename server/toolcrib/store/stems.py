@@ -1,0 +1,159 @@
+"""The stems of rows as they stand in a file: filled when rows have changed, and read in one transaction at a time.
+
+Knows the SQL of reading them; never knows who may see a row, what a document is worth or how words are weighed.
+"""
+
+import sqlite3
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import RLock
+
+from toolcrib.store.stem_tables import EVERYBODY, NAMED, Stem, StemTables, sums_of
+from toolcrib.store.store import Store
+from toolcrib.store.values import to_json
+
+Word = tuple[str, bool]
+"""A stem, and whether it stands in the name."""
+
+_LAST = "\U0010ffff"
+"""Sorts after every word."""
+
+
+class Stems:
+    """The stems of the rows of one table. Safe to use from several threads.
+
+    Every method raises StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store, tables: StemTables, stem: Stem) -> None:
+        self._store, self.tables, self.stem = store, tables, stem
+        self._filling = RLock()
+        store.prepare(tables.keep_in_step)
+
+    @property
+    def available(self) -> bool:
+        """Whether there is FTS5, without which there are no stems in the file."""
+        return self._store.fts
+
+    @contextmanager
+    def filling(self) -> Generator[None]:
+        """Have nobody else of this process bring rows up to date meanwhile: for who writes rows and does so then."""
+        with self._filling:
+            yield
+
+    def fill(self) -> None:
+        """Bring all rows up to date, in transactions between which others can write."""
+        with self._filling:
+            while self._store.change(partial(self.tables.fill, stem=self.stem)):
+                pass
+
+    @contextmanager
+    def reading(self) -> Generator["StemReader"]:
+        """Open a transaction in which all that is read belongs together.
+
+        Rows that are due are brought up to date before, unless somebody else of this process does so just now.
+        """
+        if self._is_due() and self._filling.acquire(blocking=False):
+            try:
+                self.fill()
+            finally:
+                self._filling.release()
+        with self._store.read() as connection:
+            yield StemReader(connection, self.tables)
+
+    def _is_due(self) -> bool:
+        with self._store.read() as connection:
+            return connection.execute(f"SELECT 1 FROM {self.tables.table}_stems_due").fetchone() is not None
+
+
+class StemReader:
+    """What stands in the tables of stems, in one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, tables: StemTables) -> None:
+        self._connection, self.tables = connection, tables
+        self._stems = f"{tables.table}_stems"
+
+    @property
+    def stamp(self) -> int:
+        """A number that changes with what stands in the tables."""
+        query = f"SELECT value FROM {self.tables.meta} WHERE key = 'stems_filled'"
+        row = self._connection.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+    def owners(self) -> Iterator[tuple[int, str]]:
+        """Yield each row with its server."""
+        return self._connection.execute(f"SELECT id, server FROM {self._stems}_rows")
+
+    def texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Return the stems of each of these rows, a text for each field; rows that are gone are left out."""
+        query = f"SELECT id, {self.tables.fields} FROM {self._stems}_rows WHERE id IN (SELECT value FROM json_each(?))"
+        return {row[0]: row[1:] for row in self._connection.execute(query, (to_json(list(rows)),))}
+
+    def words(self, rows: Iterable[int]) -> dict[int, Sequence[str]]:
+        """Return the words of each of these rows, a text for each field; rows that are gone are left out."""
+        table, key = self.tables.table, self.tables.key
+        columns = ", ".join(self.tables.columns)
+        query = f"SELECT {key}, {columns} FROM {table} WHERE {key} IN (SELECT value FROM json_each(?))"
+        found = self._connection.execute(query, (to_json(list(rows)),))
+        return {row[0]: self.tables.reads(row[1:]) for row in found}
+
+    def postings(self, *words: Word, also: Word | None = None) -> Iterator[int]:
+        """Yield the rows that have one of these words, and ``also`` another, in order."""
+        query = f"SELECT rowid FROM {self._stems} WHERE {self._stems} MATCH ?"
+        match = " OR ".join(map(_quoted, words))
+        match = f"({match}) AND {_quoted(also)}" if also else match
+        return (row for (row,) in self._connection.execute(query, (match,)))
+
+    def counts(self, term: str, servers: Collection[str] | None) -> list[tuple[int, int]]:
+        """Return how many rows of these servers (None: all) have a stem, by mask."""
+        query = f"SELECT mask, documents FROM {self._stems}_counts WHERE server = ? AND term = ?"
+        if servers is None:
+            return self._connection.execute(query, (EVERYBODY, term)).fetchall()
+        query = (
+            f"SELECT mask, sum(documents) FROM {self._stems}_counts "
+            "WHERE server IN (SELECT value FROM json_each(?)) AND term = ? GROUP BY mask"
+        )
+        return self._connection.execute(query, (to_json(list(servers)), term)).fetchall()
+
+    def uses(self, term: str, place: int, servers: Collection[str] | None) -> int:
+        """Return how often a stem stands in a counted field of the rows of these servers (None: all)."""
+        query = (
+            f"SELECT coalesce(sum(occurrences), 0) FROM {self._stems}_uses "
+            "WHERE server IN (SELECT value FROM json_each(?)) AND term = ? AND place = ?"
+        )
+        chosen = to_json([EVERYBODY] if servers is None else list(servers))
+        return int(self._connection.execute(query, (chosen, term, place)).fetchone()[0])
+
+    def often(self, more_than: float) -> list[tuple[str, int]]:
+        """Return the stems, each with the counted field, that stand there more often than this in all rows together."""
+        query = f"SELECT term, place FROM {self._stems}_uses WHERE server = '{EVERYBODY}' AND occurrences > ?"
+        return self._connection.execute(query, (more_than,)).fetchall()
+
+    def sums(self, servers: Collection[str] | None) -> Iterator[tuple[int, list[int]]]:
+        """Yield, for each of these servers (None: all), how many documents it has, and how long each field is."""
+        query = f"SELECT documents, lengths FROM {self._stems}_sums"
+        if servers is None:
+            return map(sums_of, self._connection.execute(query))
+        query += " WHERE server IN (SELECT value FROM json_each(?))"
+        return map(sums_of, self._connection.execute(query, (to_json(list(servers)),)))
+
+    def alike(self, beginning: str, end: str, lengths: tuple[int, int]) -> set[str]:
+        """Return the stems of any rows that begin so or end so, with so many characters at least and at most."""
+        counts = (
+            f"SELECT DISTINCT term FROM {self._stems}_counts "
+            f"WHERE server = '{EVERYBODY}' AND term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ?"
+        )
+        words = (
+            f"SELECT backwards FROM {self._stems}_words "
+            "WHERE backwards BETWEEN ? AND ? AND length(backwards) BETWEEN ? AND ?"
+        )
+        back = end[::-1]
+        begun = self._connection.execute(counts, (beginning, beginning + _LAST, *lengths))
+        ended = self._connection.execute(words, (back, back + _LAST, *lengths))
+        return {term for (term,) in begun} | {term[::-1] for (term,) in ended}
+
+
+def _quoted(word: Word) -> str:
+    stem, named = word
+    return f'"{NAMED if named else ""}{stem}"'

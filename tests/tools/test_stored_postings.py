@@ -1,0 +1,187 @@
+"""Ranking by postings that stand in the file: the same answers as in memory, to the last byte."""
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace as with_changes
+from pathlib import Path
+
+import pytest
+from builders import GUEST, World, guests_without, listing, opened, record
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.access.policy import Policy
+from toolcrib.model import Ingest, ToolRecord
+from toolcrib.search.lexicon import Lexicon, around, is_one_edit
+from toolcrib.tools.search import SearchRequest
+
+IN_FILE, IN_MEMORY = 0, 20_000
+WORDS = "list lists get issue issues file files paint wall create delete repository search code user users".split()
+GUESTS = guests_without("hidden__*", "*__delete*")
+POLICIES = {"all": Policy(), "guests": GUESTS}
+
+misspelt = st.sampled_from(["lsit issues", "repositry", "creat file", "fil", "webhook paint", "isues", "paintwall"])
+
+
+def phrase(chance: random.Random, most: int = 6) -> str:
+    return " ".join(chance.choices(WORDS, k=chance.randint(1, most)))
+
+
+def tools(server: str, most: int, chance: random.Random) -> Ingest:
+    names = {"_".join(phrase(chance, 3).split()) for _ in range(chance.randint(0, most))}
+    return listing(server, *(tool(server, name, chance) for name in sorted(names)))
+
+
+def tool(server: str, name: str, chance: random.Random) -> ToolRecord:
+    # Most have the same parameter, so that it counts for nothing.
+    properties = {word: {"description": phrase(chance)} for word in chance.sample(WORDS, chance.randint(0, 2))}
+    if chance.random() < 0.75:
+        properties["user_code"] = {"description": "The code of a user."}
+    named = "hidden__list_files" if chance.random() < 0.2 else ""
+    text = f"{phrase(chance)}. {phrase(chance)} {named}"
+    definition = {"name": name, "description": text, "inputSchema": {"type": "object", "properties": properties}}
+    made = record(server, name, definition=definition, tags=phrase(chance, 2).split())
+    return with_changes(made, mentions={"body_text": (named,)} if named else {})
+
+
+def answers(world: World, policy: Policy, requests: Sequence[SearchRequest]) -> list[object]:
+    catalog = world.catalog()
+    some = catalog.permitted(policy.permissions(GUEST))
+    found = [world.searcher.search(request, catalog, some) for request in requests]
+    return [
+        ([(m.document.public_name, m.score, m.match_type, m.reason) for m in each.matches], *facts)
+        for each in found
+        for facts in [(each.count, each.confidence, each.strength, each.note)]
+    ]
+
+
+requests = st.builds(
+    SearchRequest,
+    query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join) | misspelt,
+    limit=st.integers(1, 20),
+    server=st.sampled_from([None, None, "git", "hidden"]),
+)
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    asked=st.lists(requests, min_size=1, max_size=3),
+    policy=st.sampled_from(["all", "guests"]),
+)
+def test_the_file_gives_the_same_answers_as_memory(seed: int, asked, policy, tmp_path_factory):
+    chance = random.Random(seed)
+    lists = [tools("git", 30, chance), tools("svn", 12, chance), tools("hidden", 8, chance)]
+    later = tools("git", 10, chance)
+    given_by: list[list[object]] = []
+    for most in (IN_FILE, IN_MEMORY):
+        with opened(Path(tmp_path_factory.getbasetemp()), ranked_in_memory=most) as world:
+            world.listed(*lists)
+            first = answers(world, POLICIES[policy], asked)
+            world.listed(later)
+            given_by.append([*first, *answers(world, POLICIES[policy], asked)])
+    assert given_by[0] == given_by[1]
+
+
+@pytest.fixture
+def world(tmp_path: Path):
+    with opened(tmp_path / "tools.db", ranked_in_memory=IN_FILE) as world:
+        yield world
+
+
+def counted(world: World) -> dict[str, list[tuple[object, ...]]]:
+    """Return what stands in the tables of stems, but for how often they were written."""
+    tables = ("rows", "due", "counts", "uses", "sums", "words")
+    with world.store.read() as connection:
+        return {name: connection.execute(f"SELECT * FROM tools_stems_{name}").fetchall() for name in tables}
+
+
+class TestFilling:
+    def test_what_is_counted_of_changed_lists_is_what_a_new_file_has(self, world: World, tmp_path: Path):
+        one = [record("git", f"tool_{number}", f"Paints wall {number}.", tags=["red"]) for number in range(30)]
+        two = [*one[5:20], record("git", "tool_21", "Paints no wall any more."), record("git", "more", "New.")]
+        world.listed(listing("git", *one), listing("svn", record("svn", "checkout", "Gets a copy.")))
+        world.names("wall")
+        world.listed(listing("git", *two))
+        world.names("wall")
+        with opened(tmp_path / "other.db", ranked_in_memory=IN_FILE) as other:
+            other.listed(listing("svn", record("svn", "checkout", "Gets a copy.")), listing("git", *two))
+            other.names("wall")
+            for name, rows in counted(other).items():
+                if name != "rows":
+                    assert counted(world)[name] == rows, name
+
+    def test_a_server_that_is_forgotten_counts_no_more(self, world: World):
+        world.listed(listing("git", record("git", "paint", "Paints a wall.")), listing("svn", record("svn", "cut")))
+        assert world.names("wall") == ["git__paint"]
+        world.index.retain(["svn"])
+        assert world.names("wall") == []
+        assert [row for row in counted(world)["counts"] if row[1] == "wall"] == []
+
+    def test_a_row_that_another_program_writes_is_found_by_its_new_words(self, world: World, tmp_path: Path):
+        world.listed(listing("git", record("git", "paint", "Paints a wall."), record("git", "cut", "Cuts wood.")))
+        assert world.names("wall") == ["git__paint"]
+        catalog = world.catalog()
+        with closing(sqlite3.connect(tmp_path / "tools.db", isolation_level=None)) as connection:
+            connection.execute("UPDATE tools SET body_text = '', summary_text = 'tears down walls' WHERE tool = 'cut'")
+        found = world.searcher.search(
+            SearchRequest("tear down"), catalog, catalog.permitted(Policy().permissions(GUEST))
+        )
+        assert [match.document.public_name for match in found.matches] == ["git__cut"]
+
+    def test_tables_of_other_stems_are_made_anew(self, world: World, tmp_path: Path):
+        world.listed(listing("git", record("git", "paint", "Paints a wall.")))
+        world.names("wall")
+        before = counted(world)
+        with world.store.write() as connection:
+            connection.execute("UPDATE tool_index_meta SET value = 'another' WHERE key = 'stems'")
+            connection.execute("DELETE FROM tools_stems_counts")
+        with opened(tmp_path / "tools.db", ranked_in_memory=IN_FILE) as again:
+            assert again.names("wall") == ["git__paint"]
+            assert counted(again) == before
+
+    def test_without_fts5_everything_is_ranked_in_memory(self, tmp_path: Path):
+        with opened(tmp_path / "tools.db", fts="off", ranked_in_memory=IN_FILE) as world:
+            world.listed(listing("git", record("git", "paint", "Paints a wall.")))
+            assert world.names("wall") == ["git__paint"]
+
+
+class TestVeryMany:
+    """More documents than are scored, and more postings than are read."""
+
+    @pytest.fixture
+    def many(self, world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+        monkeypatch.setattr("toolcrib.search.stored.POSTINGS_MAX", 100)
+        monkeypatch.setattr("toolcrib.search.stored.CANDIDATES_MAX", 50)
+        made = [record("git", f"list_{number}", "Lists the files of a folder.") for number in range(300)]
+        made += [record("git", "list_wall", "Lists paints."), record("git", "wall", "One wall. " + "list " * 9)]
+        world.listed(listing("git", *made))
+        return world
+
+    def test_the_rarest_words_decide_what_is_looked_at(self, many: World):
+        assert sorted(many.names("list wall files", limit=2)) == ["git__list_wall", "git__wall"]
+
+    def test_a_word_that_most_have_still_finds_as_many_as_are_shown(self, many: World):
+        assert len(many.names("list", limit=20)) == 20
+
+
+@given(word=st.text("abcd", min_size=1, max_size=12), others=st.lists(st.text("abcd", min_size=1, max_size=13)))
+def test_every_word_one_edit_away_has_the_beginning_or_the_end(word: str, others: list[str]):
+    looked_for = around(word)
+    near = Lexicon(others).near(word)
+    if looked_for is None:
+        assert near == []
+        return
+    beginning, end, (least, most) = looked_for
+    edits = [
+        word[:place] + letter + word[place + skipped :]
+        for place in range(len(word))
+        for letter in ("", "x", "xa")
+        for skipped in (0, 1)
+    ]
+    edits += [word[:place] + word[place : place + 2][::-1] + word[place + 2 :] for place in range(len(word))]
+    for each in [*near, *(each for each in edits if is_one_edit(word, each) and 4 <= len(each) <= 40)]:
+        assert each.startswith(beginning) or each.endswith(end)
+        assert least <= len(each) <= most
