@@ -17,7 +17,8 @@ _BAD = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_END = re.compile(r"-[0-9a-f]{8}\Z")
 _SEPARATOR = "__"
 _HOST_PREFIX, _OURS = "mcp__", "toolcrib__"
-_SEPARATORS = (_SEPARATOR, ".", "/", ":")
+SEPARATORS = (_SEPARATOR, ".", "/", ":")
+"""What stands between a server and a tool in their spellings."""
 
 
 def public_name(server: str, tool: str, name_max: int = 64) -> str:
@@ -65,7 +66,7 @@ def tool_matcher(globs: Iterable[str]) -> Callable[[str, str, str], bool]:
 
 def bare_name(name: str, server: str) -> str | None:
     """Return what follows ``server`` and a separator in ``name``; None where it does not begin like that."""
-    for mark in _SEPARATORS:
+    for mark in SEPARATORS:
         if name.startswith(f"{server}{mark}"):
             return name[len(server) + len(mark) :]
     return None
@@ -79,7 +80,7 @@ def name_digest(name: str) -> str:
 def beginnings(server: str) -> tuple[str, ...]:
     """Return how the name of a tool of ``server`` begins, in every qualified spelling."""
     cleaned = _BAD.sub("-", server)
-    return tuple(f"{key}{mark}" for key in dict.fromkeys((server, cleaned)) for mark in _SEPARATORS)
+    return tuple(f"{key}{mark}" for key in dict.fromkeys((server, cleaned)) for mark in SEPARATORS)
 
 
 def may_belong_to(name: str, server: str) -> bool:

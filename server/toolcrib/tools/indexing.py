@@ -181,9 +181,20 @@ class Indexer:
 
     def _store(self, taken: Ingest, era: str) -> tuple[int, Changes, Catalog]:
         fingerprint = self._fingerprints[taken.server]
+        generation = self._index.generation
         version = self._index.data_version()  # before the rows are read: what is written meanwhile is seen next time
         changes = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
-        return version, changes, self._prepared()
+        if version != self._version or self._index.generation != generation:
+            return version, changes, self._prepared()
+        return version, changes, self._with_list(taken.server)
+
+    def _with_list(self, server: str) -> Catalog:
+        """Build the catalog in which one server's list is new: of the others nobody has written anything."""
+        tools = self._index.load({server: self._fingerprints[server]})
+        withheld = self._index.withheld(self._fingerprints, self.closed)
+        catalog = self.catalog.with_list(server, tools, withheld)
+        catalog.prepare()
+        return self._permitted(catalog)
 
     def _reloaded(self) -> tuple[int, Catalog | None]:
         version = self._index.data_version()
@@ -197,7 +208,10 @@ class Indexer:
     def _snapshot(self) -> Catalog:
         """Build the catalog, and what every kind of caller seen so far may use of it: ready before it is swapped in."""
         tools = self._index.load(self._fingerprints)
-        catalog = Catalog(tools, self.catalog.generation + 1, self._index.withheld(self._fingerprints, self.closed))
+        withheld = self._index.withheld(self._fingerprints, self.closed)
+        return self._permitted(Catalog(tools, self.catalog.generation + 1, withheld))
+
+    def _permitted(self, catalog: Catalog) -> Catalog:
         for permissions in self._policy.asked_for():
             catalog.permitted(permissions)
         return catalog

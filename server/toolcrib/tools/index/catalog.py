@@ -7,14 +7,19 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+from types import MappingProxyType
 
 from toolcrib.access.policy import Permissions
-from toolcrib.base.names import name_digest, qualified_spellings
+from toolcrib.base.names import SEPARATORS, name_digest
 from toolcrib.base.recent import Recent
-from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined
 from toolcrib.model import LoadingMode, Tool
+from toolcrib.tools.index.named import NamedTools
+
+_NO_OTHERS: Mapping[str, NamedTools] = MappingProxyType({})
+_SEPARATED_BY = frozenset(separator[0] for separator in SEPARATORS)
 
 _OPEN_MAX = 64
 """Parts of a catalog, each with other tools of skills, that are kept."""
@@ -73,20 +78,37 @@ class Permitted:
 class Catalog:
     """All tools at one moment. ``generation`` tells snapshots apart; it is larger for a later one.
 
-    ``withheld`` are digests of the names of tools that servers list and that nobody may use.
+    ``withheld`` are digests of the names of tools that servers list and that nobody may use. ``others`` are the tools
+    of further servers, taken over from a catalog before.
     """
 
-    def __init__(self, tools: Iterable[Tool], generation: int = 0, withheld: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        generation: int = 0,
+        withheld: Collection[str] = (),
+        others: Mapping[str, NamedTools] = _NO_OTHERS,
+    ) -> None:
+        listed: defaultdict[str, list[Tool]] = defaultdict(list)
+        for tool in tools:
+            listed[tool.server].append(tool)
         self.generation = generation
         self._withheld = frozenset(withheld)
-        self.tools = tuple(sorted(tools, key=lambda tool: tool.public_name))
-        self._by_public_name = {tool.public_name: (tool,) for tool in self.tools}
+        self._by_server = {**others, **{server: NamedTools(server, each) for server, each in listed.items()}}
+        self._server_max = max(map(len, self._by_server), default=0)
+        self.tools = _in_order(named.tools for named in self._by_server.values())
+        self._by_public_name = {tool.public_name: tool for tool in self.tools}
         self._permitted: dict[tuple[int, ...], Permitted] = {}
         self._open = Recent[tuple[tuple[int, ...], frozenset[int]], Permitted](_OPEN_MAX)
 
+    def with_list(self, server: str, tools: Iterable[Tool], withheld: Collection[str]) -> "Catalog":
+        """Return the catalog after this one, in which a server has these tools and all others what they had."""
+        others = {key: named for key, named in self._by_server.items() if key != server}
+        return Catalog(tools, self.generation + 1, withheld, others)
+
     def get(self, public_name: str) -> Tool | None:
         """Return the tool with exactly this public name."""
-        return self._by_public_name.get(public_name, (None,))[0]
+        return self._by_public_name.get(public_name)
 
     def find(self, spelling: str, permitted: Permitted | None = None) -> Tool | None:
         """Return the one tool that ``spelling`` names, case-sensitively, among those permitted (None: all).
@@ -95,8 +117,7 @@ class Catalog:
         the bare name. Of several tools the one that is always loaded is meant (R240), else none.
         """
         rows = None if permitted is None else permitted.rows  # asked for in any case: the steps must tell nothing
-        for spellings in (self._by_public_name, self._by_qualified_name, self._by_bare_name):
-            named = spellings.get(spelling, ())
+        for named in (self._public(spelling), self._qualified(spelling), self._bare(spelling)):
             among = [tool for tool in named if rows is None or tool.row in rows]
             if len(among) > 1:
                 among = [tool for tool in among if tool.loading_mode is LoadingMode.ALWAYS]
@@ -107,11 +128,7 @@ class Catalog:
 
     def spelled(self, spelling: str) -> tuple[Tool, ...]:
         """Return the tools that have exactly this public, qualified or bare name."""
-        found = [
-            *self._by_public_name.get(spelling, ()),
-            *self._by_qualified_name.get(spelling, ()),
-            *self._by_bare_name.get(spelling, ()),
-        ]
+        found = (*self._public(spelling), *self._qualified(spelling), *self._bare(spelling))
         return tuple({tool.row: tool for tool in found}.values())
 
     def withholds(self, name: str) -> bool:
@@ -120,16 +137,22 @@ class Catalog:
 
     def exact(self, query: str) -> tuple[Tool, ...]:
         """Return the tools whose name ``query`` is: bare or qualified, in any case, with any separator."""
-        return self._by_joined_name.get(joined(query), ())
+        key = joined(query)
+        found = [tool for named in self._by_server.values() for tool in named.exact(key)]
+        return _in_order([{tool.row: tool for tool in found}.values()])
 
     def beginning(self, query: str) -> Iterator[Tool]:
-        """Yield the tools with a name that begins with ``query``: bare or qualified, in any case and separator."""
-        return self._by_joined_name.beginning(query)
+        """Yield the tools with a name that begins with ``query``: bare or qualified, in any case and separator.
+
+        In any order, and some of them more than once.
+        """
+        key = joined(query)
+        return (tool for named in self._by_server.values() for tool in named.beginning(key))
 
     def prepare(self) -> None:
         """Make the tables of names, which the first search would otherwise wait for: for use in a worker thread."""
-        self.exact("")
-        self.spelled("")
+        for named in self._by_server.values():
+            named.prepare()
 
     def permitted(self, permissions: Permissions) -> Permitted:
         """Return what callers with these permissions may use; worked out once.
@@ -149,7 +172,9 @@ class Catalog:
         return self._open.get((permissions.key, rows), lambda: self._opened(allowed, rows))
 
     def _permit(self, permissions: Permissions) -> Permitted:
-        tools = [tool for tool in self.tools if permissions.permits(tool.server, tool.name, tool.public_name)]
+        tools = self.tools
+        if not permissions.unrestricted:
+            tools = _in_order(named.permitted(permissions) for named in self._by_server.values())
         return _part_of(permissions, tools, whole=permissions.sees_all and len(tools) == len(self.tools))
 
     def _opened(self, allowed: Permitted, rows: frozenset[int]) -> Permitted:
@@ -157,26 +182,28 @@ class Catalog:
         whole = allowed.whole and len(tools) == len(allowed.tools)
         return replace(_part_of(allowed.permissions, tools, whole=whole), open_rows=rows)
 
-    @cached_property
-    def _by_qualified_name(self) -> dict[str, tuple[Tool, ...]]:
-        return _grouped(
-            (spelling, tool)
-            for tool in self.tools
-            for spelling in qualified_spellings(tool.server, tool.name, tool.public_name)[1:]
-        )
+    def _public(self, spelling: str) -> list[Tool]:
+        tool = self._by_public_name.get(spelling)
+        return [] if tool is None else [tool]
 
-    @cached_property
-    def _by_bare_name(self) -> dict[str, tuple[Tool, ...]]:
-        return _grouped((tool.name, tool) for tool in self.tools)
+    def _qualified(self, spelling: str) -> list[Tool]:
+        """Return the tools that ``spelling`` names with their server before it."""
+        found: list[Tool] = []
+        for end in range(min(len(spelling), self._server_max + 1)):
+            named = self._by_server.get(spelling[:end]) if spelling[end] in _SEPARATED_BY else None
+            if named is not None:
+                separator = next(filter(lambda each: spelling.startswith(each, end), SEPARATORS), "")
+                tool = named.by_name.get(spelling[end + len(separator) :]) if separator else None
+                found += [] if tool is None else [tool]
+        return found
 
-    @cached_property
-    def _by_joined_name(self) -> Spellings[Tool]:
-        servers = {server: joined(server) for server in {tool.server for tool in self.tools}}
-        pairs: list[tuple[str, Tool]] = []
-        for tool in self.tools:
-            name = joined(tool.name)
-            pairs += [(each, tool) for each in {name, servers[tool.server] + name, joined(tool.public_name)}]
-        return Spellings(pairs)
+    def _bare(self, spelling: str) -> list[Tool]:
+        return [named.by_name[spelling] for named in self._by_server.values() if spelling in named.by_name]
+
+
+def _in_order(lists: Iterable[Iterable[Tool]]) -> tuple[Tool, ...]:
+    """Return the tools of several servers, each list in order, in the order of all of them."""
+    return tuple(sorted(chain.from_iterable(lists), key=attrgetter("public_name")))
 
 
 def _part_of(permissions: Permissions, tools: Sequence[Tool], *, whole: bool) -> Permitted:
@@ -189,10 +216,3 @@ def _part_of(permissions: Permissions, tools: Sequence[Tool], *, whole: bool) ->
         in_order=tuple(tool.row for tool in tools),
         scoped=tuple(tool for tool in tools if tool.loading_mode is LoadingMode.SKILL),
     )
-
-
-def _grouped(pairs: Iterable[tuple[str, Tool]]) -> dict[str, tuple[Tool, ...]]:
-    groups: defaultdict[str, list[Tool]] = defaultdict(list)
-    for key, tool in pairs:
-        groups[key].append(tool)
-    return {key: tuple(tools) for key, tools in groups.items()}
