@@ -97,8 +97,8 @@ async def _nothing() -> str:
 
 
 @contextmanager
-def opened(dataset: Dataset) -> Generator[Opened]:
-    """Index the catalog with toolcrib and let it be searched, until left."""
+def opened(dataset: Dataset, section: Mapping[str, Any] | None = None) -> Generator[Opened]:
+    """Index the catalog with toolcrib and let it be searched, until left; ``section`` is put over its config."""
     if dataset.folder is not None:
         with opened_skills(dataset.folder, len(dataset.documents)) as skills:
             yield skills
@@ -107,15 +107,17 @@ def opened(dataset: Dataset) -> Generator[Opened]:
     for document in dataset.documents:
         lists.setdefault(document.server, []).append(document.definition)
     ids = {(document.server, document.name): document.id for document in dataset.documents}
-    with opened_tools(lists, ids) as tools:
+    with opened_tools(lists, ids, section) as tools:
         yield tools
 
 
 @contextmanager
-def opened_tools(lists: ToolLists, ids: Mapping[tuple[str, str], str] | None = None) -> Generator[Opened]:
+def opened_tools(
+    lists: ToolLists, ids: Mapping[tuple[str, str], str] | None = None, section: Mapping[str, Any] | None = None
+) -> Generator[Opened]:
     """Stand toolcrib before servers with these tools. ``ids`` are theirs by server and name."""
     with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
-        settings = configured(Path(folder), list(lists), SECTION | {"skills": {"enabled": False}})
+        settings = configured(Path(folder), list(lists), {**SECTION, "skills": {"enabled": False}, **(section or {})})
         began = time.perf_counter()
         outside = Outside(connector=connector(lists))
         with portal.wrap_async_context_manager(open_tools(settings, outside)) as crib:

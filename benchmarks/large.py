@@ -1,0 +1,157 @@
+"""A very large catalog: how fast it is taken in, what a search takes meanwhile and afterwards, and what it keeps.
+
+Servers in this process list recombined tools of captured servers. Then the index is opened anew, in a process of its
+own, for the first search, for searches by postings in memory and in the file, and for the memory that a tool takes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+import catalog
+from measuring import Finding, Target, interleaved, median, options, percentile, say, show
+from retrieval_data import scaled
+from retrieval_world import configured, connector
+from toolcrib.access.activations import RunActivations
+from toolcrib.access.sessions import Session
+from toolcrib.app import Outside, open_tools
+from toolcrib.config.settings import Settings
+from toolcrib.known import Clocks, finder_of, open_catalog
+from toolcrib.model import Caller
+from toolcrib.tools.search import SearchRequest
+
+LIMITS = {"first_index_wait_s": 0, "tools_per_server": 100_000, "parallel_starts": 8}
+RATE, MEANWHILE_MS, FIRST_MS, MEMORY_KIB = Target(3000, is_least=True), Target(300), Target(500), Target(2)
+P95_MS = {8000: Target(6), 50_000: Target(25), 100_000: Target(30)}
+LOOK_S = 0.5
+SOURCES = {"memory": 10_000_000, "FTS5": 0}
+
+
+def session() -> Session:
+    return Session("benchmark", Caller(), RunActivations(), growing=False)
+
+
+def settings_of(folder: Path, servers: Sequence[str], in_memory: int | None = None) -> Settings:
+    limits = LIMITS if in_memory is None else {**LIMITS, "ranked_in_memory": in_memory}
+    return configured(folder, servers, {"limits": limits, "skills": {"enabled": False}})
+
+
+async def index(
+    settings: Settings, lists: Mapping[str, Any], queries: Sequence[str]
+) -> tuple[float, float, list[float]]:
+    """Have every server listed; return how long that took, the CPU's time of it, and each search meanwhile in ms."""
+    took: list[float] = []
+    size, asked = sum(map(len, lists.values())), session()
+    began, worked = time.perf_counter(), time.process_time()
+    async with open_tools(settings, Outside(connector=connector(lists))) as crib:
+        while len(crib.indexer.catalog.tools) < size:
+            before = time.perf_counter()
+            await crib.search_tools(asked, SearchRequest(queries[len(took) % len(queries)]), "signature")
+            took.append((time.perf_counter() - before) * 1000)
+            await anyio.sleep(LOOK_S)
+        return time.perf_counter() - began, time.process_time() - worked, took
+
+
+def resident_kib() -> float:
+    """Return the memory of this process that is in use, as Linux has it."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1024
+
+
+def once(folder: Path, in_memory: int) -> dict[str, Any]:
+    """Open an index and search in it; return what is measured."""
+    known_as = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
+    settings = settings_of(folder, known_as["servers"], in_memory)
+    with tempfile.TemporaryDirectory() as nothing:
+        empty = settings_of(Path(nothing), [])
+        with open_catalog(empty, Clocks()) as known:  # imports, and what else does not depend on the catalog
+            finder_of(empty, known).searcher.search(*asked_of(known, "anything"))
+    base = resident_kib()
+    with open_catalog(settings, Clocks()) as known:
+        searcher = finder_of(settings, known).searcher
+        taken: list[float] = []
+        for query in known_as["queries"]:
+            before = time.perf_counter()
+            searcher.search(*asked_of(known, query))
+            taken.append((time.perf_counter() - before) * 1000)
+        size = len(known.indexer.catalog.tools)
+        return {"first": taken[0], "taken": taken[1:], "kib": (resident_kib() - base) / size}
+
+
+def asked_of(known: Any, query: str) -> tuple[SearchRequest, Any, Any]:
+    now = known.indexer.current()
+    return SearchRequest(query), now, known.gate.permitted(session(), now)
+
+
+def in_a_process(folder: Path, in_memory: int) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--once", str(folder), "--in-memory", str(in_memory)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def measure_size(given: Namespace, folder: Path, size: int) -> list[Finding]:
+    captured, _ = catalog.tool_lists(given.catalog)
+    lists = scaled(captured, size)
+    queries = catalog.queries(captured, given.queries)
+    say(f"indexing {size:,} tools of {len(lists)} servers ...")
+    took, worked, meanwhile = anyio.run(index, settings_of(folder, list(lists)), lists, queries)
+    (folder / "queries.json").write_text(json.dumps({"servers": list(lists), "queries": queries}), encoding="utf-8")
+    say("searching ...")
+    sources = {name: partial(in_a_process, folder, most) for name, most in SOURCES.items() if name in given.sources}
+    runs = interleaved(given.repeat, sources)
+    what = f"{size:,} tools"
+    found = [
+        Finding(f"{what}: indexed a second", "tools", size / took, target=RATE),
+        Finding(f"{what}: indexed a second of the CPU, searches included", "tools", size / worked),
+        Finding(f"{what}: slowest of {len(meanwhile)} searches meanwhile", "ms", max(meanwhile), target=MEANWHILE_MS),
+        Finding(f"{what}: file", "KiB a tool", (folder / "cache" / "tool_cache.db").stat().st_size / 1024 / size),
+    ]
+    for name, each in runs.items():
+        large = name == "FTS5"
+        p50, p95 = (median([percentile(run["taken"], share) for run in each]) for share in (0.5, 0.95))
+        first, kib = (median([run[key] for run in each]) for key in ("first", "kib"))
+        found += [
+            Finding(f"{what}, {name}: first search", "ms", first, target=FIRST_MS if large else None),
+            Finding(f"{what}, {name}: search, p50", "ms", p50),
+            Finding(f"{what}, {name}: search, p95", "ms", p95, target=P95_MS.get(size)),
+            Finding(f"{what}, {name}: memory", "KiB a tool", kib, target=MEMORY_KIB if large else None),
+        ]
+    return found
+
+
+def measure(given: Namespace, folder: Path) -> None:
+    found: list[Finding] = []
+    for size in given.sizes:
+        place = folder / str(size)
+        place.mkdir()
+        found += measure_size(given, place, size)
+    show(found, f"each query once, nothing of it known before; medians of {given.repeat} runs", as_json=given.json)
+
+
+def main() -> None:
+    parser = options(__doc__, repeat=3)
+    catalog.add_option(parser)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[8000, 50_000, 100_000], metavar="N")
+    parser.add_argument("--queries", type=int, default=200, metavar="N", help="queries a run (default: 200)")
+    parser.add_argument("--sources", nargs="+", choices=list(SOURCES), default=list(SOURCES))
+    parser.add_argument("--once", type=Path, help="print one measurement of this folder, for use by this script")
+    parser.add_argument("--in-memory", type=int, default=0, help="likewise")
+    given = parser.parse_args()
+    if given.once:
+        print(json.dumps(once(given.once, given.in_memory)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        measure(given, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
