@@ -8,13 +8,14 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 
 import pytest
-from builders import GUEST, World, guests_without, listing, opened, record
+from builders import GUEST, World, guests_without, listing, numbered, opened, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
-from toolcrib.model import Ingest, ToolRecord
+from toolcrib.model import Ingest, Tool, ToolRecord
 from toolcrib.search.lexicon import Lexicon, around, is_one_edit
+from toolcrib.search.matches import Found
 from toolcrib.tools.search import SearchRequest
 
 IN_FILE, IN_MEMORY = 0, 20_000
@@ -185,3 +186,22 @@ def test_every_word_one_edit_away_has_the_beginning_or_the_end(word: str, others
     for each in [*near, *(each for each in edits if is_one_edit(word, each) and 4 <= len(each) <= 40)]:
         assert each.startswith(beginning) or each.endswith(end)
         assert least <= len(each) <= most
+
+
+def test_a_large_catalog_is_ranked_in_memory_once_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    made: list[int] = []
+    with opened(tmp_path / "tools.db", now=lambda: now[0]) as world:
+        read = world.index.words
+        monkeypatch.setattr(world.index, "words", lambda rows: made.append(1) or read(rows))
+        catalog = world.listed(numbered("git", 2000, "Paints a wall."))
+        some = catalog.permitted(Policy().permissions(GUEST))
+
+        def searched() -> Found[Tool]:
+            return world.searcher.search(SearchRequest("paint wall 7"), catalog, some)
+
+        first = searched()
+        assert not made
+        now[0] = 5.0
+        assert searched() == first
+        assert made
