@@ -16,10 +16,6 @@ _SHARED = frozenset("a an as can do has i in me on or so us use was will".split(
 
 _ENGLISH_ONLY = STOP_WORDS - _SHARED
 
-_IS_UNSPACED = re.compile(r"[\u3005\u3040-\u30ff\u3400-\u9fff]")
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_HIRAGANA = re.compile(r"[\u3040-\u309f]")
-_WORD = re.compile(r"[\u3005\u3040-\u30ff\u3400-\u9fff]+|[^\W\d_\u3005\u3040-\u30ff\u3400-\u9fff]+")
 _APOSTROPHES = ("'", "\u2019")
 
 _WORDS_MAX = 160
@@ -66,8 +62,10 @@ class Translations:
             self._dictionary = self._read()
         text = unicodedata.normalize("NFKC", request[:QUERY_MAX])
         if unspaced:
-            languages = self._dictionary.japanese if _KANA.search(text) else self._dictionary.chinese
-            return _WORD.sub(lambda found: _of_run(found[0], languages, knows), text)
+            languages = self._dictionary.japanese if re.search(r"[\u3040-\u30ff]", text) else self._dictionary.chinese
+            return re.sub(
+                r"[\u3005\u3040-\u30ff\u3400-\u9fff]+", lambda found: _of_run(found[0], languages, knows), text
+            )
         if not any(language.is_telling(word) for language in self._dictionary.spaced for word in unknown):
             return request
         parted = _parted(text)
@@ -77,7 +75,8 @@ class Translations:
 
 def _is_unspaced(request: str) -> bool:
     """Return whether some of a request is written as Chinese or Japanese is."""
-    return not request.isascii() and _IS_UNSPACED.search(request[:QUERY_MAX]) is not None
+    # Compiled by the first such request: the ranges take longer than the rest of this module.
+    return not request.isascii() and bool(re.search(r"[\u3005\u3040-\u30ff\u3400-\u9fff]", request[:QUERY_MAX]))
 
 
 def _unknown(request: str, knows: Knows) -> Sequence[str]:
@@ -121,7 +120,7 @@ def _parted(text: str) -> _Text:
     written: list[str] = []
     between: list[str] = []
     place = 0
-    for found in _WORD.finditer(text):
+    for found in re.finditer(r"[^\W\d_]+", text):
         between.append(text[place : found.start()])
         written.append(found[0])
         place = found.end()
@@ -159,8 +158,6 @@ def _said(said: Sequence[str], rendering: Rendering, knows: Knows) -> str:
 
 def _of_run(run: str, languages: UnspacedLanguages, knows: Knows) -> str:
     """Return a run of characters without spaces in English, and as it is where words of it are searched for."""
-    if not _IS_UNSPACED.match(run):
-        return run
     parts = [*languages.parted(run)]
     if all(rendering is None for _, rendering in parts):
         return run
@@ -169,7 +166,7 @@ def _of_run(run: str, languages: UnspacedLanguages, knows: Knows) -> str:
     for part, rendering in parts:
         if rendering:
             english.append(_known(rendering, knows) or ("" if is_known else rendering[0]))
-        elif rendering is None and not is_known and len(part) >= _NAME_MIN and not _HIRAGANA.search(part):
+        elif rendering is None and not is_known and len(part) >= _NAME_MIN and not re.search(r"[\u3040-\u309f]", part):
             english.append(part)
     return f" {' '.join(filter(None, english))} "
 
