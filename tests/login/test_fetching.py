@@ -19,6 +19,8 @@ from toolcrib.login.fetching import BYTES_MAX, open_fetcher
 
 pytestmark = pytest.mark.anyio
 
+_CHUNK = 65_536
+
 
 async def _host(request: Request) -> Response:
     return PlainTextResponse(request.headers["host"])
@@ -30,8 +32,8 @@ async def _zipped(_request: Request) -> Response:
 
 async def _endless(_request: Request) -> Response:
     async def chunks() -> AsyncGenerator[bytes]:
-        while True:
-            yield b"x" * 65536
+        for _ in range(4 * BYTES_MAX // _CHUNK):  # it ends, because nobody tells the server's thread to
+            yield b"x" * _CHUNK
 
     return StreamingResponse(chunks())
 
