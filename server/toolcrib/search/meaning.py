@@ -21,7 +21,7 @@ _KINDRED = 0.5
 _SYNONYM = 0.4
 """Weight of a synonym, which tells no more than the word that it stands for; see :class:`Standing`."""
 
-_TELLING_MIN = 0.3
+_TELLING_MIN = 0.1
 """A synonym that tells less than this share of what the rarest word tells is in too many documents to count."""
 
 _PART_MIN, _COMPOUND_MAX = 3, 40
