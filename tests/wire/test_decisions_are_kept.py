@@ -71,7 +71,7 @@ async def test_how_often_a_skill_was_used_stays_known_whatever_becomes_of_the_ca
     lose(tmp_path / "cache")
     async with world(tmp_path, {}, skills()) as w, w.client() as client:
         directory = client.instructions
-        assert directory.index("\n- c ") < directory.index("\n- a ")
+        assert directory.index("\n- c\n") < directory.index("\n- a\n")
 
 
 async def test_of_one_session_id_only_so_many_activations_are_kept(tmp_path):
