@@ -172,8 +172,11 @@ def test_the_page_of_commands_has_each_of_them_and_says_which_options_they_share
         option: {name for name, each in found.items() if not any(option in known.opts for known in each.params)}
         for option in ("--json", "--config")
     }
-    assert without == {"--json": {"serve", "demo"}, "--config": {"serve", "demo", "disconnect", "skills check", "top"}}
+    secret = {"secret set", "secret list", "secret remove"}
+    no_config = {"serve", "demo", "disconnect", "skills check", "top", *secret}
+    assert without == {"--json": {"serve", "demo"}, "--config": no_config}
     said = (
-        "all but `serve` and `demo` take `--json`, and all but `demo`, `disconnect`, `skills check` and `top` `--config"
+        "all but `serve` and `demo` take `--json`, and all but `demo`, `disconnect`, `secret`, `skills "
+        "check` and `top` `--config"
     )
     assert said in " ".join(page.split())
