@@ -151,7 +151,8 @@ class Engine(Generic[T]):
             return False
         if len(documents.in_order) > _QUICK_MAX or documents not in self._postings:
             return False
-        return self._translations.is_ready(request.query, self._ranker(documents).knows)
+        postings = self._postings.get(documents, lambda: self._made_postings(documents))
+        return self._translations.is_ready(request.query, self._ranker(postings).knows)
 
     def _part(self, query: str, request: Request, scope: Scope[T]) -> _Part:
         """Search for one query."""
@@ -197,7 +198,7 @@ class Engine(Generic[T]):
         # Names are left out of what words found, so as many more are asked for; fusing with meaning needs more than is
         # shown.
         with self._opened(scope.documents) as postings:
-            ranker = Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
+            ranker = self._ranker(postings)
             ranked = ranker.rank(
                 self._translations.in_english(query, ranker.knows),
                 scope.numbers,
@@ -218,6 +219,9 @@ class Engine(Generic[T]):
             elif ranked.matches and ranked.matches[0][0] != begun[0]:
                 evidence = NO_EVIDENCE
         return named + _scored(begun, [pair for pair in ranked.matches if pair[0] not in known]), evidence
+
+    def _ranker(self, postings: Postings) -> Relevance:
+        return Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
 
     def _opened(self, documents: Documents) -> AbstractContextManager[Postings]:
         """Open the postings of these documents, in memory or where they are stored; words of others do not count.
