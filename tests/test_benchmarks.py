@@ -27,6 +27,7 @@ TINY = {
     "survivors": ["--repeat", "1"],
     "flood": ["--repeat", "1", "--mib", "64"],
     "bad_servers": ["--repeat", "1", "--calls", "60"],
+    "large": ["--repeat", "1", "--sizes", "40", "--queries", "4"],
     "soak": ["--minutes", "0.1", "--clients", "2"],
     "skills": ["--repeat", "1"],
     "skill_search": ["--repeat", "1", "--sizes", "5"],
@@ -35,7 +36,16 @@ TINY = {
     "skill_parts": ["--against", str(BENCHMARKS.parent)],
 }
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
-QUALITY_BENCHMARKS = {"retrieval", "retrieval_groups", "retrieval_languages"}
+ALONE = ("large",)
+"""These compare two ways of toolcrib's own, in rows of their own."""
+QUALITY_BENCHMARKS = {
+    "retrieval",
+    "retrieval_confidence",
+    "retrieval_groups",
+    "retrieval_halves",
+    "retrieval_languages",
+    "retrieval_pools",
+}
 """These say how good an answer is."""
 PROGRAM_BENCHMARKS = {"hosts", "conformance"}
 """These run programs from npm; tests/hosts and tests/conformance run them too."""
@@ -87,7 +97,10 @@ def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str
     queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
     skills = ["--corpus", str(corpus)]
     known = {
-        **{key: [] for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers", "soak")},
+        **{
+            key: []
+            for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers", "soak", "large")
+        },
         "skills": skills,
         "skill_budget": skills,
         "skill_get": skills,
@@ -156,6 +169,14 @@ def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_too
     assert printed["confidence"]["tiny"][0]["point"] == "labels"
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("retrieval_halves", []), ("retrieval_confidence", []), ("retrieval_pools", ["--foreign", "20"])],
+)
+def test_what_a_change_of_the_ranking_gives_is_measured(name: str, options: list[str], labelled_tools: Path):
+    assert run(name, *options, str(labelled_tools))
+
+
 def test_names_in_every_spelling_and_catalogs_of_any_size_are_measured(catalog: Path):
     printed = run("retrieval", "--names", "--catalog", str(catalog), "--limit", "4", "--scale", "6", "30")
     assert printed["metrics"] == []
@@ -169,7 +190,7 @@ def test_a_benchmark_prints_toolcribs_figures(name: str, inputs: dict[str, list[
     findings = run(name, *TINY[name], *inputs[name])["findings"]
     assert any(one["toolcrib"] > 0 for one in findings)
     assert all(one["toolcrib"] >= 0 for one in findings)
-    assert any(one["baseline"] for one in findings)
+    assert any(one["baseline"] for one in findings) or name in ALONE
     assert any(one["target"] for one in findings) or name in TARGETS_AT_FULL_SIZE
 
 
