@@ -44,6 +44,10 @@ class Npm:
         """Return the suite of the 0.1 line, which knows no revision after 2025-11-25."""
         return self._run("../conformance-0.1/dist/index.js", *args)
 
+    def chromium(self, script: Path) -> list[str]:
+        """Return a script that drives a headless Chromium, but for the address that it is to open."""
+        return [str(self.node), str(script), str(self.folder)]
+
     def _run(self, script: str, *args: str) -> list[str]:
         return [str(self.node), str(self.folder / "node_modules" / "@modelcontextprotocol" / script), *args]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,19 @@ async def test_from_a_refusal_to_a_call_over_both_transports_and_in_both_eras(ri
     for path in config.parent.rglob("*"):
         if path.is_file() and path.parent.name != "tokens":
             assert login.tokens.access_token.encode() not in path.read_bytes(), path
+
+
+async def test_a_person_at_a_real_browser_logs_in_and_is_told_so_there(npm: Npm, tmp_path: Path):
+    """Here ``toolcrib login`` opens the browser by itself, and takes the answer at its own address."""
+    with oidc_provider(npm, tmp_path) as [rig]:
+        config = write_config(tmp_path, {"notes": {"url": rig.url}}, state_dir="state")
+        browser = shlex.join(npm.chromium(Path(__file__).with_name("chromium.mjs")))
+        environ = {**environment(), "BROWSER": f"{browser} %s", "TMPDIR": str(tmp_path)}
+        done = await anyio.run_process(command(config, "login", "notes"), env=environ, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        assert b"Logged in to notes" in done.stdout
+        async with crib("stdio", "legacy", config) as client:
+            assert await note(client) == (False, "note one")
 
 
 async def test_a_token_that_ends_is_renewed_quietly_by_one_of_two_processes(rig: Rig, config: Path):

@@ -1,0 +1,34 @@
+// A person at a real browser: node chromium.mjs FOLDER ADDRESS opens ADDRESS in a headless Chromium, logs in, agrees, and
+// waits until the page is shown that the login ends at. FOLDER is where the packages were installed.
+import {createRequire} from 'node:module';
+import path from 'node:path';
+import {pathToFileURL} from 'node:url';
+
+// Has the package bring the libraries too that a machine without a desktop may not have.
+process.env.AWS_EXECUTION_ENV = 'AWS_Lambda_nodejs22.x';
+
+const [folder, address] = process.argv.slice(2);
+const require = createRequire(path.join(folder, 'package.json'));
+const load = async (name) => (await import(pathToFileURL(require.resolve(name)))).default;
+const [chromium, puppeteer] = await Promise.all(['@sparticuz/chromium', 'puppeteer-core'].map(load));
+
+const browser = await puppeteer.launch({
+  args: chromium.args,
+  executablePath: await chromium.executablePath(),
+  headless: 'shell',
+});
+try {
+  const page = await browser.newPage();
+  const end = new URL(address).searchParams.get('redirect_uri');
+  await page.goto(address);
+  while (!page.url().startsWith(end)) {
+    const login = await page.$('input[name=login]');
+    if (login) {
+      await login.type('jane');
+      await page.type('input[name=password]', 'any');
+    }
+    await Promise.all([page.waitForNavigation(), page.click('button[type=submit]')]);
+  }
+} finally {
+  await browser.close();
+}
