@@ -142,7 +142,7 @@ async def test_a_named_session_is_kept_for_its_caller_and_id_alone(tmp_path):
     async with online(tmp_path, SERVERS, config(**KEPT)) as it:
         await use(it, "token-ann", "work", "zoo__feed")
         assert await listed(it, "token-ann", "work") == ["zoo__feed"]
-        assert await listed(it, "token-ann-reads", "work") == ["zoo__feed"]
+        assert await listed(it, "token-ann-reads", "work") == []
         assert await listed(it, "token-ann", "play") == []
         assert await listed(it, "token-ann", None) == []
         assert await listed(it, "token-ann", "") == []

@@ -116,6 +116,30 @@ async def test_a_session_header_is_a_scope_without_a_handle(shelf):
             assert await open_names(client) == set()
 
 
+@pytest.mark.parametrize("era", [MODERN, "legacy"])
+@pytest.mark.parametrize("other", [{"tenant_id": "blue"}, {"tenant_id": "red", "project_id": "two"}, {}], ids=str)
+async def test_a_kept_session_id_is_another_scope_for_each_tenant_and_project_of_a_subject(shelf, era, other):
+    red = {"tenant_id": "red"}
+    tokens = [{"token": f"token-{name}", "subject": "ann", **of} for name, of in (("red", red), ("other", other))]
+    given = config(
+        context=red,
+        http={"tokens": tokens},
+        skills={**skills()["skills"], "scope_mode": "project" if "project_id" in other else "tenant"},
+        tool_search={"activation_scope": "session"},
+    )
+    named = {"x-toolcrib-session": "mine"}
+    for began in ("", "restarted"):
+        async with online(shelf, SERVERS, given) as it:
+            async with it.client(era, "token-red", named) as client:
+                if not began:
+                    await client.skill("get", names=["git-review"])
+                assert await open_names(client) == {"git__log", "git__diff"}
+            async with it.client(era, "token-other", named) as client:
+                assert await open_names(client) == set()
+                result = await client.call("skill_deactivate", {"names": ["none"]})
+                assert "git-review" not in json.dumps(result)
+
+
 async def test_a_session_of_the_handshake_era_needs_no_handle(shelf):
     async with online(shelf, SERVERS, config()) as it, it.client("legacy", "token-of-ann") as client:
         assert client.protocol_version == LEGACY

@@ -43,7 +43,10 @@ class Activations(Protocol):
 
 
 class ActivationStore(Protocol):
-    """Where the activations of session ids are kept. May block. Times are in seconds since the epoch."""
+    """Where the activations of session ids are kept. May block. Times are in seconds since the epoch.
+
+    A session id is one of a principal's, and tells its tenant, project and profile too.
+    """
 
     def activated(self, principal: str, session_id: str, now: float) -> set[str]:
         """Return the public names that a caller's session has activated, and note that it is in use."""

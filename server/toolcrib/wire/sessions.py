@@ -3,6 +3,7 @@
 Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -135,7 +136,7 @@ class Sessions:
 
     async def _of(self, context: Context) -> Session:
         caller, session_id = self._caller(), self._session_id(context)
-        kept = None if session_id is None else await self._kept.of(caller.principal, session_id)
+        kept = None if session_id is None else await self._kept.of(caller.principal, _kept_id(caller, session_id))
         if is_modern(context):
             client = _client_of(context)
             key = caller, session_id, client
@@ -292,6 +293,11 @@ async def announce_tools(context: Context) -> None:
     """Tell the client of a request that its list of tools is another one, before the request is answered."""
     # On the request's own channel: over HTTP a client need not hold the other one open.
     await context.session.send_notification(types.ToolListChangedNotification(), related_request_id=context.request_id)
+
+
+def _kept_id(caller: Caller, session_id: str) -> str:
+    """Return the id under which a session is kept: tokens of one subject may be of several tenants and projects."""
+    return json.dumps([caller.tenant_id, caller.project_id, caller.profile, session_id])
 
 
 def _client_of(context: Context) -> str:
