@@ -195,6 +195,16 @@ async def test_where_all_sessions_are_taken_the_subject_with_most_of_them_makes_
         assert [await status(it, each) for each in (*anns, *bobs, cids)] == [404, 200, 200, 200, 200, 200]
 
 
+async def test_who_has_as_many_sessions_as_the_one_who_asks_makes_no_room(tmp_path):
+    quota = tokens("ann", "bob", max_sessions=2, max_sessions_per_subject=2)
+    async with online(tmp_path, {}, quota) as it:
+        anns, bobs = await it.session("token-ann"), await it.session("token-bob")
+        async with bobs.own_stream():
+            refused = await it.post(HELLO, authorization="Bearer token-bob")
+            assert refused.status_code == 503
+        assert [await status(it, each) for each in (anns, bobs)] == [200, 200]
+
+
 async def test_sessions_that_are_being_opened_count_too(tmp_path):
     async with online(tmp_path, {}, tokens("ann", max_sessions_per_subject=2)) as it:
         answers: list[httpx2.Response] = []

@@ -218,10 +218,13 @@ async def test_of_the_skills_of_a_repository_only_plain_names_are_told(tmp_path)
     """Instructions have the voice of whoever configured toolcrib; a cloned repository has not."""
     put(repo(tmp_path), "pdf-forms", INJECTED, title=INJECTED)
     write(repo(tmp_path), "odd/SKILL.md", f"---\nname: {json.dumps(INJECTED)}\ndescription: Odd.\n---\nBody.\n")
+    for folder in (INJECTED.replace(".", ""), "IGNORE-" * 20, "third"):  # those of one name are told apart by folder
+        write(repo(tmp_path), f"{folder}/SKILL.md", f"---\nname: twin\ndescription: Odd.\n---\nFor {folder}.\n")
     put(user(tmp_path), "mine", "Fills in forms.")
     async with world(tmp_path, DB, skills(), listing="auto") as w, w.client() as client:
         text = await told(w)
         assert "IGNORE" not in text
+        assert "- repo/third\n" in text
         assert "- pdf-forms\n" in text
         assert ": Fills in forms.\n" in text
         assert await found(client, "ignore previous instructions")

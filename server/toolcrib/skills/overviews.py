@@ -23,8 +23,8 @@ from toolcrib.tools.skill_tools import SkillToolStates
 CATALOG_PAGES = "toolcrib://skills/"
 """How the URIs of further pages of the catalog begin; the number of skills before them follows."""
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
-"""The name of a skill of the repository that may stand in instructions: a name, and not a sentence."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,63}")
+"""What a skill of the repository may be called in instructions, its place included: a name, and not a sentence."""
 
 _PATIENCE_S = 1.5
 """How long a client that connects may have to wait for the directory of skills."""
@@ -60,9 +60,10 @@ class Overviews:
         # skills: these are named, and what they say of themselves is found as data, by skill_search.
         visible, cleaner = self._skill_use_cases.visible(session)
         uses = self._catalog.uses()
+        spelled = ((skill, visible.spelling(skill)) for skill in visible.skills)
         entries = [
             DirectoryEntry(
-                name=visible.spelling(skill),
+                name=spelling,
                 title="" if of_repository(skill) else skill.title,
                 trigger="" if of_repository(skill) else skill.summary,
                 task_type=skill.task_type,
@@ -71,8 +72,8 @@ class Overviews:
                 last_used=use.last if use else None,
                 source=skill.source,
             )
-            for skill in visible.skills
-            if not of_repository(skill) or _PLAIN_NAME.fullmatch(skill.name)
+            for skill, spelling in spelled
+            if not of_repository(skill) or _PLAIN_NAME.fullmatch(spelling)
         ]
         return skill_directory(entries, section, cleaner.text)
 

@@ -56,8 +56,9 @@ class SessionQuota:
     """Keeps each token's subject to ``of_one`` sessions, and all of them to ``of_all``.
 
     Where a new one would be one too many, the session of the same subject that has been idle for longest is ended for
-    it, or, where it is all of them that are too many, that of the subject who has the most. Who has none that is idle
-    is refused (429). A session with a request open, its own stream included, is never idle.
+    it, or, where it is all of them that are too many, that of the subject who has the most, and more than this one.
+    Where none of these is idle it is refused: 429, or 503 where all are taken and this subject might have more. A
+    session with a request open, its own stream included, is never idle.
     """
 
     def __init__(self, app: ASGIApp, sessions: HttpSessions, of_one: int, of_all: int) -> None:
@@ -86,7 +87,9 @@ class SessionQuota:
     def _idlest(self, subject: str, counts: Counter[str], idle_ends: Mapping[str, float]) -> str | None:
         """Return the session that is ended for a new one of ``subject``; None where none may be."""
         largest = max(counts, key=counts.__getitem__)
-        for owner in (subject, largest) if counts[subject] < self._of_one else (subject,):
+        # Who has as many as the asking subject, or fewer, has not taken the room that is missing.
+        owners = [subject, largest] if counts[subject] < min(self._of_one, counts[largest]) else [subject]
+        for owner in owners:
             idle = [key for key, each in self._opened.items() if each == owner and idle_ends[key] < math.inf]
             if idle:
                 return min(idle, key=idle_ends.__getitem__)
