@@ -13,6 +13,7 @@ from shelving import put, repo, skills, user
 
 from fakes.menu import tool
 from toolcrib.model import Caller
+from toolcrib.skills.catalog import SkillCatalog
 from worlds import world
 
 pytestmark = pytest.mark.anyio
@@ -185,6 +186,26 @@ async def test_a_caller_who_may_use_the_tool_is_served_the_skill_that_names_it(t
         for profile, expected in (("owner", [PDF]), ("guest", []), ("owner", [PDF])):
             async with w.client("auto", caller=Caller("someone", profile=profile)) as client:
                 assert await resources(client) == list(await entries(client)) == expected
+
+
+async def test_files_of_a_skill_whose_row_is_missing_for_a_moment_are_not_there_in_that_moment(tmp_path, monkeypatch):
+    """What its lists of tools lose for a caller stands in the row, so nobody knows what the files must lose."""
+    write(put(repo(tmp_path), "pdf-forms", tools=["vault__open"]).parent, "a.md", "Call vault__open.")
+    config = {**skills(publish_redacted=True), "policy": {"deny": ["drop_table"]}}
+    uri = "skill://repo/pdf-forms/a.md"
+    async with world(tmp_path, {"db": [tool("drop_table")]}, config) as w, w.client() as client:
+        unknown = await refusal(client, READ, "skill://repo/none/SKILL.md")
+        with monkeypatch.context() as patched:
+            patched.setattr(SkillCatalog, "texts", lambda *_: {})
+            assert await refusal(client, READ, uri) == unknown
+            refused = await client.call("skill_get", {"names": ["pdf-forms"], "file": "a.md"})
+            assert refused["isError"]
+            assert "vault__open" not in str(refused)
+        found = await data(client, uri)
+        assert b"Call" in found
+        assert b"vault__open" not in found
+        given = await client.skill("get", names=["pdf-forms"], file="a.md")
+        assert "vault__open" not in str(given)
 
 
 # -- status and the full catalog -----------------------------------------------------------------

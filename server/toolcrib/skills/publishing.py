@@ -269,13 +269,20 @@ class Publisher:
         return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
 
     def _lost_by(self, skill: Skill, cleaner: Cleaner) -> frozenset[str]:
-        """Return the names that a skill's lists of tools lose for the caller; its files lose them too."""
+        """Return the names that a skill's lists of tools lose for the caller; its files lose them too.
+
+        Raises:
+            UnknownSkill: the skill's row is being replaced, so that nobody knows which names these are.
+
+        """
         if cleaner.changes_no_names:
             return frozenset()
 
         def lost() -> frozenset[str]:
             text = self._catalog.texts([skill]).get(skill.row)
-            return cleaner.lost(text) if text else frozenset()
+            if text is None:  # raised, and so not kept for as long as the skill is the same
+                raise UnknownSkill(skill.folder)
+            return cleaner.lost(text)
 
         return self._lost[cleaner].get(skill, lost)
 
