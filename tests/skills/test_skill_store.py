@@ -1,7 +1,9 @@
 """The index of skills on disk: what a scan changes, what stays, and what outlives a skill's removal."""
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ from skill_builders import DAY, EVERYBODY, NOW, Skills, file, files, opened, out
 from toolcrib.errors import StoreError
 from toolcrib.model import FileMark, SkillOrigin, SkillProblem, SkillScope, TaskType, ToolNote
 from toolcrib.skills.index import skill_index as index_module
+from toolcrib.skills.index.rows import ROW_FORMAT
 from toolcrib.skills.index.skill_index import SkillChanges
+from toolcrib.skills.index.tables import SKILLS_SCHEMA
 
 HERE = Path(__file__).parent
 PROBLEM = SkillProblem("pdf/SKILL.md", 3, "warning", "name-not-folder", "The name is not the folder's.")
@@ -34,6 +38,17 @@ def path(tmp_path: Path) -> Path:
 def skills(path: Path):
     with opened(path) as each:
         yield each
+
+
+def test_each_format_of_rows_has_a_migration_that_forgets_the_files_of_the_one_before():
+    forgetting = 0
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for migrate in SKILLS_SCHEMA.migrations:
+            migrate(connection)
+            forgetting += not connection.execute("SELECT 1 FROM skill_files").fetchone()
+            connection.execute("INSERT OR IGNORE INTO skill_files VALUES ('r', 'a', 0, 0, '', '[]')")
+    # The first format had no row before it, and its table came empty.
+    assert forgetting == ROW_FORMAT
 
 
 class TestApply:

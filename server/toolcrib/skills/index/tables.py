@@ -194,7 +194,7 @@ SKILLS_SCHEMA = Schema(
         create_vectors,
         _decisions_elsewhere,
         _names_in_texts,
-        *(_files_read_anew, _files_read_anew),
+        *(_files_read_anew, _files_read_anew, _files_read_anew),
     ),
 )
 """What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
