@@ -122,6 +122,8 @@ class Guarded:
     url: str
     provider: Provider
     paths: list[str] = field(default_factory=list)
+    under_way: int = 0
+    """Requests that came in and are not done with."""
     answers: dict[str, Response] = field(default_factory=dict)
     """What is answered at a path in place of what would be."""
     open_methods: tuple[bytes, ...] = ()
@@ -170,6 +172,13 @@ def _between(app: ASGIApp, running: Guarded) -> ASGIApp:
             await app(scope, receive, send)
             return
         running.paths.append(scope["path"])
+        running.under_way += 1
+        try:
+            await answered(scope, receive, send)
+        finally:
+            running.under_way -= 1
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         body = await Request(scope, receive).body()
 
         async def again() -> Message:

@@ -34,6 +34,25 @@ THREATS = {
         500,
         "requests",
     ),
+    "denials": Threat(
+        "Lists in which names of denied tools stand in any surroundings: none is left",
+        ("tests/hostile/test_hostile_denials.py",),
+    ),
+    "redaction": Threat(
+        "Texts made to be slow: what is done to a document takes time in proportion to its length",
+        ("tests/hostile/test_hostile_redaction.py",),
+    ),
+    "echoes": Threat(
+        "Servers and authorization servers that send back every secret: none is told anywhere",
+        ("tests/hostile/test_hostile_login_echoes.py",),
+    ),
+    "renewals": Threat(
+        "Processes that are killed while they renew a login: what was used is never lost",
+        ("tests/hostile/test_hostile_login_ends.py",),
+        60,
+        1000,
+        "kills",
+    ),
     "bodies": Threat(
         "Damaged JSON-RPC over HTTP: it goes on, and tells nothing of its inside",
         ("tests/hostile/test_hostile_bodies.py",),
