@@ -31,6 +31,7 @@ def test_each_promise_names_a_test_that_is_there():
         named = NAMED.findall(tests)
         assert named, promise
         for path, name in named:
+            assert (ROOT / path).is_file(), (promise, path)
             assert not name or name in functions_in(path), (promise, path, name)
 
 
@@ -38,6 +39,11 @@ def test_each_promise_names_a_test_that_is_there():
 def test_each_threat_has_files_of_tests(name):
     assert all((ROOT / path).is_file() for path in THREATS[name].tests)
     assert 0 < THREATS[name].few <= THREATS[name].full
+
+
+def test_each_file_of_hostile_tests_belongs_to_a_threat():
+    files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "hostile").glob("test_*.py")}
+    assert files - {path for threat in THREATS.values() for path in threat.tests} == set()
 
 
 def test_a_report_becomes_one_row_that_takes_the_place_of_the_one_before():

@@ -52,7 +52,7 @@ async def made(folder: Path) -> Path:
 async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, record_property):
     good = await made(tmp_path)
     chance, slowest, wrong = random.Random(7), 0.0, 0
-    for number in range(count("damage")):
+    for _ in range(count("damage")):
         folder = tmp_path / "try"
         folder.mkdir()
         file = folder / good.name
@@ -68,7 +68,6 @@ async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, r
                 connection.execute("DELETE FROM tools WHERE namespace = 'nobody'")
         slowest = max(slowest, time.perf_counter() - began)
         shutil.rmtree(folder)
-        assert number >= 0
     record_property("worst", f"up again after {slowest * 1000:.0f} ms; {wrong} half catalogs")
     assert wrong == 0
     assert slowest < 20
@@ -77,13 +76,15 @@ async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, r
 @pytest.mark.timeout(3000)
 async def test_toolcrib_starts_with_each_and_a_decision_outlives_the_index(tmp_path, record_property):
     good = await made(tmp_path)
-    kept, chance = good.read_bytes(), random.Random(8)
+    kept, chance, failed, lost = good.read_bytes(), random.Random(8), 0, 0
     for _ in range(max(4, count("damage") // 10)):
         for other in good.parent.glob(f"{good.name}*"):
             other.unlink()
         good.write_bytes(kept)
         damage(good, chance)
         async with world(tmp_path, {"zoo": TOOLS}, SESSION, environ=NAMED) as w, w.client() as client:
-            assert await client.found("feed animal 7", limit=1)
-            assert "zoo__feed_7" in await client.names()
-    record_property("worst", "0 starts failed, 0 decisions lost")
+            failed += not await client.found("feed animal 7", limit=1)
+            lost += "zoo__feed_7" not in await client.names()
+    record_property("worst", f"{failed} starts failed, {lost} decisions lost")
+    assert failed == 0
+    assert lost == 0

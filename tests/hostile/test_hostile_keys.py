@@ -45,7 +45,7 @@ async def test_what_is_forwarded_is_what_was_allowed_and_what_the_head_says(tmp_
     """The head of a request of the newer era names the tool too: whoever decides by it must not be deceived."""
     config = {"policy": {"deny": [DENIED]}}
     zoo = MemoryServer([tool("feed"), tool("kill")])
-    chance, ran, refused = random.Random(7), 0, 0
+    chance, ran, refused, wrong = random.Random(7), 0, 0, list[str]()
     async with online(tmp_path, {"zoo": zoo}, config, listing="auto") as it:
         session = await it.session()
         for number in range(count("keys")):
@@ -57,10 +57,12 @@ async def test_what_is_forwarded_is_what_was_allowed_and_what_the_head_says(tmp_
             before = len(zoo.calls())
             answer = await it.http.post(it.url, content=body.encode(), headers={**ACCEPT, **headers})
             new = zoo.calls()[before:]
-            assert [call["name"] for call in new] in ([], ["feed"]), body
-            assert not (new and is_modern and named != ALLOWED), body
+            is_allowed = [call["name"] for call in new] == ["feed"] and (named == ALLOWED or not is_modern)
+            if new and not is_allowed:
+                wrong.append(body)
             assert answer.status_code < 500, body
             ran, refused = ran + len(new), refused + (not new)
-    record_property("worst", f"0 of {count('keys')} ran anything else; {ran} ran, {refused} were refused")
+    record_property("worst", f"{len(wrong)} of {count('keys')} ran anything else; {ran} ran, {refused} were refused")
+    assert wrong == []
     assert ran
     assert refused

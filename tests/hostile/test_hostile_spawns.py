@@ -74,11 +74,11 @@ async def test_no_request_starts_anything(tmp_path, monkeypatch, record_property
             else:
                 await _asked(client, chance.choice(METHODS), {chance.choice(KEYS): chosen(chance)})
         monkeypatch.undo()
+        record_property("worst", f"{era}: {len(started)} programs started in {count('spawns') // 2} calls")
         assert await client.names()
         assert started == []
         assert all(server.starts <= 2 for server in servers.values())  # once to be listed, once to be used
         assert w.wire._tool_use_cases.fleet.statuses().keys() == servers.keys()
-    record_property("worst", f"{len(started)} programs started in {count('spawns') // 2} calls")
 
 
 async def _asked(client: Any, method: str, params: dict[str, Any]) -> None:
