@@ -60,9 +60,12 @@ def http_server(*, sse: bool = False, json_response: bool = False, port: int = 0
 
 
 @contextmanager
-def serving(app: ASGIApp, port: int = 0) -> Iterator[str]:
-    """Serve an ASGI application on loopback, in a thread, until the block ends; yield ``http://HOST:PORT``."""
-    with socket.create_server(("127.0.0.1", port)) as listener:
+def serving(app: ASGIApp, port: int = 0, *, bound: socket.socket | None = None) -> Iterator[str]:
+    """Serve an ASGI application on loopback, in a thread, until the block ends; yield ``http://HOST:PORT``.
+
+    ``bound`` is a listener that is closed at the end, of whoever has to know the port before.
+    """
+    with bound or socket.create_server(("127.0.0.1", port)) as listener:
         config = uvicorn.Config(app, log_config=None, log_level="critical", timeout_graceful_shutdown=1, ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -137,8 +137,8 @@ class Guarded:
 @contextmanager
 def guarded_server(*, scopes: list[str] | None = None, json_response: bool = True) -> Iterator[Guarded]:
     """Serve until the block ends."""
-    port = _free_port()
-    origin = f"http://127.0.0.1:{port}"
+    listener = socket.create_server(("127.0.0.1", 0))
+    origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
     provider = Provider()
     running = Guarded(f"{origin}/mcp", provider)
     auth = AuthSettings.model_validate(
@@ -157,13 +157,8 @@ def guarded_server(*, scopes: list[str] | None = None, json_response: bool = Tru
         auth_server_provider=provider,
         token_verifier=ProviderTokenVerifier(provider),
     )
-    with serving(_between(app, running), port):
+    with serving(_between(app, running), bound=listener):
         yield running
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def _between(app: ASGIApp, running: Guarded) -> ASGIApp:

@@ -1,8 +1,8 @@
 # pyright: reportMissingImports=false
 """FastMCP with an authorization server of its own, in one process: a second make beside the SDK's and oidc-provider.
 
-Runs in an environment of its own, because FastMCP brings its own version of the SDK: ``PYTHON fastmcp_server.py PORT
-LASTS``. Whoever comes to its authorization page is logged in at once.
+Runs in an environment of its own, because FastMCP brings its own version of the SDK: ``PYTHON -m oauth.fastmcp_server
+PORT LASTS``. Whoever comes to its authorization page is logged in at once. It ends with its stdin.
 """
 
 import sys
@@ -10,6 +10,8 @@ import sys
 from fastmcp import FastMCP
 from fastmcp.server.auth.auth import ClientRegistrationOptions, RevocationOptions
 from fastmcp.server.auth.providers import in_memory
+
+from oauth.endings import end_with_stdin
 
 
 def main(port: int, lasts: int) -> None:
@@ -29,8 +31,9 @@ def main(port: int, lasts: int) -> None:
         """Return a note."""
         return f"note {title}"
 
-    server.run(transport="http", host="127.0.0.1", port=port, path="/mcp", show_banner=False, log_level="ERROR")
+    server.run(transport="http", host="127.0.0.1", port=port, path="/mcp", show_banner=False)
 
 
 if __name__ == "__main__":
+    end_with_stdin()
     main(int(sys.argv[1]), int(sys.argv[2]))

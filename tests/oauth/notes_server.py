@@ -1,7 +1,7 @@
 """A server of the SDK that takes the tokens of an authorization server only: one tool, over streamable HTTP.
 
 ``python -m oauth.notes_server PORT ISSUER INTROSPECTION CLIENT SECRET``; it asks about each token, so a revoked one is
-refused at once. ``PORT`` is that of its own URL, ``http://127.0.0.1:PORT/mcp``.
+refused at once. ``PORT`` is that of its own URL, ``http://127.0.0.1:PORT/mcp``. It ends with its stdin.
 """
 
 import sys
@@ -11,6 +11,8 @@ import uvicorn
 from mcp.server import MCPServer
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
+
+from oauth.endings import end_with_stdin
 
 
 class Introspection:
@@ -55,9 +57,10 @@ def main(port: int, issuer: str, introspection: str, client: tuple[str, str]) ->
         """Return a note."""
         return f"note {title}"
 
-    uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=port, log_level="warning")
+    uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=port, access_log=False)
 
 
 if __name__ == "__main__":
+    end_with_stdin()
     number, issuer_url, introspection_url, client_id, secret = sys.argv[1:]
     main(int(number), issuer_url, introspection_url, (client_id, secret))

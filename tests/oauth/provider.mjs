@@ -3,7 +3,7 @@
 //
 //   node tests/oauth/provider.mjs FOLDER PORT '{"resources": ["http://127.0.0.1:9000/mcp"]}'
 //
-// FOLDER holds node_modules. Prints one line when it listens. Options: `resources` (URLs that tokens may be for),
+// FOLDER holds node_modules. Prints one line when it listens; ends with its stdin. Options: `resources` (URLs that tokens may be for),
 // `lasts` (seconds of an access token), `client` ({id, secret} of who may introspect).
 import { pathToFileURL } from 'node:url';
 import { join } from 'node:path';
@@ -13,6 +13,10 @@ const options = { lasts: 600, resources: [], client: { id: 'resource', secret: '
 const library = pathToFileURL(join(folder, 'node_modules', 'oidc-provider', 'lib', 'index.js'));
 const { default: Provider, errors } = await import(library.href);
 const issuer = `http://127.0.0.1:${port}`;
+
+// Whoever started this may be killed without a chance to end it.
+process.stdin.resume();
+process.stdin.on('end', () => process.exit());
 
 const provider = new Provider(issuer, {
   clients: [

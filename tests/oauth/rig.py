@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
@@ -27,8 +29,17 @@ from e2e.npm import HOW_TO_INSTALL, Npm, find  # noqa: E402 - by hand this file 
 _START_S = 60.0
 _STEPS_MAX = 20
 HOW_TO_INSTALL_FASTMCP = "needs FastMCP: run scripts/install-fastmcp, or set TOOLCRIB_FASTMCP_PYTHON"
+_LISTENS = re.compile("^listening$|Uvicorn running on", re.MULTILINE)
+_PORT_TAKEN = re.compile("EADDRINUSE|address already in use")
 _ACTION = re.compile(r'<form[^>]*action="([^"]+)"')
 _HIDDEN = re.compile(r'<input[^>]*type="hidden"[^>]*name="([^"]+)"[^>]*value="([^"]*)"')
+
+
+Started = TypeVar("Started")
+
+
+class PortTakenError(Exception):
+    """A process ended because somebody else took its port, which was free when it was chosen."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,12 @@ class Browser:
 @contextmanager
 def oidc_provider(npm: Npm, folder: Path, *, lasts_s: int = 600, servers: int = 1) -> Generator[list[Rig]]:
     """Run oidc-provider in front of servers of the SDK; ``folder`` gets what they say."""
+    with _with_free_ports(partial(_oidc_provider, npm, folder, lasts_s, servers)) as rigs:
+        yield rigs
+
+
+@contextmanager
+def _oidc_provider(npm: Npm, folder: Path, lasts_s: int, servers: int) -> Generator[list[Rig]]:
     with ExitStack() as stack:
         ports = [_free_port() for _ in range(servers + 1)]
         issuer = f"http://127.0.0.1:{ports[0]}"
@@ -103,20 +120,26 @@ def oidc_provider(npm: Npm, folder: Path, *, lasts_s: int = 600, servers: int = 
         told = folder / "provider.txt"
         options = json.dumps({"resources": urls, "lasts": lasts_s})
         script = str(TESTS / "oauth" / "provider.mjs")
-        stack.enter_context(_running([str(npm.node), script, str(npm.folder), str(ports[0]), options], told, ports[0]))
+        stack.enter_context(running([str(npm.node), script, str(npm.folder), str(ports[0]), options], told))
         introspection = [issuer, f"{issuer}/token/introspection", "resource", "resource"]
         for port in ports[1:]:
             command = [sys.executable, "-m", "oauth.notes_server", str(port), *introspection]
-            stack.enter_context(_running(command, folder / f"server-{port}.txt", port))
+            stack.enter_context(running(command, folder / f"server-{port}.txt"))
         yield [Rig(url, issuer, told) for url in urls]
 
 
 @contextmanager
 def fastmcp(python: Path, folder: Path, *, lasts_s: int = 600) -> Generator[Rig]:
     """Run FastMCP with its own authorization server."""
+    with _with_free_ports(partial(_fastmcp, python, folder, lasts_s)) as rig:
+        yield rig
+
+
+@contextmanager
+def _fastmcp(python: Path, folder: Path, lasts_s: int) -> Generator[Rig]:
     port = _free_port()
-    command = [str(python), str(TESTS / "oauth" / "fastmcp_server.py"), str(port), str(lasts_s)]
-    with _running(command, folder / "fastmcp.txt", port):
+    command = [str(python), "-m", "oauth.fastmcp_server", str(port), str(lasts_s)]
+    with running(command, folder / "fastmcp.txt"):
         yield Rig(f"http://127.0.0.1:{port}/mcp", f"http://127.0.0.1:{port}", None)
 
 
@@ -128,26 +151,36 @@ def find_fastmcp(environ: Mapping[str, str]) -> Path | None:
 
 
 @contextmanager
-def _running(command: Sequence[str], told: Path, port: int) -> Generator[None]:
-    """Run a process until this is left; it listens on ``port`` when the block begins."""
+def _with_free_ports(start: Callable[[], AbstractContextManager[Started]]) -> Generator[Started]:
+    """Start processes, and once more, on other ports, where somebody else took one meanwhile."""
+    with ExitStack() as stack:
+        try:
+            started = stack.enter_context(start())
+        except PortTakenError:
+            started = stack.enter_context(start())
+        yield started
+
+
+@contextmanager
+def running(command: Sequence[str], told: Path) -> Generator[None]:
+    """Run a server until this is left, or this process ends; it has said that it listens when the block begins.
+
+    Raises ``PortTakenError`` where it ended because its port is another's.
+    """
     with told.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=TESTS)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, cwd=TESTS)
         try:
             ends_at = time.monotonic() + _START_S
-            while not _listens(port):
-                assert process.poll() is None, told.read_text()
+            while not _LISTENS.search(told.read_text()):
+                if process.poll() is not None:
+                    said = told.read_text()
+                    raise PortTakenError(said) if _PORT_TAKEN.search(said) else AssertionError(said)
                 assert time.monotonic() < ends_at, f"{command[0]} does not listen: {told.read_text()}"
                 time.sleep(0.05)
             yield
         finally:
             process.kill()
-            process.wait()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+            process.communicate()
 
 
 def _free_port() -> int:

@@ -1,6 +1,7 @@
 """The SDK's client with what is kept of logins, on real authorization servers: once, later, and from two processes."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
 from e2e.npm import Npm
-from oauth.rig import Browser, Rig, oidc_provider
+from oauth.rig import TESTS, Browser, PortTakenError, Rig, oidc_provider, running
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
 from toolcrib.streams.sdk_oauth import AuthorizationCodeResult, OAuthClientMetadata
@@ -25,6 +26,22 @@ from toolcrib.streams.sdk_oauth import AuthorizationCodeResult, OAuthClientMetad
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 BACK = "http://127.0.0.1:9/callback"
+
+
+def _notes_server(port: int) -> list[str]:
+    issuer = "http://127.0.0.1:9"
+    return [sys.executable, "-m", "oauth.notes_server", str(port), issuer, f"{issuer}/introspection", "id", "secret"]
+
+
+def test_a_server_whose_port_is_taken_is_told_from_one_that_fails(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        command = _notes_server(other.getsockname()[1])
+        with pytest.raises(PortTakenError), running(command, tmp_path / "told.txt"):
+            pass
+
+
+def test_a_server_ends_with_its_stdin():
+    subprocess.run(_notes_server(0), check=True, stdin=subprocess.DEVNULL, cwd=TESTS, capture_output=True, timeout=60)
 
 
 def _entry(folder: Path, url: str) -> LoginEntry:
