@@ -31,7 +31,7 @@ HEAD = ("name", "what is tried", "count", "tests", "failures", "worst", "seconds
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the tests of one name. ``worst`` is what they said of themselves."""
+    """What came of the tests of one name. ``worst`` is what they said of themselves, or why there is nothing to say."""
 
     tests: int
     failures: int
@@ -40,12 +40,14 @@ class Outcome:
 
 
 def outcome_of(report: str) -> Outcome:
-    """Return what a report of pytest in JUnit's XML says."""
+    """Return what a report of pytest in JUnit's XML says; that no test ran is a failure."""
     cases = list(ET.fromstring(report).iter("testcase"))  # noqa: S314 - pytest has just written it
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
     worst = [each.get("value", "") for case in cases for each in case.iter("property") if each.get("name") == "worst"]
     seconds = sum(float(case.get("time", 0)) for case in cases)
+    if len(cases) == len(skipped):
+        return Outcome(0, 1, ("no test ran",), seconds)
     return Outcome(len(cases) - len(skipped), len(failed), tuple(dict.fromkeys(worst)), seconds)
 
 
@@ -62,12 +64,13 @@ def run(threat: Threat, *, full: bool) -> Outcome:
             "-m",
             "",
             "-o",
-            "timeout=3600",
-            "-o",
             "junit_family=xunit1",
             f"--junitxml={report}",
         ]
+        began = time.monotonic()
         subprocess.run([*command, *threat.tests], cwd=ROOT, env=environment, check=False)
+        if not report.exists():  # a test that hangs ends the process
+            return Outcome(0, 1, ("pytest ended without a report",), time.monotonic() - began)
         return outcome_of(report.read_text(encoding="utf-8"))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from counts import FULL
 from hypothesis import Phase, settings
 
 import blocking
@@ -17,8 +18,8 @@ from e2e.npm import HOW_TO_INSTALL, Npm, find
 
 blocking.install()
 
-SLOW_S = 600
-"""Seconds for one test that is marked slow or hostile and does not say how long it may take."""
+SLOW_S = 3600 if os.environ.get(FULL) else 600
+"""Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
 # Shrinking has no clock and may take longer than a test may: what CI found is shrunk from its seed by whoever mends it.

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from counts import THREATS
-from hostile_runs import BEGIN, END, outcome_of, row, with_rows
+from counts import THREATS, Threat
+from hostile_runs import BEGIN, END, outcome_of, row, run, with_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
@@ -62,3 +62,14 @@ def test_a_report_becomes_one_row_that_takes_the_place_of_the_one_before():
     assert "2026-01-01" not in again
     assert again.startswith("before\n")
     assert again.endswith("after\n")
+
+
+def test_a_name_of_which_no_test_ran_is_a_failure():
+    outcome = outcome_of('<testsuites><testsuite><testcase name="c"><skipped/></testcase></testsuite></testsuites>')
+    assert (outcome.tests, outcome.failures, outcome.worst) == (0, 1, ("no test ran",))
+
+
+def test_a_test_that_ends_the_process_is_a_failure(tmp_path):
+    (tmp_path / "test_it.py").write_text("import os\n\ndef test_it():\n    os._exit(1)\n")
+    outcome = run(Threat("It ends", (str(tmp_path / "test_it.py"),)), full=False)
+    assert (outcome.tests, outcome.failures, outcome.worst) == (0, 1, ("pytest ended without a report",))
