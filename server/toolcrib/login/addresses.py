@@ -7,6 +7,8 @@ import ipaddress
 from collections.abc import Sequence
 from urllib.parse import SplitResult, urlsplit
 
+import httpx2
+
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _LOCAL = "localhost"
@@ -61,6 +63,11 @@ def why_not_connected(addresses: Sequence[str], *, allows_private: bool) -> str:
     if not allows_private and any(map(is_private, addresses)):
         return "is in a private network, and the server itself is not"
     return ""
+
+
+def origin_of(url: httpx2.URL) -> tuple[str, str, int | None]:
+    """Return what two addresses of one web server have in common (RFC 6454)."""
+    return url.scheme, url.host, url.port
 
 
 def _parts(url: str) -> SplitResult | None:

@@ -13,6 +13,7 @@ import httpx2
 
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.errors import LoginFailed, LoginRefused, StoreError
+from toolcrib.login.addresses import origin_of
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.store import Login, LoginEntry
 
@@ -29,7 +30,7 @@ class Bearer:
         self.challenge: Challenge | None = None
         auth = server.options.auth
         self.is_machine = auth is not None and auth.type == "client_credentials"
-        self._origin = _origin(httpx2.URL(server.target.url))
+        self._origin = origin_of(httpx2.URL(server.target.url))
         self._header = ""
         self._turn = anyio.Lock()
 
@@ -45,7 +46,7 @@ class Bearer:
 
     def authorize(self, request: httpx2.Request) -> str:
         """Put the token on a request to the server, and return what was put there; empty if there is none."""
-        if not self._header or _origin(request.url) != self._origin:
+        if not self._header or origin_of(request.url) != self._origin:
             return ""
         request.headers["authorization"] = self._header
         return self._header
@@ -107,7 +108,3 @@ def _imported() -> Renewed:
     from toolcrib.login.renewing import renewed  # noqa: PLC0415 - see above
 
     return renewed
-
-
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port

@@ -20,6 +20,7 @@ from toolcrib.base.text import one_line, sanitize, truncate
 from toolcrib.errors import LoginFailed, LoginRefused
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.fetching import Fetcher
+from toolcrib.login.providers import demand_addresses
 from toolcrib.model import JsonObject
 
 _REQUESTS_MAX = 24
@@ -87,6 +88,8 @@ class Run:
         kind = request.headers.get("content-type", "")
         if request.method == "POST" and kind != _TOKEN_REQUEST and not self._registers:
             raise LoginRefused("the authorization server is another one now", is_final=False)
+        if request.method == "POST":
+            demand_addresses(self._provider.context)
         self._last = None
         response = self._last = await self._fetcher.fetch(request)
         if kind == _TOKEN_REQUEST:

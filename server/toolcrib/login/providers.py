@@ -17,6 +17,7 @@ from toolcrib import __version__
 from toolcrib.config.auth_schema import AuthSection
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.errors import LoginFailed, LoginRefused
+from toolcrib.login.addresses import origin_of
 from toolcrib.login.store import LoginEntry
 from toolcrib.streams.sdk_oauth import (
     AuthorizationCodeResult,
@@ -101,6 +102,7 @@ class _ByPerson(OAuthClientProvider):
     """Has a person log in."""
 
     async def _perform_authorization(self) -> httpx2.Request:
+        demand_addresses(self.context)
         settle_method(self.context)
         return await super()._perform_authorization()
 
@@ -193,6 +195,23 @@ def _configured(auth: AuthSection, redirect_uri: str) -> OAuthClientInformationF
         redirect_uris=[AnyUrl(redirect_uri)] if redirect_uri else None,
         issuer=auth.issuer,
     )
+
+
+def demand_addresses(context: OAuthContext) -> None:
+    """Refuse to go on where the SDK would take the server's own origin for an authorization server elsewhere.
+
+    It does so where that one's metadata could not be had (the way of the protocol of 2025-03-26), and would give the
+    server what only the authorization server may have: a secret, a refresh token, a code.
+
+    Raises:
+        LoginFailed: the authorization server is on another origin than the server, and its addresses are not known.
+
+    """
+    if context.oauth_metadata is not None or context.auth_server_url is None:
+        return
+    named = httpx2.URL(context.auth_server_url)
+    if origin_of(named) != origin_of(httpx2.URL(context.server_url)):
+        raise LoginFailed(f"{named.host} does not tell its addresses now, so nothing is asked of it")
 
 
 def settle_method(context: OAuthContext) -> None:

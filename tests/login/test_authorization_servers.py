@@ -1,0 +1,131 @@
+"""What is for an authorization server goes to that one only, whatever it or the server answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp.shared.auth import OAuthClientInformationFull
+from starlette.responses import JSONResponse, Response
+
+from downstream.fleets import TEST_S, http_settings
+from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.config.settings import ServerSettings
+from toolcrib.errors import LoginFailed
+from toolcrib.login.bearers import Bearer
+from toolcrib.login.challenges import Challenge
+from toolcrib.login.flow import Ask, log_in
+from toolcrib.login.keyring import NoKeyring
+from toolcrib.login.store import LoginEntry, TokenStore
+from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
+
+pytestmark = pytest.mark.anyio
+
+RESOURCE_METADATA = "/.well-known/oauth-protected-resource/mcp"
+METADATA = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+POSTED = ("/token", "/register", "/authorize")
+
+
+@pytest.fixture
+def server() -> Iterator[Guarded]:
+    with guarded_server() as running:
+        yield running
+
+
+@pytest.fixture
+def elsewhere(server: Guarded) -> Iterator[Guarded]:
+    """The authorization server that ``server`` names, at another origin."""
+    with guarded_server() as running:
+        names(server, running)
+        yield running
+
+
+def origin(guarded: Guarded) -> str:
+    return guarded.url.removesuffix("/mcp")
+
+
+def names(server: Guarded, authorization: Guarded) -> None:
+    told = {"resource": server.url, "authorization_servers": [origin(authorization)]}
+    server.answers[RESOURCE_METADATA] = JSONResponse(told)
+
+
+def challenge(server: Guarded) -> Challenge:
+    return Challenge(401, f'Bearer resource_metadata="{origin(server)}{RESOURCE_METADATA}"', "127.0.0.1")
+
+
+async def entry_of(folder: Path, server: Guarded, authorization: Guarded, issuer: str | None) -> LoginEntry:
+    """Keep a login that ``authorization`` gave for ``server``; ``issuer`` is what the client is bound to."""
+    entry = TokenStore(folder, NoKeyring()).entry(server.url, "web")
+    client = OAuthClientInformationFull(
+        client_id="client-1", redirect_uris=None, token_endpoint_auth_method="none", issuer=issuer
+    )
+    authorization.provider.clients["client-1"] = client
+    await entry.set_client_info(client)
+    await entry.set_tokens(authorization.provider.given("client-1", ["read"], server.url))
+    await entry.note(issuer=f"{origin(authorization)}/")
+    return entry
+
+
+async def renewed(server: Guarded, entry: LoginEntry, auth: Any = None) -> bool:
+    """Have the login of an entry renewed, as after a refusal of its token."""
+    bearer = Bearer(settings_of(server, auth), entry)
+    await bearer.load()
+    sent = bearer.authorize(httpx2.Request("POST", server.url))
+    with anyio.fail_after(TEST_S):
+        return await bearer.renew(sent, challenge(server))
+
+
+def settings_of(server: Guarded, auth: Any) -> ServerSettings:
+    return http_settings(server.url, **({"auth": auth} if auth else {}))
+
+
+async def paste(_address: str) -> AuthorizationCodeResult:
+    raise AssertionError("nobody is asked")
+
+
+async def show(_address: str, _redirect: str) -> None:
+    raise AssertionError("nothing is shown")
+
+
+UNTOLD = [Response(status_code=503), Response(status_code=404), Response(b"{", media_type="application/json")]
+
+
+@pytest.mark.parametrize("answer", UNTOLD, ids=["busy", "missing", "garbage"])
+async def test_a_refresh_token_is_not_given_to_the_server_where_its_authorization_server_is_silent(
+    tmp_path: Path, server: Guarded, elsewhere: Guarded, answer: Response
+):
+    entry = await entry_of(tmp_path, server, elsewhere, f"{origin(elsewhere)}/")
+    elsewhere.answers.update(dict.fromkeys(METADATA, answer))
+    with pytest.raises(LoginFailed, match=r"127\.0\.0\.1 does not tell its addresses now"):
+        await renewed(server, entry)
+    assert not any(map(server.asked, POSTED))
+    assert (await entry.read()).tokens
+    elsewhere.answers.clear()
+    assert await renewed(server, entry)
+    assert elsewhere.asked("/token") == 1
+    assert not any(map(server.asked, POSTED))
+
+
+async def test_the_secret_of_a_machine_is_not_given_to_the_server_where_its_authorization_server_is_silent(
+    tmp_path: Path, server: Guarded, elsewhere: Guarded
+):
+    entry = TokenStore(tmp_path, NoKeyring()).entry(server.url, "web")
+    elsewhere.answers.update(dict.fromkeys(METADATA, Response(status_code=503)))
+    auth = {"type": "client_credentials", "client_id": "machine", "client_secret": "s3cr3t-of-it"}
+    with pytest.raises(LoginFailed, match="does not tell its addresses now"):
+        await renewed(server, entry, auth)
+    assert not server.provider.machine_requests
+    assert not any(map(server.asked, POSTED))
+
+
+@pytest.mark.parametrize("auth", [None, {"client_id": "mine", "client_secret": "s3cr3t-mine"}])
+async def test_nobody_is_sent_to_the_server_to_log_in_where_its_authorization_server_is_silent(
+    tmp_path: Path, server: Guarded, elsewhere: Guarded, auth: Any
+):
+    entry = TokenStore(tmp_path, NoKeyring()).entry(server.url, "web")
+    elsewhere.answers.update(dict.fromkeys(METADATA, Response(status_code=503)))
+    with anyio.fail_after(TEST_S), pytest.raises(LoginFailed, match="does not tell its addresses now"):
+        await log_in(settings_of(server, auth), entry, challenge(server), Ask(show, paste))
+    assert not any(map(server.asked, POSTED))
