@@ -1,12 +1,15 @@
 """What is for an authorization server goes to that one only, whatever it or the server answers."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
+from mcp.server.auth.provider import RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull
 from starlette.responses import JSONResponse, Response
 
@@ -19,7 +22,7 @@ from toolcrib.login.challenges import Challenge
 from toolcrib.login.flow import Ask, log_in
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
-from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
+from toolcrib.streams.sdk_oauth import AuthorizationCodeResult, OAuthToken
 
 pytestmark = pytest.mark.anyio
 
@@ -129,3 +132,44 @@ async def test_nobody_is_sent_to_the_server_to_log_in_where_its_authorization_se
     with anyio.fail_after(TEST_S), pytest.raises(LoginFailed, match="does not tell its addresses now"):
         await log_in(settings_of(server, auth), entry, challenge(server), Ask(show, paste))
     assert not any(map(server.asked, POSTED))
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_over"),
+    [
+        (400, "invalid_grant", True),
+        (400, "invalid_request", False),
+        (401, "invalid_client", False),
+        (403, "forbidden", False),
+        (404, "", False),
+    ],
+)
+async def test_only_a_grant_that_is_refused_ends_a_login(
+    tmp_path: Path, server: Guarded, status: int, error: str, *, is_over: bool
+):
+    entry = await entry_of(tmp_path, server, server, None)
+    server.answers["/token"] = JSONResponse({"error": error}, status)
+    assert not await renewed(server, entry)
+    assert ((await entry.read()).tokens is None) is is_over
+
+
+async def test_a_renewal_that_is_given_up_while_it_is_answered_is_kept_all_the_same(tmp_path: Path, server: Guarded):
+    entry = await entry_of(tmp_path, server, server, None)
+    asked, goes_on = threading.Event(), threading.Event()
+    exchange = server.provider.exchange_refresh_token
+
+    async def slowly(client: Any, refresh_token: RefreshToken, scopes: list[str]) -> OAuthToken:
+        given = await exchange(client, refresh_token, scopes)
+        asked.set()
+        await anyio.to_thread.run_sync(goes_on.wait, TEST_S)
+        return given
+
+    server.provider.exchange_refresh_token = slowly
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(renewed, server, entry)
+        await anyio.to_thread.run_sync(asked.wait, TEST_S)
+        tasks.cancel_scope.cancel()
+        goes_on.set()
+    login = await entry.read()
+    assert login.tokens
+    assert login.tokens.refresh_token in server.provider.refresh_tokens

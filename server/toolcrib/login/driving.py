@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
 
+import anyio
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
@@ -54,7 +55,7 @@ class Run:
         """Return the token that a challenge is answered with; it is kept by then.
 
         Raises:
-            LoginRefused: the authorization server refuses; what was kept is of no more use.
+            LoginRefused: the authorization server refuses; it says whether what was kept is of no more use.
             LoginFailed: it did not come to that; the text says why.
 
         """
@@ -81,18 +82,20 @@ class Run:
             if outgoing is probe:
                 token = probe.headers.get("authorization", "").removeprefix("Bearer ")
                 return Driven(token, self._account, self._issuer())
-            outgoing = await flow.asend(await self._answer(outgoing))
+            # The answer may hold the only refresh token that is good from then on, so whoever has given up waits
+            # for it: for one answer, which has its deadline, and for its writing.
+            with anyio.CancelScope(shield=_asks_for_token(outgoing)):
+                outgoing = await flow.asend(await self._answer(outgoing))
         raise LoginFailed("the authorization server leads from one address to the next")
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
-        kind = request.headers.get("content-type", "")
-        if request.method == "POST" and kind != _TOKEN_REQUEST and not self._registers:
+        if request.method == "POST" and not _asks_for_token(request) and not self._registers:
             raise LoginRefused("the authorization server is another one now", is_final=False)
         if request.method == "POST":
             demand_addresses(self._provider.context)
         self._last = None
         response = self._last = await self._fetcher.fetch(request)
-        if kind == _TOKEN_REQUEST:
+        if _asks_for_token(request):
             self._account = _account(_json(response))
             if response.status_code >= HTTPStatus.BAD_REQUEST:
                 raise _refusal(response)
@@ -113,12 +116,21 @@ class Run:
         return LoginFailed("the server or its authorization server names something that is not as OAuth prescribes")
 
 
+def _asks_for_token(request: httpx2.Request) -> bool:
+    return request.headers.get("content-type", "") == _TOKEN_REQUEST
+
+
 def _refusal(response: httpx2.Response) -> LoginFailed:
-    """Return why there is no token."""
+    """Return why there is no token.
+
+    Only ``invalid_grant`` says that what was shown is of no more use; a proxy on the way or a client that was mistyped
+    in the config may be refused too, and the login is good once that is mended (RFC 6749, section 5.2).
+    """
     host, status = response.request.url.host, response.status_code
     text = f"{host} refused (HTTP {status}{_code(response)})"
-    is_final = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _AGAIN_LATER
-    return LoginRefused(text) if is_final else LoginFailed(text)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN_LATER:
+        return LoginFailed(text)
+    return LoginRefused(text, is_final=_json(response).get("error") == "invalid_grant")
 
 
 def _code(response: httpx2.Response) -> str:
