@@ -134,6 +134,20 @@ async def test_nobody_is_sent_to_the_server_to_log_in_where_its_authorization_se
     assert not any(map(server.asked, POSTED))
 
 
+@pytest.mark.parametrize("auth", [None, {"client_id": "client-1"}], ids=["kept", "configured"])
+async def test_a_refresh_token_is_given_to_nobody_but_who_gave_it(
+    tmp_path: Path, server: Guarded, elsewhere: Guarded, auth: Any
+):
+    entry = await entry_of(tmp_path, server, elsewhere, None)
+    with guarded_server() as other:
+        names(server, other)
+        assert not await renewed(server, entry, auth)
+        assert not any(map(other.asked, POSTED))
+    assert (await entry.read()).tokens
+    names(server, elsewhere)
+    assert await renewed(server, entry, auth)
+
+
 @pytest.mark.parametrize(
     ("status", "error", "is_over"),
     [

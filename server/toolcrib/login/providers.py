@@ -11,6 +11,7 @@ import httpx2
 from mcp import MCPDeprecationWarning
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import issuers_match
 from pydantic import AnyUrl
 
 from toolcrib import __version__
@@ -108,13 +109,29 @@ class _ByPerson(OAuthClientProvider):
 
 
 class _ByRefresh(OAuthClientProvider):
-    """Has a login renewed, after the metadata were looked for as they are before any login."""
+    """Has a login renewed, after the metadata were looked for as they are before any login.
+
+    ``issuer`` is who gave it, empty where that is not known: nobody else is shown what renews it.
+    """
+
+    issuer = ""
 
     async def _perform_authorization(self) -> httpx2.Request:
         settle_method(self.context)
         if not self.context.can_refresh_token():
             raise LoginRefused("there is nothing to renew it with", is_final=False)
+        demand_addresses(self.context)
+        self._demand_issuer()
         return await self._refresh_token()
+
+    def _demand_issuer(self) -> None:
+        metadata = self.context.oauth_metadata
+        if not self.issuer:
+            return
+        if metadata is None:
+            raise LoginFailed("the authorization server does not say who it is now")
+        if not issuers_match(str(metadata.issuer), self.issuer):
+            raise LoginRefused("the authorization server is another one now", is_final=False)
 
 
 def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -> OAuthClientProvider:
@@ -129,14 +146,16 @@ def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -
     )
 
 
-def renewing_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientProvider:
-    """Return the client that renews what a person's login gave, and asks nobody."""
-    return _ByRefresh(
+def renewing_provider(server: ServerSettings, entry: LoginEntry, issuer: str) -> OAuthClientProvider:
+    """Return the client that renews what a person's login gave, at the ``issuer`` that gave it, and asks nobody."""
+    provider = _ByRefresh(
         server_url=server_address(server),
         client_metadata=_metadata(None),
         storage=Kept(server, entry, renews=True),
         client_metadata_url=auth_of(server).client_metadata_url,
     )
+    provider.issuer = issuer
+    return provider
 
 
 def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientProvider:

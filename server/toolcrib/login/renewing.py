@@ -28,7 +28,8 @@ async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challeng
         # In a thread: it imports what signs, and reads a key.
         provider = await anyio.to_thread.run_sync(machine_provider, server, entry)
     else:
-        provider = renewing_provider(server, entry)
+        issuer = (await entry.read()).record.issuer
+        provider = renewing_provider(server, entry, issuer)
     async with open_fetcher(allows_private=challenge.is_private) as fetcher:
         run = Run(provider, fetcher, registers=False)
         driven = await run.go(challenge.asking_for(auth.scopes))

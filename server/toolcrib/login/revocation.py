@@ -33,7 +33,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
     login = await entry.read()
     if login.tokens is None or not login.record.issuer:
         return False
-    context = renewing_provider(server, entry).context
+    context = renewing_provider(server, entry, login.record.issuer).context
     context.client_info = await Kept(server, entry, renews=False).get_client_info()
     try:
         context.oauth_metadata = await _metadata(server, login.record.issuer, fetcher)
