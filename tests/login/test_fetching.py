@@ -15,7 +15,7 @@ from starlette.routing import Route
 from fakes.http_server import serving
 from toolcrib.errors import LoginFailed
 from toolcrib.login import fetching
-from toolcrib.login.fetching import BYTES_MAX, open_fetcher
+from toolcrib.login.fetching import BYTES_MAX, is_in_private_network, open_fetcher
 
 pytestmark = pytest.mark.anyio
 
@@ -128,3 +128,25 @@ async def test_an_answer_that_does_not_come_is_not_waited_for(site: str, monkeyp
 )
 async def test_what_cannot_be_fetched_is_named(url: str, said: str):
     assert (await refusal(url)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("peer", "addresses", "is_it"),
+    [
+        ("10.0.0.1", ["10.0.0.1", "10.0.0.2"], True),
+        ("127.0.0.1", ["93.184.216.34"], False),  # a proxy on this machine
+        ("10.0.0.1", [], False),  # a proxy of the company, which alone knows the name
+        ("93.184.216.34", ["93.184.216.34"], False),
+        ("", ["10.0.0.1"], False),
+    ],
+)
+async def test_a_server_is_in_a_private_network_by_an_address_of_its_own(
+    peer: str, addresses: list[str], monkeypatch: pytest.MonkeyPatch, *, is_it: bool
+):
+    def looked_up(_host: str, _port: int | None, **_options: Any) -> list[Any]:
+        if not addresses:
+            raise socket.gaierror
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, 443)) for each in addresses]
+
+    monkeypatch.setattr(fetching.socket, "getaddrinfo", looked_up)
+    assert await is_in_private_network("https://mcp.example/mcp", peer) is is_it

@@ -15,7 +15,7 @@ import httpx2
 
 from toolcrib.base.text import truncate
 from toolcrib.errors import LoginFailed
-from toolcrib.login.addresses import why_not_connected, why_not_fetched
+from toolcrib.login.addresses import is_private, why_not_connected, why_not_fetched
 
 BYTES_MAX = 1024 * 1024
 """Bytes of one answer: metadata and tokens take a few thousand."""
@@ -61,7 +61,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
         shown, url = _shown(request.url), request.url
         if reason := why_not_fetched(str(url)):
             raise LoginFailed(f"{shown} is not fetched: it {reason}")
-        addresses = await _addresses_of(url)
+        addresses = await addresses_of(url)
         if reason := why_not_connected(addresses, allows_private=self._allows_private):
             raise LoginFailed(f"{shown} is not fetched: it {reason}")
         response = await self._sent(request, addresses[:_ADDRESSES_TRIED])
@@ -107,8 +107,26 @@ def _client(allows_private: bool) -> httpx2.AsyncClient:  # noqa: FBT001 - calle
     return httpx2.AsyncClient(transport=transport, timeout=FETCH_S, trust_env=False)
 
 
-async def _addresses_of(url: httpx2.URL) -> list[str]:
-    """Return the addresses of a host, as the system knows them."""
+async def is_in_private_network(url: str, peer: str) -> bool:
+    """Return whether the host of ``url`` is in a private network, by the address that a connection to it went to.
+
+    It must be one of the host's own: behind a proxy of the environment, ``peer`` is that one's.
+    """
+    if not peer or not is_private(peer):
+        return False
+    try:
+        return peer in await addresses_of(httpx2.URL(url))
+    except httpx2.ConnectError:  # only the proxy knows the name
+        return False
+
+
+async def addresses_of(url: httpx2.URL) -> list[str]:
+    """Return the addresses of a host, as the system knows them.
+
+    Raises:
+        httpx2.ConnectError: it knows none.
+
+    """
     try:
         look = partial(socket.getaddrinfo, url.host, url.port, type=socket.SOCK_STREAM)
         found = await anyio.to_thread.run_sync(look, abandon_on_cancel=True)

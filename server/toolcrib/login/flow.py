@@ -18,9 +18,9 @@ from toolcrib.login.addresses import is_shown
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge, challenge_of
 from toolcrib.login.driving import Driven, Run
-from toolcrib.login.fetching import FETCH_S, open_fetcher
+from toolcrib.login.fetching import FETCH_S, is_in_private_network, open_fetcher
 from toolcrib.login.listener import Listener, listening
-from toolcrib.login.providers import Person, auth_of, person_provider
+from toolcrib.login.providers import Person, auth_of, person_provider, server_address
 from toolcrib.login.store import LoginEntry
 from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
@@ -102,7 +102,7 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
         wanted = replace(wanted, status=status).asking_for((*wanted.scope.split(), *ask.scope.split()))
     async with (
         listening(*ports) as listener,
-        open_fetcher(allows_private=challenge.is_private) as fetcher,
+        open_fetcher(allows_private=await is_in_private_network(server_address(server), challenge.peer)) as fetcher,
     ):
         provider = person_provider(server, entry, _Asked(listener, ask).person)
         try:

@@ -9,8 +9,8 @@ import anyio.to_thread
 from toolcrib.config.settings import ServerSettings
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.driving import Run
-from toolcrib.login.fetching import open_fetcher
-from toolcrib.login.providers import auth_of, machine_provider, renewing_provider
+from toolcrib.login.fetching import is_in_private_network, open_fetcher
+from toolcrib.login.providers import auth_of, machine_provider, renewing_provider, server_address
 from toolcrib.login.store import LoginEntry
 
 
@@ -30,7 +30,8 @@ async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challeng
     else:
         issuer = (await entry.read()).record.issuer
         provider = renewing_provider(server, entry, issuer)
-    async with open_fetcher(allows_private=challenge.is_private) as fetcher:
+    allows_private = await is_in_private_network(server_address(server), challenge.peer)
+    async with open_fetcher(allows_private=allows_private) as fetcher:
         run = Run(provider, fetcher, registers=False)
         driven = await run.go(challenge.asking_for(auth.scopes))
     if is_machine:
