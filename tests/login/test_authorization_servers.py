@@ -1,5 +1,6 @@
 """What is for an authorization server goes to that one only, whatever it or the server answers."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from downstream.fleets import TEST_S, http_settings
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.config.settings import ServerSettings
 from toolcrib.errors import LoginFailed
+from toolcrib.login import fetching, renewing
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.flow import Ask, log_in
@@ -187,3 +189,47 @@ async def test_a_renewal_that_is_given_up_while_it_is_answered_is_kept_all_the_s
     login = await entry.read()
     assert login.tokens
     assert login.tokens.refresh_token in server.provider.refresh_tokens
+
+
+async def test_a_login_that_is_given_up_leaves_the_one_that_there_is(tmp_path: Path, server: Guarded):
+    entry = await entry_of(tmp_path, server, server, None)
+    before = await entry.read()
+
+    async def given_up(_address: str) -> AuthorizationCodeResult:
+        raise LoginFailed("never mind")
+
+    async def shown(_address: str, _redirect: str) -> None:
+        """Show nothing: the answer is given by hand."""
+
+    with anyio.fail_after(TEST_S), pytest.raises(LoginFailed, match="never mind"):
+        await log_in(settings_of(server, None), entry, challenge(server), Ask(shown, given_up))
+    assert server.asked("/register") == 1, "the client that is kept is for no answer in a browser"
+    after = await entry.read()
+    assert (after.tokens, after.client) == (before.tokens, before.client)
+    assert await renewed(server, entry)
+
+
+async def test_an_empty_token_is_not_kept(tmp_path: Path, server: Guarded):
+    entry = await entry_of(tmp_path, server, server, None)
+    server.answers["/token"] = JSONResponse({"access_token": "", "token_type": "Bearer"})
+    with pytest.raises(LoginFailed, match="gave an empty token"):
+        await renewed(server, entry)
+    login = await entry.read()
+    assert login.tokens
+    assert login.tokens.access_token
+
+
+async def test_a_proxy_on_this_machine_opens_it_to_no_server(
+    tmp_path: Path, server: Guarded, monkeypatch: pytest.MonkeyPatch
+):
+    """The connection to the server went to the proxy, whose address is private; the server's is not."""
+    entry = await entry_of(tmp_path, server, server, None)
+    lookup = socket.getaddrinfo
+
+    def looked_up(host: str, *arguments: Any, **options: Any) -> list[Any]:
+        return lookup("93.184.216.34" if host == "mcp.example" else host, *arguments, **options)
+
+    monkeypatch.setattr(fetching.socket, "getaddrinfo", looked_up)
+    with pytest.raises(LoginFailed, match="is in a private network, and the server itself is not"):
+        await renewing.renewed(http_settings("https://mcp.example/mcp"), entry, challenge(server))
+    assert not server.paths

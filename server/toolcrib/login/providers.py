@@ -47,6 +47,9 @@ class Kept:
     ``redirect_uri`` is where answers of the login that is being made arrive: a registration for another address is of
     no use for it, nor is one for less than the ``scope`` that is asked for. ``renews``: tokens that come keep what they
     do not say of those before (RFC 6749, section 6).
+
+    A registration is written with the tokens that are given to it, not when it is made: a person who is asked then and
+    does not answer has still the login of before.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Kept:
     ) -> None:
         self._entry, self._redirect_uri, self._renews = entry, redirect_uri, renews
         self._scope = frozenset(scope.split())
+        self._registration: OAuthClientInformationFull | None = None
         self._configured = _configured(auth_of(server), redirect_uri)
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -61,14 +65,21 @@ class Kept:
         return await self._entry.get_tokens()
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep tokens that were received."""
+        """Keep tokens that were received, with the registration that was made for them, if one was.
+
+        Raises:
+            LoginFailed: there is none among them.
+
+        """
+        if not tokens.access_token:
+            raise LoginFailed("the authorization server gave an empty token")
         if self._renews and (before := (await self._entry.read()).tokens):
             kept = {
                 "refresh_token": tokens.refresh_token or before.refresh_token,
                 "scope": tokens.scope or before.scope,
             }
             tokens = tokens.model_copy(update=kept)
-        await self._entry.set_tokens(tokens)
+        await self._entry.set_tokens(tokens, self._registration)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client that the config names, else the registration that is kept, where it is of use."""
@@ -82,8 +93,8 @@ class Kept:
         return client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep a registration."""
-        await self._entry.set_client_info(client_info)
+        """Remember a registration until there are tokens."""
+        self._registration = client_info
 
 
 @dataclass(frozen=True, slots=True)

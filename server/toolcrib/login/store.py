@@ -113,8 +113,10 @@ class LoginEntry:
         left = max(0, int(login.expires_at - self._clock()))
         return login.tokens.model_copy(update={"expires_in": left})
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep tokens that were just received.
+    async def set_tokens(self, tokens: OAuthToken, client: OAuthClientInformationFull | None = None) -> None:
+        """Keep tokens that were just received, and in the same change the registration that they were given to.
+
+        Without ``client`` that is the one which is kept already, or the config's.
 
         Raises:
             StoreError: they cannot be kept.
@@ -125,7 +127,7 @@ class LoginEntry:
 
         def changed(before: Record) -> Record:
             return replace(
-                before,
+                before if client is None else self._registered(before, client),
                 tokens=received,
                 scope=tokens.scope or "",
                 expires_at=None if lasts is None else now + min(max(lasts, 0), _LASTS_MAX_S),
@@ -146,15 +148,7 @@ class LoginEntry:
             StoreError: it cannot be kept.
 
         """
-        client = client_info.model_dump(mode="json", exclude_none=True)
-
-        def changed(before: Record) -> Record:
-            known = before.client or {}
-            if known.get("client_id") != client_info.client_id or before.issuer != (client_info.issuer or ""):
-                before = self._blank
-            return replace(before, client=client, issuer=client_info.issuer or "")
-
-        await self._change(changed)
+        await self._change(lambda before: self._registered(before, client_info))
 
     async def note(self, *, account: str | None = None, issuer: str | None = None) -> None:
         """Keep what was learned of a login: as whom, or from whom. None leaves it as it was.
@@ -240,6 +234,11 @@ class LoginEntry:
         except OSError as error:
             reason = error.strerror or str(error)
             raise StoreError(f"the login to {self._blank.entry} cannot be kept: {reason}") from error
+
+    def _registered(self, before: Record, client: OAuthClientInformationFull) -> Record:
+        if (before.client or {}).get("client_id") != client.client_id or before.issuer != (client.issuer or ""):
+            before = self._blank
+        return replace(before, client=client.model_dump(mode="json", exclude_none=True), issuer=client.issuer or "")
 
     def _rewrite(self, change: Callable[[Record], Record]) -> None:
         record = replace(change(self._read()), saved_at=self._clock(), problem="")
