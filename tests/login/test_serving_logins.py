@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from mcp.shared.auth import OAuthClientInformationFull
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from downstream.fleets import TEST_S, Watched, http_settings
 from fakes.oauth_server import Guarded, guarded_server
@@ -134,6 +134,26 @@ async def test_a_login_that_is_refused_to_be_renewed_says_that_nothing_ran(tmp_p
         assert guarded.asked("/token") == 1, "what was refused is not tried again"
         await logged_in(tmp_path, guarded)
         assert await it.text("web", "echo", {"text": "c"}) == '{"text": "c"}'
+
+
+@pytest.mark.parametrize("sse", [False, True])
+async def test_a_login_that_is_refused_without_a_word_is_wanted_anew(tmp_path: Path, guarded: Guarded, *, sse: bool):
+    await logged_in(tmp_path, guarded)
+    guarded.provider.revoke_all()
+    guarded.answers["/mcp"] = Response(status_code=401)
+    async with fleet_with_logins(tmp_path, guarded, sse=sse) as it:
+        with pytest.raises(LoginNeeded, match=RUN):
+            await it.call("web", "echo")
+
+
+@pytest.mark.parametrize("sse", [False, True])
+async def test_a_bare_refusal_is_for_want_of_the_login_that_the_config_names(
+    tmp_path: Path, guarded: Guarded, *, sse: bool
+):
+    guarded.answers["/mcp"] = Response(status_code=401)
+    async with fleet_with_logins(tmp_path, guarded, sse=sse, auth={"scopes": ["read"]}) as it:
+        with pytest.raises(LoginNeeded, match=RUN):
+            await it.call("web", "echo")
 
 
 async def test_a_login_that_cannot_be_told_to_be_over_is_kept(tmp_path: Path, guarded: Guarded):

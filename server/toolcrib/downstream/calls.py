@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
+from toolcrib.base.json_values import as_object
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
@@ -236,7 +237,9 @@ class Calls:
         """Return what a caller is told whom the server refuses for want of a login."""
         failure = login_failure(self._settings, str(challenged), challenged.data)
         if failure.needs_login:
-            self._parts.note_login(failure)
+            # Of a login that does not reach this tool, the other tools and calls go on.
+            if not as_object(challenged.data).get("wants_more"):
+                self._parts.note_login(failure)
             return login_needed(self._settings, failure)
         return DownstreamError(INTERNAL_ERROR, f"{self._clean(failure.reason)}. {failure.remedy}")
 

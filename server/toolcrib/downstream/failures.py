@@ -69,18 +69,23 @@ def failure_of(failure: BaseException, server: ServerSettings, known: str = "") 
     """Return what is told of a server that failed so; ``known`` is what its transport knows about it."""
     inner = innermost(failure)
     reason = "; ".join(filter(None, (reason_of(failure), known)))
-    if wants_login(inner):
+    if wants_login(inner, server):
         return login_failure(server, reason, inner.error.data if isinstance(inner, MCPError) else None)
     return Failure(reason, _remedy(inner, server))
 
 
-def wants_login(failure: BaseException) -> bool:
-    """Return whether a server has refused a request for want of a login, or of one that reaches far enough."""
+def wants_login(failure: BaseException, server: ServerSettings | None = None) -> bool:
+    """Return whether a server has refused a request for want of a login, or of one that reaches far enough.
+
+    Of ``server`` is known whether a login is expected, so that a refusal need not name it.
+    """
     match failure:
         case MCPError(code=code):
             return code == WANTS_LOGIN
-        case httpx2.HTTPStatusError(response=response):
-            return code_of(response) == WANTS_LOGIN
+        case httpx2.HTTPStatusError(response=response, request=request):
+            was_sent = "authorization" in request.headers
+            is_expected = server is not None and server.may_log_in and (was_sent or server.options.auth is not None)
+            return code_of(response, is_expected=is_expected) == WANTS_LOGIN
         case _:
             return False
 

@@ -21,6 +21,7 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.text import truncate
 from toolcrib.errors import LoginFailed
 from toolcrib.login.challenges import Challenge, challenge_of
+from toolcrib.model import JsonObject
 from toolcrib.redaction.learned import Learned, MaskedBytes
 from toolcrib.streams.half_characters import WholeCharacters
 from toolcrib.streams.sdk import SessionMessage
@@ -36,12 +37,16 @@ REFUSED = -39_403
 """Likewise: the address answered 401 or 403."""
 
 WANTS_LOGIN = -39_401
-"""Likewise: because it wants a login by OAuth, or one that reaches further; the error's data has the scope."""
+"""Likewise: because it wants a login by OAuth, or one that reaches further, which its data's ``wants_more`` says.
+
+The ``scope`` of the data is what it asks for, if it says so."""
 
 # Faults before anything was sent: a call that meets one can safely be sent again.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 _ENCODING_SHOWN = 40
 _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
+# Several schemes may stand in one header, or in several that are joined (RFC 9110, section 11.6.1).
+_BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 _SESSION_WORDS = (b"session", b"not initialized")
 
 Deliver = Callable[[SessionMessage], None]
@@ -157,15 +162,18 @@ class HttpClient(httpx2.AsyncClient):
         body = await _body(response)
         if _has_session(request) and _has_lost_session(response.status_code, body):
             return self._answer(request, UNDELIVERED, "it does not know our session any more")
-        if self._deliver is None and _is_own_error(body):
-            return response
-        is_expected = self._login is not None and self._login.is_expected
+        was_sent = "authorization" in request.headers
+        is_expected = self._login is not None and (self._login.is_expected or was_sent)
         code = code_of(response, is_expected=is_expected)
-        scope = challenge.scope if code == WANTS_LOGIN and (challenge := challenge_of(response)) else ""
-        # It is told to whoever called, and may be anything.
-        return self._answer(
-            request, code, status_text(response), {"scope": self._learned.clean(scope)} if scope else None
-        )
+        if code != WANTS_LOGIN and self._deliver is None and _is_own_error(body):
+            return response
+        challenge = challenge_of(response) if code == WANTS_LOGIN else None
+        return self._answer(request, code, status_text(response), self._wanted(challenge) if challenge else None)
+
+    def _wanted(self, challenge: Challenge) -> JsonObject:
+        """Return what is told of a challenge to whoever called: the scope may be anything."""
+        scope = {"scope": self._learned.clean(challenge.scope)} if challenge.scope else {}
+        return {**scope, "wants_more": challenge.wants_more}
 
     async def _unreadable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Refuse a body in an encoding that was not asked for (RFC 9110, section 12.5.3)."""
@@ -176,9 +184,7 @@ class HttpClient(httpx2.AsyncClient):
             raise httpx2.RemoteProtocolError(reason, request=request)
         return self._answer(request, types.INTERNAL_ERROR, reason)
 
-    def _answer(
-        self, request: httpx2.Request, code: int, text: str, data: dict[str, str] | None = None
-    ) -> httpx2.Response:
+    def _answer(self, request: httpx2.Request, code: int, text: str, data: JsonObject | None = None) -> httpx2.Response:
         """Return the response that makes the SDK's transport answer the request with an error."""
         asked = as_object(json.loads(request.content))
         told = types.ErrorData(code=code, message=text, data=data)
@@ -283,7 +289,7 @@ def _has_lost_session(status: int, body: bytes) -> bool:
 def code_of(response: httpx2.Response, *, is_expected: bool = False) -> int:
     """Return the JSON-RPC error code for a status (2025-11-25 basic/authorization: a challenge names its scheme).
 
-    ``is_expected``: the config says that the server wants a login, so that it need not.
+    ``is_expected``: the config says that the server wants a login, or it was sent one, so that it need not say so.
     """
     match response.status_code:
         case HTTPStatus.NOT_FOUND:
@@ -308,4 +314,4 @@ def status_text(response: httpx2.Response) -> str:
 
 
 def _names_bearer(response: httpx2.Response) -> bool:
-    return response.headers.get("www-authenticate", "").lower().startswith("bearer")
+    return _BEARER.search(response.headers.get("www-authenticate", "")) is not None
