@@ -215,9 +215,7 @@ def search_settings(
     alpha = settings.toolcrib.tool_search.semantic.alpha
     semantic = None if model is None else Semantic(model, vectors, alpha)
     limits = settings.toolcrib.limits
-    return SearchSettings(
-        limits.regex_ms, clocks.thread_clock, semantic, ranked_in_memory=limits.ranked_in_memory, now=clocks.clock
-    )
+    return SearchSettings(limits.regex_ms, clocks.thread_clock, semantic, ranked_in_memory=limits.ranked_in_memory)
 
 
 def finder_of(settings: Settings, known: Known) -> ToolFinder:

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
-from toolcrib.model import Ingest, Tool, ToolRecord
+from toolcrib.model import Ingest, ToolRecord
 from toolcrib.search.lexicon import Lexicon, around, is_one_edit
-from toolcrib.search.matches import Found
 from toolcrib.tools.search import SearchRequest
 
 IN_FILE, IN_MEMORY = 0, 20_000
@@ -45,6 +44,12 @@ def tool(server: str, name: str, chance: random.Random) -> ToolRecord:
     definition = {"name": name, "description": text, "inputSchema": {"type": "object", "properties": properties}}
     made = record(server, name, definition=definition, tags=phrase(chance, 2).split())
     return with_changes(made, mentions={"body_text": (named,)} if named else {})
+
+
+def with_parameters(name: str, text: str, *parameters: str) -> ToolRecord:
+    properties = {parameter: {"type": "string"} for parameter in parameters}
+    definition = {"name": name, "description": text, "inputSchema": {"type": "object", "properties": properties}}
+    return record("git", name, definition=definition)
 
 
 def answers(world: World, policy: Policy, requests: Sequence[SearchRequest]) -> list[object]:
@@ -188,20 +193,20 @@ def test_every_word_one_edit_away_has_the_beginning_or_the_end(word: str, others
         assert least <= len(each) <= most
 
 
-def test_a_large_catalog_is_ranked_in_memory_once_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    now = [0.0]
-    made: list[int] = []
-    with opened(tmp_path / "tools.db", now=lambda: now[0]) as world:
-        read = world.index.words
-        monkeypatch.setattr(world.index, "words", lambda rows: made.append(1) or read(rows))
-        catalog = world.listed(numbered("git", 2000, "Paints a wall."))
-        some = catalog.permitted(Policy().permissions(GUEST))
+def test_a_catalog_within_the_bound_is_ranked_in_memory_from_the_first_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[int] = []
+    with opened(tmp_path / "tools.db") as world:
+        monkeypatch.setattr(world.index.stems, "reading", lambda: read.append(1))
+        world.listed(numbered("git", 2000, "Paints a wall."))
+        assert world.names("paint wall 7")[0] == "git__tool_7"
+        assert not read
 
-        def searched() -> Found[Tool]:
-            return world.searcher.search(SearchRequest("paint wall 7"), catalog, some)
 
-        first = searched()
-        assert not made
-        now[0] = 5.0
-        assert searched() == first
-        assert made
+@pytest.mark.parametrize("most", [IN_FILE, IN_MEMORY])
+def test_a_parameter_that_every_tool_has_alone_counts_for_nothing(tmp_path: Path, most: int):
+    made = [with_parameters(f"tool_{number}", f"Does thing {number}.", "payload") for number in range(30)]
+    with opened(tmp_path / "tools.db", ranked_in_memory=most) as world:
+        world.listed(listing("git", *made, with_parameters("wall", "Sends the payload.", "payload")))
+        assert world.names("payload") == ["git__wall"]

@@ -52,12 +52,6 @@ _QUERIES_MAX, _SHORT_QUERY = 8, 80
 _QUICK_MAX = 1500
 """So many documents can be ranked in less than it takes to ask a thread."""
 
-_LARGE = 2000
-"""To make the postings of so many documents takes longer than anybody should wait whose catalog changes soon again."""
-
-_SETTLED_S = 5.0
-"""So long after the first search of a large set its postings are made: while many servers are listed, none lasts."""
-
 _BEGINNING_MIN = 3
 """Fewer letters and digits are the beginning of too many names."""
 
@@ -74,15 +68,13 @@ class SearchSettings:
 
     ``regex_ms`` bounds one search by pattern, by ``clock``: the thread's own time, so that what else the machine does
     is not the pattern's fault. ``semantic`` adds meaning to words in a full-text search. Of more than
-    ``ranked_in_memory`` documents the postings are read where they are stored, if they are. ``now`` is a clock in
-    seconds.
+    ``ranked_in_memory`` documents the postings are read where they are stored, if they are.
     """
 
     regex_ms: float = 100
     clock: Callable[[], float] = time.thread_time
     semantic: Semantic | None = None
     ranked_in_memory: int = 20_000
-    now: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,7 @@ class Engine(Generic[T]):
 
     def __init__(self, kind: Kind, settings: SearchSettings) -> None:
         self._kind, self._semantic = kind, settings.semantic
-        self._in_memory_max, self._now = settings.ranked_in_memory, settings.now
-        self._first_asked = Recent[Documents, float](KEPT_MAX)
+        self._in_memory_max = settings.ranked_in_memory
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
         self._postings = Recent[Documents, FieldedBm25](KEPT_MAX)
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
@@ -226,18 +217,10 @@ class Engine(Generic[T]):
     def _opened(self, documents: Documents) -> AbstractContextManager[Postings]:
         """Open the postings of these documents, in memory or where they are stored; words of others do not count.
 
-        Both give the same answers, so which of them it is depends on time alone.
+        Which of them it is depends on the number of documents alone, so that a query has one answer at any time.
         """
-        stored = None if self._belongs_in_memory(documents) else documents.stored(self._does)
+        stored = documents.stored(self._does) if len(documents.in_order) > self._in_memory_max else None
         return stored or nullcontext(self._postings.get(documents, lambda: self._made_postings(documents)))
-
-    def _belongs_in_memory(self, documents: Documents) -> bool:
-        size = len(documents.in_order)
-        if size > self._in_memory_max:
-            return False
-        if size < _LARGE or documents in self._postings:
-            return True
-        return self._now() - self._first_asked.get(documents, self._now) >= _SETTLED_S
 
     def _made_postings(self, documents: Documents) -> FieldedBm25:
         # Postings are many objects that all stay: a collection meanwhile would look at them and free nothing.

@@ -242,10 +242,10 @@ class OpenPostings:
             texts, statistics.fields, statistics.averages, statistics.common, strict=True
         ):
             stems = text.split()
-            wanted = asked.intersection(stems)
+            wanted = asked.intersection(stems) - common
             if wanted:
                 length = len([stem for stem in stems if stem not in common]) if common else len(stems)
                 of_one = share(field, length, average)
-                for stem in wanted - common:
+                for stem in wanted:
                     frequencies[stem] += of_one * stems.count(stem)
         return frequencies
