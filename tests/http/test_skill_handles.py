@@ -5,6 +5,7 @@ import re
 
 import pytest
 from mcp import MCPError
+from mcp_types import Implementation
 from shelving import put, repo, skills
 
 from fakes.menu import tool
@@ -250,3 +251,27 @@ async def test_where_only_outcomes_take_a_handle_nothing_else_shows_the_paramete
         assert "handle" not in str([each["inputSchema"] for each in await client.tools()])
         assert not HANDLE.search((await client.skill("get", names=["git-review"]))["formatted_context"])
         assert await reported(client)
+
+
+async def test_many_session_ids_of_one_subject_leave_what_was_sent_to_another(shelf):
+    mine = {"x-toolcrib-session": "mine"}
+    async with online(shelf, SERVERS, config()) as it, it.client(MODERN, "token-of-ann", mine) as ann:
+        await ann.skill("get", names=["git-review"])
+        for number in range(80):
+            bobs = await it.modern("tools/list", authorization="Bearer token-of-bob", x_toolcrib_session=str(number))
+            assert bobs.status_code == 200
+        again = await ann.skill("get", names=["git-review"])
+        assert "Already sent" in again["formatted_context"]
+
+
+async def test_each_session_of_a_subject_is_told_with_its_own_active_skills(shelf):
+    async with online(shelf, SERVERS, config()) as it:
+        for name in ("git-review", "git-release"):
+            info = Implementation(name=name, version="1")
+            async with it.client(MODERN, "token-of-ann", {"x-toolcrib-session": name}, client_info=info) as client:
+                await client.skill("get", names=[name])
+        told = {session.client: session.skills.skills for session in it.world.wire._sessions.seen()}
+    assert {client: [skill.name for skill in skills] for client, skills in told.items()} == {
+        "git-review": ["git-review"],
+        "git-release": ["git-release"],
+    }

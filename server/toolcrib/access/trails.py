@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.base.recent import Recent
 
 _FOUND_MAX, _SKILLS_MAX = 100, 100
@@ -25,7 +26,8 @@ class Origin:
 class Trail:
     """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
 
-    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run.
+    ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the
+    scope of skills that its last request was in: to be told, not to be decided by.
     """
 
     began: float = 0.0
@@ -33,6 +35,7 @@ class Trail:
     searches: int = 0
     calls: int = 0
     failed: int = 0
+    scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 

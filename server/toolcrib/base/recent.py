@@ -15,6 +15,9 @@ _Owner = TypeVar("_Owner", bound=Hashable)
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
+_OWNERS_MAX = 1000
+"""Owners whose values are remembered, where a name tells whose they are."""
+
 
 class Recent(Generic[_Key, _Value]):
     """At most ``most`` values by key. Safe to use from several threads."""
@@ -74,6 +77,21 @@ class Recent(Generic[_Key, _Value]):
         """Forget everything."""
         with self._lock:
             self._values.clear()
+
+
+class RecentOfEach(Generic[_Owner, _Key, _Value]):
+    """For each owner the ``most`` values used last: however many one has, those of others stay."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._recent = Recent[_Owner, Recent[_Key, _Value]](_OWNERS_MAX)
+
+    def __getitem__(self, owner: _Owner) -> Recent[_Key, _Value]:
+        return self._recent.get(owner, lambda: Recent(self._most))
+
+    def values(self) -> list[_Value]:
+        """Return the values of all owners."""
+        return [value for recent in self._recent.values() for value in recent.values()]
 
 
 class RecentBy(Generic[_Owner, _Key, _Value]):

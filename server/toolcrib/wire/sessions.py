@@ -21,7 +21,7 @@ from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
 from toolcrib.base.json_values import as_object
-from toolcrib.base.recent import Recent
+from toolcrib.base.recent import Recent, RecentOfEach
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.scoping import needs_scopes
 from toolcrib.config.settings import Settings
@@ -35,10 +35,11 @@ _SESSION_ID_MAX = 256
 """Characters of such an id: it is kept, on disk too, for each of the ids that one principal may have."""
 
 _PER_CONNECTION = 64
-"""Callers and session ids that one connection may stand for at a time; beyond that the oldest begins anew."""
+"""Callers and session ids that one connection, or without one a principal, may stand for at a time; beyond that the
+oldest begins anew."""
 
 _LABELS_MAX = 1000
-"""Sessionless callers whose label is remembered, so that all of their events carry the same one."""
+"""Sessionless clients of one principal whose label is remembered, so that all of their events carry the same one."""
 
 _CLIENT_MAX, _CLIENT_SHOWN = 200, 40
 """Characters of a client's name: those by which it is known, and those that a label shows."""
@@ -89,10 +90,10 @@ class _Sessionless:
     """A caller without sessions as they are known from one request to the next."""
 
     label: str
+    caller: Caller
     client: str
     activations: Activations
     trail: Trail
-    skills: ActiveSkills | None
 
 
 def is_modern(context: Context) -> bool:
@@ -110,9 +111,9 @@ class Sessions:
         self.scopes = SkillScopes(parts.monotonic, settings.toolcrib.limits.skill_handles_s)
         self._local = local_caller(settings)
         self._by_connection: dict[Connection, dict[tuple[Caller, str | None], Connected]] = {}
-        self._sessionless = Recent[tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
-        self._sent = Recent[tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
-        self._confirmed = Recent[tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
+        self._sessionless = RecentOfEach[str, tuple[Caller, str | None, str], _Sessionless](_LABELS_MAX)
+        self._sent = RecentOfEach[str, tuple[Caller, str | None], SentSkills](_PER_CONNECTION)
+        self._confirmed = RecentOfEach[str, tuple[Caller, str | None], Recent[Approval, None]](_PER_CONNECTION)
         self._count = 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
@@ -131,7 +132,7 @@ class Sessions:
         Waits only where a session id has to be read from disk.
         """
         session = await self._of(context)
-        session.trail.active = self._clock()
+        session.trail.active, session.trail.scope = self._clock(), session.skills
         return session
 
     async def _of(self, context: Context) -> Session:
@@ -139,8 +140,9 @@ class Sessions:
         kept = None if session_id is None else await self._kept.of(caller.principal, _kept_id(caller, session_id))
         if is_modern(context):
             client = _client_of(context)
-            key = caller, session_id, client
-            known = self._sessionless.get(key, lambda: self._known_sessionless(caller, client, kept))
+            known = self._sessionless[caller.principal].get(
+                (caller, session_id, client), lambda: self._known_sessionless(caller, client, kept)
+            )
             return Session(
                 known.label,
                 caller,
@@ -182,9 +184,7 @@ class Sessions:
         return connected.session
 
     def _known_sessionless(self, caller: Caller, client: str, kept: StoredActivations | None) -> _Sessionless:
-        return _Sessionless(
-            self._label(caller, client), client, kept or NoActivations(), self._trail(), kept and kept.skills
-        )
+        return _Sessionless(self._label(caller, client), caller, client, kept or NoActivations(), self._trail())
 
     def _trail(self) -> Trail:
         return Trail(began=self._clock())
@@ -197,7 +197,7 @@ class Sessions:
         named = self._named(context)
         if not (self._hosts.serves_one or named):
             return SentSkills()
-        return self._sent.get((caller, named), SentSkills)
+        return self._sent[caller.principal].get((caller, named), SentSkills)
 
     def _skills_of(self, caller: Caller, context: Context) -> ActiveSkills:
         """Return what is active for a sessionless caller: by the same that says whose the next request is, or nothing.
@@ -212,7 +212,9 @@ class Sessions:
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
         """Return what the person has allowed before, where one request tells whose the next is; else None."""
         named = self._named(context)
-        return self._confirmed.get((caller, named), confirmed) if self._hosts.serves_one or named else None
+        if not (self._hosts.serves_one or named):
+            return None
+        return self._confirmed[caller.principal].get((caller, named), confirmed)
 
     def keeping_nothing(self) -> Session:
         """Return a session of the sessionless era for whoever is asking right now."""
@@ -226,18 +228,16 @@ class Sessions:
     def seen(self) -> Iterator[Session]:
         """Yield the sessions of everybody who is connected, or has asked without one and is still remembered."""
         yield from (connected.session for connected in self.open())
-        active = self.scopes.by_caller()
-        for caller, session_id, client in self._sessionless:
-            known = self._sessionless[caller, session_id, client]
+        for known in self._sessionless.values():
             yield Session(
                 known.label,
-                caller,
+                known.caller,
                 known.activations,
                 growing=False,
-                client=client,
-                served=self._hosts.of(client),
+                client=known.client,
+                served=self._hosts.of(known.client),
                 trail=known.trail,
-                skills=known.skills or ActiveSkills(skills=active.get(caller, ())),
+                skills=known.trail.scope,
             )
 
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
