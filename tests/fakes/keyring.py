@@ -8,8 +8,11 @@ class MemoryKeyring:
         self.secrets: dict[str, str] = {}
         self.is_locked = False
         self.is_there = True
+        self.opens = True
 
     def is_usable(self) -> bool:
+        if not self.opens:
+            raise StoreError("the system's keyring refuses (RuntimeError)")
         return self.is_there
 
     def get(self, name: str) -> str | None:

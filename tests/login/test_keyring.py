@@ -68,6 +68,21 @@ def test_a_keyring_that_protects_nothing_is_none(monkeypatch: pytest.MonkeyPatch
     assert not _with(monkeypatch, Backend(priority)).is_usable()
 
 
+def test_a_keyring_that_cannot_say_what_it_protects_refuses(monkeypatch: pytest.MonkeyPatch):
+    class Broken(Backend):
+        @property
+        def priority(self) -> float:
+            raise RuntimeError("no session, canary")
+
+        @priority.setter
+        def priority(self, _value: float) -> None:
+            """Take what others have."""
+
+    with pytest.raises(StoreError, match=r"refuses \(RuntimeError\)") as failure:
+        _with(monkeypatch, Broken()).is_usable()
+    assert "canary" not in str(failure.value)
+
+
 def test_what_the_library_says_of_a_failure_is_not_told(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(StoreError, match=r"refuses \(RuntimeError\)") as failure:
         _with(monkeypatch, Refusing()).get("a")

@@ -404,6 +404,18 @@ async def test_a_keyring_that_refuses_loses_nothing(folder: Path, caplog: pytest
     assert (await _entry(folder, keyring=keyring).read()).tokens is not None
 
 
+async def test_a_keyring_that_does_not_open_loses_nothing(folder: Path, caplog: pytest.LogCaptureFixture):
+    keyring = MemoryKeyring()
+    await _entry(folder, keyring=keyring).set_tokens(TOKENS)
+    keyring.opens = False
+    login = await _entry(folder, keyring=keyring).read()
+    assert login.tokens is None
+    assert "refuses" in login.record.problem
+    await _entry(folder, keyring=keyring).set_tokens(TOKENS)
+    assert "private file" in caplog.text
+    assert (await _entry(folder, keyring=keyring).read()).tokens == TOKENS
+
+
 async def test_the_keyring_is_newer_than_the_file_after_a_crash_between_the_two(folder: Path, clock: Clock):
     keyring = MemoryKeyring()
     entry = _entry(folder, clock, keyring)

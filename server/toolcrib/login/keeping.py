@@ -99,10 +99,10 @@ class Keeper:
     def _from_keyring(self, file: KeptFile, facts: Record) -> Record:
         """Return the record in the keyring, which is written before the file and may be newer."""
         nothing = Record(facts.entry, facts.server, is_in_keyring=True)
-        if not self._keyring.is_usable():
-            reason = f"the login is in the system's keyring, and there is none here, so {_LOG_IN_AGAIN}"
-            return replace(nothing, problem=reason)
         try:
+            if not self._keyring.is_usable():
+                reason = f"the login is in the system's keyring, and there is none here, so {_LOG_IN_AGAIN}"
+                return replace(nothing, problem=reason)
             text = self._keyring.get(_name_of(file))
             record = decoded(text or "")
         except StoreError as error:
@@ -113,9 +113,9 @@ class Keeper:
 
     def _is_in_keyring(self, file: KeptFile, record: Record) -> bool:
         """Put the secrets into the keyring, if there is one that takes them: else they go into the file."""
-        if not self._keyring.is_usable():
-            return False
         try:
+            if not self._keyring.is_usable():
+                return False
             self._keyring.set(_name_of(file), encoded(record, with_secrets=True))
         except StoreError as error:
             # What a provider gave can often not be had again, so a keyring that fails must not lose it.

@@ -97,9 +97,12 @@ class SystemKeyring:
             import keyring  # noqa: PLC0415 - optional
         except ImportError:
             return None
-        library: Any = keyring
-        backend: Any = _within(library.get_keyring)
-        return backend if backend.priority >= _PRIORITY_MIN else None
+        return _within(lambda: _backend_of(keyring))
+
+
+def _backend_of(library: Any) -> Any:
+    backend = library.get_keyring()
+    return backend if backend.priority >= _PRIORITY_MIN else None
 
 
 def _within(work: Callable[[], Any]) -> Any:
