@@ -4,7 +4,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
@@ -13,12 +13,13 @@ import pytest
 from mcp.server.auth.provider import RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from downstream.fleets import TEST_S, http_settings
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.config.settings import ServerSettings
 from toolcrib.errors import LoginFailed
-from toolcrib.login import fetching, renewing
+from toolcrib.login import fetching, renewing, store
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.flow import Ask, log_in
@@ -233,3 +234,22 @@ async def test_a_proxy_on_this_machine_opens_it_to_no_server(
     with pytest.raises(LoginFailed, match="is in a private network, and the server itself is not"):
         await renewing.renewed(http_settings("https://mcp.example/mcp"), entry, challenge(server))
     assert not server.paths
+
+
+async def test_a_renewal_is_over_before_others_cease_to_wait_for_it(
+    tmp_path: Path, server: Guarded, monkeypatch: pytest.MonkeyPatch
+):
+    assert renewing.PREPARING_S + fetching.FETCH_S < store.PATIENCE_S
+    monkeypatch.setattr(renewing, "PREPARING_S", 0.2)
+    entry = await entry_of(tmp_path, server, server, None)
+    over = threading.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await anyio.to_thread.run_sync(over.wait, TEST_S)
+        await Response(status_code=404)(scope, receive, send)
+
+    server.answers[RESOURCE_METADATA] = cast("Response", slow)
+    with pytest.raises(LoginFailed, match=r"its authorization server was not found within 0\.2 s"):
+        await renewed(server, entry)
+    over.set()
+    assert (await entry.read()).tokens

@@ -75,7 +75,9 @@ class Run:
     ) -> Driven:
         outgoing = await anext(flow)
         if outgoing is not probe:  # it renews what it holds before it is asked to; a challenge comes first here
-            raise LoginFailed("the login cannot be looked at")
+            raise LoginFailed(
+                "a token was asked for before the server wanted one, which is a mistake in toolcrib: please report it"
+            )
         probe.headers.pop("authorization", None)
         outgoing = await flow.asend(challenge.response(probe))
         for _ in range(_REQUESTS_MAX):

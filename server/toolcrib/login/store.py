@@ -29,7 +29,8 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""How long to wait while another process renews a login: longer than it may take to ask the provider."""
+"""Seconds to wait while another process renews a login: longer than that may take (``renewing.PREPARING_S``, one
+request for a token, and its writing)."""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.1
 _LASTS_MAX_S = 10 * 365 * 86_400
 """What a provider may say of how long a token lasts, at most."""
