@@ -1,8 +1,10 @@
 """``toolcrib login`` and ``logout``, with servers on loopback; the browser is played by a program."""
 
 import json
+import os
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse
 
 from cli.command_line import Run
 from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.cli.output import print_text
 
 SECRETS = ("access-", "refresh-")
 
@@ -161,33 +164,87 @@ def test_all_leaves_out_servers_that_want_no_login(run: Run, config: Path, guard
     assert not browser.opened
 
 
-def test_an_answer_can_be_given_by_hand(
-    run: Run, config: Path, guarded: Guarded, browser: Browser, monkeypatch: pytest.MonkeyPatch
-):
-    class Typed:
-        """Somebody who opens the printed address elsewhere and pastes where that led."""
+class Terminal:
+    """A terminal at which somebody sees the printed address. ``answers`` gives the lines that they type then."""
 
-        def __init__(self) -> None:
-            self.lines = 0
+    def __init__(self) -> None:
+        read_fd, write_fd = os.pipe()
+        self.stdin, self._keys = os.fdopen(read_fd), os.fdopen(write_fd, "wb", buffering=0)
+        self.answers: Callable[[str], list[str]] = lambda _address: []
+        self._print = print_text
+        self._acting = list[threading.Thread]()
 
-        def readline(self) -> str:
-            self.lines += 1
-            if self.lines == 1:
-                return "http://127.0.0.1/callback?code=x&state=y\n"
-            with httpx2.Client(follow_redirects=False, trust_env=False) as client:
-                return client.get(shown[0]).headers["location"] + "\n"
+    def note(self, text: str, **options: Any) -> None:
+        self._print(text, **options)
+        for line in text.splitlines():
+            if "/authorize?" in line:
+                self._acting.append(threading.Thread(target=self._act, args=(line.strip(),)))
+                self._acting[-1].start()
 
-    shown: list[str] = []
+    def _act(self, address: str) -> None:
+        for line in self.answers(address):
+            self._keys.write(f"{line}\n".encode())
 
-    def note(text: str, **_options: Any) -> None:
-        shown.extend(line.strip() for line in text.splitlines() if "/authorize?" in line)
+    def end(self) -> None:
+        """Type the end of input, and wait until that is read."""
+        for each in self._acting:
+            each.join()
+        self._keys.close()
+        for each in threading.enumerate():
+            if each.name == "typed lines":
+                each.join()
 
-    monkeypatch.setattr("toolcrib.cli.login.print_text", note)
-    monkeypatch.setattr("sys.stdin", Typed())
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    one = Terminal()
+    monkeypatch.setattr("toolcrib.cli.login.print_text", one.note)
+    monkeypatch.setattr("sys.stdin", one.stdin)
+    yield one
+    one.end()
+    one.stdin.close()
+
+
+def led_to(address: str) -> str:
+    """Return where a browser elsewhere is led to."""
+    with httpx2.Client(follow_redirects=False, trust_env=False) as client:
+        return client.get(address).headers["location"]
+
+
+def test_an_answer_can_be_given_by_hand(run: Run, config: Path, guarded: Guarded, browser: Browser, terminal: Terminal):
+    def answers(address: str) -> list[str]:
+        return ["http://127.0.0.1/callback?code=x&state=y", "", "  ", f"{led_to(address)}#_=_"]
+
+    terminal.answers = answers
     code, _out, err = run("login", "web", "--no-browser", "--config", str(config))
     assert code == 0, err
+    assert err.count("That is no answer to this login") == 1
     assert not browser.opened
     assert guarded.provider.access_tokens
+
+
+def test_an_answer_that_a_browser_here_brings_is_taken_though_nothing_is_pasted(
+    run: Run, config: Path, guarded: Guarded, browser: Browser, terminal: Terminal
+):
+    def answers(address: str) -> list[str]:
+        browser.open(address)
+        return []
+
+    terminal.answers = answers
+    at_last = threading.Timer(20, terminal.end)  # where nothing but the end of input ends it
+    at_last.start()
+    code, _out, err = run("login", "web", "--no-browser", "--config", str(config))
+    assert code == 0, err
+    assert "toolcrib has the answer" in browser.pages[0]
+    assert not at_last.finished.is_set()
+    at_last.cancel()
+
+
+def test_the_end_of_input_gives_up(run: Run, config: Path, guarded: Guarded, browser: Browser, terminal: Terminal):
+    terminal.end()
+    code, _out, err = run("login", "web", "--no-browser", "--config", str(config))
+    assert code == 1
+    assert "web is not logged in: no answer was given" in err
 
 
 @pytest.mark.parametrize(

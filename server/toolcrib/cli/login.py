@@ -5,8 +5,11 @@ The one door to the person's browser: it is given http and https only, without a
 """
 
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The server, as the config names it.")]
 
 _PASTES_MAX = 5
+_TYPED_POLL_S = 0.05
 
 Opens = Callable[[str], bool]
 """Gives an address to the person's browser, and returns whether there is one. Blocks."""
@@ -48,8 +52,9 @@ def login(  # noqa: PLR0913, PLR0917 - one parameter an option
     settings = load_settings(config)
     servers = _meant(settings, name, every=every)
     shown: list[JsonObject] = []
+    typed = _Typed() if no_browser else None
     for server in servers:
-        shown.append(_one(settings, server, partial(_asking, server.key, scope, by_hand=no_browser), every=every))
+        shown.append(_one(settings, server, partial(_asking, server.key, scope, typed), every=every))
         if not as_json:
             _tell(shown[-1])
     if as_json:
@@ -134,13 +139,50 @@ def _tell(shown: "JsonObject") -> None:
         print_text(f"It has {counted(len(shown['tools']), 'tool')}; `toolcrib tools list --server {name}` shows them.")
 
 
-def _asking(name: str, scope: str, *, by_hand: bool) -> "Ask":
+class _Typed:
+    """The lines that a person types, for a whole command: a thread reads them that nobody waits for.
+
+    A read of a terminal cannot be cancelled, and would take the line that is meant for the next one.
+    """
+
+    def __init__(self) -> None:
+        self._lines = SimpleQueue[str]()
+        self._reading = threading.Thread(target=self._read, name="typed lines", daemon=True)
+
+    async def line(self) -> str:
+        """Return the next line with its end; nothing at the end of input."""
+        import anyio
+
+        if self._reading.ident is None:
+            self._reading.start()
+        while True:
+            has_ended = not self._reading.is_alive()
+            if not self._lines.empty():
+                return self._lines.get_nowait()
+            if has_ended:
+                return ""
+            await anyio.sleep(_TYPED_POLL_S)
+
+    def _read(self) -> None:
+        # By a file of its own, whose lock no other thread asks for at the end. There may be no input, or none that is
+        # a file.
+        with (
+            suppress(OSError, ValueError),
+            open(
+                sys.stdin.fileno() if sys.stdin else -1, encoding="utf-8", errors="replace", closefd=False
+            ) as terminal,
+        ):
+            for line in iter(terminal.readline, ""):
+                self._lines.put(line)
+
+
+def _asking(name: str, scope: str, typed: _Typed | None) -> "Ask":
     import webbrowser
 
     from toolcrib.login.flow import Ask
 
-    if by_hand:
-        return Ask(partial(_show_only, name), _pasted, scope)
+    if typed:
+        return Ask(partial(_show_only, name), partial(_pasted, typed), scope)
     return Ask(partial(_show_and_open, name, webbrowser.open), scope=scope)
 
 
@@ -156,25 +198,25 @@ async def _show_and_open(name: str, opens: Opens, address: str, redirect_uri: st
     import anyio.to_thread
 
     print_text(f"To log in to {name}, go on in the browser, which is given this address:\n\n  {address}\n", error=True)
-    has_one = await anyio.to_thread.run_sync(opens, address)
+    # A browser in the terminal ends with the login, or never.
+    has_one = await anyio.to_thread.run_sync(opens, address, abandon_on_cancel=True)
     if not has_one:
         print_text("There is no browser here; --no-browser takes the answer by hand.", error=True)
     print_text(f"The answer is waited for at {redirect_uri}; Ctrl-C gives up.", error=True)
 
 
-async def _pasted(address: str) -> "AuthorizationCodeResult":
+async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
     """Return the answer that the person pastes: the address that the browser was led to, or its query."""
-    import anyio.to_thread
-
     from toolcrib.login.answers import answer_in, state_of
 
-    state = state_of(address)
-    for _ in range(_PASTES_MAX):
-        line = (await anyio.to_thread.run_sync(sys.stdin.readline)).strip()
-        if not line:
-            break
-        if answer := answer_in(line.partition("?")[2] or line, state):
+    state, pastes = state_of(address), 0
+    while pastes < _PASTES_MAX and (line := await typed.line()):
+        pasted = line.strip().partition("#")[0]
+        if not pasted:
+            continue
+        if answer := answer_in(pasted.partition("?")[2] or pasted, state):
             return answer
+        pastes += 1
         print_text("That is no answer to this login; paste the whole address, with code and state.", error=True)
     raise LoginFailed("no answer was given")
 

@@ -3,10 +3,12 @@
 Knows the steps and how long a person may take; never knows how a person is shown an address.
 """
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,8 +26,10 @@ from toolcrib.login.providers import Person, auth_of, person_provider, server_ad
 from toolcrib.login.store import LoginEntry
 from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
+_T = TypeVar("_T")
+
 PERSON_S = 600.0
-"""Seconds that a person may take in the browser."""
+"""Seconds that a person may take, from being shown the address to the answer."""
 
 _INITIALIZE = {
     "jsonrpc": "2.0",
@@ -43,8 +47,8 @@ _INITIALIZE = {
 class Ask:
     """How a person is asked: ``show`` gets an address that may be opened, and where the answer will arrive.
 
-    ``paste`` gets the address that was asked at, and returns the answer that the person gives by hand; None: the answer
-    is waited for. ``scope`` is asked for besides what is known to be needed.
+    ``paste`` gets the address that was asked at, and returns the answer that the person gives by hand; the browser may
+    bring it before. ``scope`` is asked for besides what is known to be needed.
     """
 
     show: Callable[[str, str], Awaitable[None]]
@@ -69,7 +73,10 @@ async def challenged(server: ServerSettings, bearer: Bearer | None = None) -> tu
             request = client.build_request("POST", target.url, headers=headers, json=_INITIALIZE)
         sent = bearer.authorize(request) if bearer else ""
         try:
-            response = await client.send(request, stream=True)
+            with anyio.fail_after(FETCH_S):
+                response = await client.send(request, stream=True)
+        except TimeoutError:
+            raise LoginFailed(f"{target.public_url} did not answer within {FETCH_S:g} s") from None
         except httpx2.TransportError as error:
             reason = str(error) or type(error).__name__
             raise LoginFailed(f"{target.public_url} cannot be reached: {reason}") from None
@@ -120,7 +127,7 @@ class _Asked:
 
     def __init__(self, listener: Listener, ask: Ask) -> None:
         self._listener, self._ask = listener, ask
-        self._address = ""
+        self._address, self._until = "", math.inf
         self.person = Person(listener.redirect_uri, self._show, self._answer, ask.scope)
 
     async def _show(self, address: str) -> None:
@@ -128,9 +135,45 @@ class _Asked:
             raise LoginFailed("the authorization server names an address that no browser is given")
         self._address = address
         self._listener.expect(address)
-        await self._ask.show(address, self._listener.redirect_uri)
+        self._until = anyio.current_time() + PERSON_S
+        await self._in_time(partial(self._ask.show, address, self._listener.redirect_uri))
 
     async def _answer(self) -> AuthorizationCodeResult:
-        with anyio.move_on_after(PERSON_S):
-            return await (self._ask.paste(self._address) if self._ask.paste else self._listener.answer())
+        if self._ask.paste is None:
+            return await self._in_time(self._listener.answer)
+        return await self._in_time(partial(_first_of, self._listener.answer, partial(self._ask.paste, self._address)))
+
+    async def _in_time(self, step: Callable[[], Awaitable[_T]]) -> _T:
+        """Wait for a step of the person's.
+
+        Raises:
+            LoginFailed: their time is over.
+
+        """
+        with anyio.CancelScope(deadline=self._until):
+            return await step()
         raise LoginFailed(f"no answer came within {PERSON_S / 60:g} minutes")
+
+
+async def _first_of(*ways: Callable[[], Awaitable[AuthorizationCodeResult]]) -> AuthorizationCodeResult:
+    """Return the answer that comes first, of several ways in which one may.
+
+    Raises:
+        LoginFailed: the first is no.
+
+    """
+    outcomes: list[AuthorizationCodeResult | LoginFailed] = []
+
+    async def wait(way: Callable[[], Awaitable[AuthorizationCodeResult]]) -> None:
+        try:
+            outcomes.append(await way())
+        except LoginFailed as error:  # out of the group it would come wrapped
+            outcomes.append(error)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for way in ways:
+            tasks.start_soon(wait, way)
+    if isinstance(outcomes[0], LoginFailed):
+        raise outcomes[0]
+    return outcomes[0]
