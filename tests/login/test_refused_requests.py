@@ -72,3 +72,16 @@ async def test_what_is_no_challenge_for_a_token_wants_no_login():
         with pytest.raises(StartFailed, match=r"Check the headers in its entry of the config\."):
             await it.call("web", "echo")
         assert it.states_of("web") == ["starting", "failed"]
+
+
+async def test_a_scope_that_holds_a_secret_of_the_config_is_told_without_it():
+    async def script(request: Request) -> Answer | None:
+        return Answer(401, b"", {"www-authenticate": 'Bearer scope="read hunter2-hunter2"'})
+
+    async with scripted(script) as server:
+        settings = replace(http_settings(server.url), secrets=("hunter2-hunter2",))
+        async with fleet_of(settings) as it:
+            with pytest.raises(LoginNeeded, match=r"--scope 'read \*\*\*'") as caught:
+                await it.call("web", "echo")
+            failure = it.fleet["web"].status.failure
+    assert "hunter2" not in f"{caught.value} {failure}"

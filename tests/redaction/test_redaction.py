@@ -1,6 +1,7 @@
 """Secrets and personal data leave texts; everything else stays."""
 
 import base64
+import json
 import time
 from urllib.parse import quote, quote_plus
 
@@ -194,8 +195,47 @@ def test_a_secret_that_comes_up_later_is_masked_by_those_who_were_there_before()
 def test_of_secrets_that_come_up_the_latest_are_remembered():
     learned = Learned()
     for number in range(120):
-        learned.add([f"<{number}>"])
-    assert learned.clean("<1> <119>") == "<1> ***"
+        learned.add([f"<secret {number}>"])
+    assert learned.clean("<secret 1> <secret 119>") == "<secret 1> ***"
+
+
+def test_what_parts_remember_is_not_forgotten_however_many_there_are():
+    learned = Learned()
+    tokens = [[f"token-{kind}-of-{number}." for kind in ("access", "refresh")] for number in range(200)]
+    for number, both in enumerate(tokens):
+        learned.part(f"server-{number}").add(both)
+    assert {learned.clean(token) for both in tokens for token in both} == {"***"}
+    for number in range(20):
+        learned.part("server-0").add([f"renewed-{number}."])
+    learned.add(f"other-{number}." for number in range(100))
+    assert learned.clean("token-access-of-0. renewed-1. renewed-19.") == "token-access-of-0. renewed-1. ***"
+
+
+def test_what_is_too_short_for_a_secret_is_no_secret():
+    learned = Learned()
+    learned.part("a").add(["e", "", "12345"])
+    assert not learned.has_any
+    assert learned.clean("e 12345") == "e 12345"
+    learned.part("a").add(["123456", "e"])
+    assert learned.clean("e 123456") == "e ***"
+
+
+ESCAPED = [
+    r"tok\/en+1==&",
+    r"tok/en+1==\u0026",
+    r"tok/en+1\u003d\u003d\u0026",
+    r"tok/en\u002B1==\u0026",
+]
+
+
+@pytest.mark.parametrize("written", ESCAPED, ids=["PHP", "Go", "Gson", ".NET"])
+def test_a_secret_is_masked_as_any_writer_of_json_escapes_it(written: str):
+    secret, learned = json.loads(f'"{written}"'), Learned()
+    assert secret == "tok/en+1==&"
+    learned.add([secret])
+    masked = MaskedBytes(learned)
+    assert masked.feed(f'{{"a": "{written}"}}'.encode()) + masked.end() == b'{"a": "***"}'
+    assert Redactor([secret]).clean(f"<{written}>") == "<***>"
 
 
 def test_what_comes_up_in_one_place_all_know_of_and_other_places_do_not():

@@ -27,12 +27,13 @@ from toolcrib.config.paths import (
 )
 from toolcrib.config.references import Keyring, References, no_keyring
 from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.servers import SECRET_MIN_CHARACTERS, ServerReader
+from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
 from toolcrib.config.tool_search_schema import SemanticSection
 from toolcrib.config.without_effect import keys_without_effect
 from toolcrib.errors import ConfigError, Problem
 from toolcrib.model import JsonObject
+from toolcrib.redaction.forms import SECRET_MIN_CHARACTERS
 from toolcrib.redaction.learned import Learned
 
 __all__ = ["load", "refuse_nested"]

@@ -25,9 +25,7 @@ from toolcrib.config.references import References
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
 from toolcrib.errors import Problem
-
-SECRET_MIN_CHARACTERS = 6
-"""Shorter values are not taken for secrets: masking them would mask ordinary words."""
+from toolcrib.redaction.forms import SECRET_MIN_CHARACTERS
 
 _TYPES = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")

@@ -98,7 +98,8 @@ def login_failure(server: ServerSettings, reason: str, data: object = None) -> F
     if server.options.auth is not None and server.options.auth.type == "client_credentials":
         return Failure(reason, f"Check toolcrib.servers.{server.key}.auth in the config: it does not take that login.")
     if scope := as_object(data).get("scope"):
-        command = f"`toolcrib login {shlex.quote(server.key)} --scope {shlex.quote(str(scope))}`"
+        scope = server.redactor.clean(str(scope))  # the server names it, and may name what it was sent
+        command = f"`toolcrib login {shlex.quote(server.key)} --scope {shlex.quote(scope)}`"
     return Failure(reason, f"Run {command} in a terminal.", needs_login=True)
 
 

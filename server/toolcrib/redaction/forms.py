@@ -5,10 +5,21 @@ Knows encodings; never knows where a secret comes from or what is done about it.
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
+
+SECRET_MIN_CHARACTERS = 6
+"""Shorter values are not taken for secrets: masking them would mask ordinary words."""
+
+_JSON_ESCAPES: tuple[Mapping[int, str], ...] = (
+    str.maketrans({"/": r"\/"}),
+    str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&"}),
+    str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&='"}),
+    str.maketrans({sign: f"\\u{ord(sign):04X}" for sign in "<>&'+`"}),
+)
+"""What writers of JSON escape without need: those of PHP, Go, Java (Gson) and .NET, as they are set at first."""
 
 
 def forms_of(secret: str) -> Iterator[str]:
@@ -17,8 +28,9 @@ def forms_of(secret: str) -> Iterator[str]:
     yield secret
     yield quote(raw, safe="")
     yield quote_plus(raw)
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    for written in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield written
+        yield from (written.translate(escapes) for escapes in _JSON_ESCAPES)
     # Without the padding, which may be left out and may stay behind.
     yield base64.b64encode(raw).decode().rstrip("=")
     yield base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -7,10 +7,10 @@ import re
 import threading
 from collections.abc import Iterable
 
-from toolcrib.redaction.forms import MASK, forms_of
+from toolcrib.redaction.forms import MASK, SECRET_MIN_CHARACTERS, forms_of
 
 _KEPT_MAX, _KEPT_OF_A_PART = 100, 6
-"""Secrets that are remembered: of a login those of its last renewals."""
+"""Secrets that are remembered: of a login those of its last renewals, and of all of them these and the latest."""
 _MASK = MASK.encode()
 _TELLING = 4
 """Bytes that few other texts begin with."""
@@ -32,21 +32,28 @@ class Learned:
         return self._parts.setdefault(name, Learned(self))
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Remember secrets, and forget the oldest where there are too many."""
-        secrets = [each for each in secrets if each]
+        """Remember secrets, and forget the oldest where there are too many: none that a part remembers."""
+        secrets = [each for each in secrets if len(each) >= SECRET_MIN_CHARACTERS]
+        self._remember(secrets)
         if self._whole:
             self._whole.add(secrets)
+
+    def _remember(self, secrets: list[str]) -> None:
         with self._adding:
             if self._secrets.keys() >= set(secrets):
                 return
-            for secret in secrets:
-                self._secrets.pop(secret, None)
-                self._secrets[secret] = None
-            for oldest in [*self._secrets][: -self._most]:
-                del self._secrets[oldest]
+            known = [*dict.fromkeys([each for each in self._secrets if each not in secrets] + secrets)]
+            latest = {*known[-self._most :], *(each for part in [*self._parts.values()] for each in part.secrets)}
+            # A new one each time: a part's is read by the whole, whatever thread adds to it.
+            self._secrets = {each: None for each in known if each in latest}
             forms = longest_first(self._secrets)
             self._pattern = re.compile("|".join(map(re.escape, forms)))
             self.forms = tuple(form.encode("utf-8", "surrogatepass") for form in forms)
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return those that are remembered, the latest last."""
+        return [*self._secrets]
 
     @property
     def has_any(self) -> bool:
