@@ -210,3 +210,15 @@ def test_a_parameter_that_every_tool_has_alone_counts_for_nothing(tmp_path: Path
     with opened(tmp_path / "tools.db", ranked_in_memory=most) as world:
         world.listed(listing("git", *made, with_parameters("wall", "Sends the payload.", "payload")))
         assert world.names("payload") == ["git__wall"]
+
+
+@pytest.mark.parametrize("most", [IN_FILE, IN_MEMORY])
+def test_tools_that_mean_a_word_are_found_behind_many_that_only_have_it_as_a_common_parameter(
+    tmp_path: Path, most: int
+):
+    made = [with_parameters(f"a_{number}", f"Does thing {number}.", "page") for number in range(300)]
+    made += [with_parameters(f"b_{number}", f"Does item {number}.") for number in range(200)]
+    meant = [with_parameters(f"z_{number}", f"Renders a page nicely {number}.") for number in range(5)]
+    with opened(tmp_path / "tools.db", ranked_in_memory=most) as world:
+        world.listed(listing("git", *made, *meant))
+        assert sorted(world.names("page")) == [f"git__z_{number}" for number in range(5)]

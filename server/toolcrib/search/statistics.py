@@ -12,7 +12,7 @@ from typing import Protocol
 from toolcrib.base.recent import Recent
 from toolcrib.search.bm25 import COMMON_MIN, Field
 from toolcrib.search.number_sets import NumberSet
-from toolcrib.store.stem_tables import BATCH, Document, StemTables, Tally
+from toolcrib.store.stem_tables import BATCH, IN_NAME, Document, StemTables, Tally
 from toolcrib.store.stems import StemReader, Word
 
 _REMEMBERED_MAX = 10_000
@@ -50,10 +50,14 @@ Edited = Mapping[int, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many documents have a stem, and how many have it in their name."""
+    """How many documents have a stem where it counts, and how many have it in their name.
+
+    ``word`` looks for it where it counts.
+    """
 
     documents: int
     named: int
+    word: Word
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,8 @@ class Statistics:
 
     ``stamp`` tells when it was counted. ``averages`` are the lengths of the fields, ``common`` the stems that count for
     nothing in each. ``edited`` are, by number, the stems of the documents that this caller reads otherwise than they
-    stand. ``sets`` are the documents that have
-    a word. ``servers`` (None: all) are those whose counts are taken, and ``adjusted`` is what is added to them.
+    stand, and ``edited_by_stem`` which of them have a stem, by its mark and itself. ``sets`` are the documents that
+    have a word. ``servers`` (None: all) are those whose counts are taken, and ``adjusted`` is what is added to them.
     """
 
     stamp: int
@@ -75,7 +79,7 @@ class Statistics:
     servers: Collection[str] | None
     adjusted: Mapping[str, Collection[tuple[int, int]]]
     tables: StemTables
-    edited_by_word: Mapping[Word, Sequence[int]]
+    edited_by_stem: Mapping[str, AbstractSet[int]]
     sets: Recent[Word, NumberSet] = field(default_factory=lambda: Recent[Word, NumberSet](_SETS_MAX))
     remembered: Recent[str, Counted] = field(default_factory=lambda: Recent[str, Counted](_REMEMBERED_MAX))
 
@@ -83,9 +87,10 @@ class Statistics:
         """Return how many documents have a stem."""
         return self.remembered.get(term, lambda: self._counted(reader, term))
 
-    def edited_having(self, word: Word) -> Sequence[int]:
+    def edited_having(self, word: Word) -> AbstractSet[int]:
         """Return the edited documents that have a word."""
-        return self.edited_by_word.get(word, ())
+        stem, marks = word
+        return {number for mark in marks for number in self.edited_by_stem.get(f"{mark}{stem}", ())}
 
     def edited_with(self, words: Iterable[Word], other: Word) -> AbstractSet[int]:
         """Return the edited documents that have one of these words, and the other."""
@@ -95,9 +100,13 @@ class Statistics:
         by_mask = Counter(dict(reader.counts(term, self.servers)))
         for mask, number in self.adjusted.get(term, ()):
             by_mask[mask] += number
-        left_out = sum(self.tables.bits[place] for place in self.tables.counted if term in self.common[place])
+        places = [place for place in self.tables.counted if term in self.common[place]]
+        left_out = sum(self.tables.bits[place] for place in places)
+        gone = {self.tables.marks[place] for place in places}
+        marks = tuple(mark for mark in dict.fromkeys(self.tables.marks) if mark not in gone)
         named = sum(number for mask, number in by_mask.items() if mask & self.tables.in_name)
-        return Counted(sum(number for mask, number in by_mask.items() if mask & ~left_out), named)
+        documents = sum(number for mask, number in by_mask.items() if mask & ~left_out)
+        return Counted(documents, named, (term, marks))
 
 
 def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edited: Edited) -> Statistics:
@@ -123,7 +132,7 @@ def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edite
         servers=servers,
         adjusted=by_term,
         tables=reader.tables,
-        edited_by_word=_by_word(edited),
+        edited_by_stem=_by_stem(edited, reader.tables.marks),
     )
 
 
@@ -184,11 +193,10 @@ def _common(
     return tuple(map(frozenset, common))
 
 
-def _by_word(edited: Edited) -> Mapping[Word, Sequence[int]]:
-    found: defaultdict[Word, list[int]] = defaultdict(list)
+def _by_stem(edited: Edited, marks: Sequence[str]) -> Mapping[str, AbstractSet[int]]:
+    found: defaultdict[str, set[int]] = defaultdict(set)
     for number, texts in edited.items():
-        for term in dict.fromkeys(" ".join(texts).split()):
-            found[term, False].append(number)
-        for term in dict.fromkeys(texts[0].split()):
-            found[term, True].append(number)
+        for mark, text in (*zip(marks, texts, strict=True), (IN_NAME, texts[0])):
+            for term in text.split():
+                found[f"{mark}{term}"].add(number)
     return found

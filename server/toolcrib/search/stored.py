@@ -19,6 +19,7 @@ from toolcrib.search.lexicon import around, nearest
 from toolcrib.search.number_sets import NumberSet
 from toolcrib.search.postings import BESIDE, Standing
 from toolcrib.search.statistics import Edited, Seen, Statistics, statistics_of
+from toolcrib.store.stem_tables import IN_NAME
 from toolcrib.store.stems import StemReader, Stems, Word
 
 POSTINGS_MAX = 4000
@@ -176,8 +177,8 @@ class OpenPostings:
         words: list[tuple[int, Word]] = []
         for term in weights:
             counted = self._statistics.counted(self._reader, term)
-            words += [(counted.documents, (term, False))] if counted.documents else []
-            words += [(counted.named, (term, True))] if counted.named else []
+            words += [(counted.documents, counted.word)] if counted.documents else []
+            words += [(counted.named, (term, (IN_NAME,)))] if counted.named else []
         met: dict[int, float] = {}
         read: list[Word] = []
         left = POSTINGS_MAX
@@ -213,7 +214,7 @@ class OpenPostings:
         yield from statistics.edited_with(words, other)
 
     def _having(self, word: Word) -> NumberSet:
-        """Return the documents that have a word, anywhere or in their name, as this caller may read them."""
+        """Return the documents that have a word, where it counts or in their name, as this caller may read them."""
         return self._statistics.sets.get(word, lambda: self._read_postings(word))
 
     def _read_postings(self, word: Word) -> NumberSet:

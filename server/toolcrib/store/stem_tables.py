@@ -20,10 +20,15 @@ BATCH = 1000
 EVERYBODY = ""
 """Stands for all servers together; no key of a server is empty."""
 
-NAMED = "="
+IN_NAME = "="
 """A stem of a name is indexed once more with this before it, so that names can be looked up alone."""
 
-_OPTIONS = f"""tokenize = "ascii tokenchars '{NAMED}'", detail = none, columnsize = 0"""
+_OF_COUNTED = "+~^"
+"""A stem of a field that is counted by itself is indexed with the sign of this field before it.
+
+So it can be looked up without a field in which it counts for nothing."""
+
+_OPTIONS = f"""tokenize = "ascii tokenchars '{IN_NAME}{_OF_COUNTED}'", detail = none, columnsize = 0"""
 _BY = "PRIMARY KEY (server, term,"
 _CHOSEN = "IN (SELECT value FROM json_each(?))"
 
@@ -101,6 +106,17 @@ class StemTables:
         others = (self.outside | self.in_name, *[self.outside] * (len(self.columns) - 1))
         return tuple(by_place.get(place, other) for place, other in enumerate(others))
 
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """What stands before the stems of each field in the index: nothing, or the sign of one counted by itself."""
+        by_place = dict(zip(self.counted, _OF_COUNTED[: len(self.counted)], strict=True))
+        return tuple(by_place.get(place, "") for place in range(len(self.columns)))
+
+    def _indexed(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return what is indexed of the stems of a row, a text for each field and one for its name alone."""
+        pairs = [*zip(self.marks, texts, strict=True), (IN_NAME, texts[0])]
+        return tuple(" ".join(f"{mark}{each}" for each in text.split()) for mark, text in pairs)
+
     def tally(self) -> "Tally":
         """Return an empty tally."""
         return Tally(self, lengths=[0] * len(self.columns))
@@ -127,31 +143,30 @@ class StemTables:
 
     def _take_out(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"]) -> None:
         stems = f"{self.table}_stems"
-        query = f"SELECT server, id, {self.fields}, named FROM {stems}_rows WHERE id {_CHOSEN}"
+        query = f"SELECT server, id, {self.fields} FROM {stems}_rows WHERE id {_CHOSEN}"
         before = connection.execute(query, (ids,)).fetchall()
         for row in before:
-            tallies[row[0]].take(tuple(Counter(text.split()) for text in row[2:-1]))
-        # A table with external content needs the old words to take them out (FTS5, "External Content Tables").
-        delete = f"INSERT INTO {stems}({stems}, rowid, {self.fields}, named) VALUES ('delete', {self._marks(2)})"
-        connection.executemany(delete, [row[1:] for row in before])
+            tallies[row[0]].take(tuple(Counter(text.split()) for text in row[2:]))
+        # A table without content needs the old words to take them out (FTS5, "Contentless Tables").
+        delete = f"INSERT INTO {stems}({stems}, rowid, {self.fields}, named) VALUES ('delete', {self._values(2)})"
+        connection.executemany(delete, [(row[1], *self._indexed(row[2:])) for row in before])
         connection.execute(f"DELETE FROM {stems}_rows WHERE id {_CHOSEN}", (ids,))
 
     def _put_in(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"], stem: Stem) -> None:
         stems, columns = f"{self.table}_stems", ", ".join(self.columns)
         select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN}"
-        rows: list[tuple[int | str, ...]] = []
+        rows: list[tuple[str, int, Sequence[str]]] = []
         for number, owner, *texts in connection.execute(select, (ids,)):
             stemmed = [[stem(word) for word in text.split()] for text in self.reads(texts)]
             tallies[owner].add(tuple(map(Counter, stemmed)))
-            named = " ".join(f"{NAMED}{each}" for each in stemmed[0])
-            rows.append((owner, number, *map(" ".join, stemmed), named))
-        insert = f"INSERT INTO {stems}_rows(server, id, {self.fields}, named) VALUES ({self._marks(3)})"
-        connection.executemany(insert, rows)
-        insert = f"INSERT INTO {stems}(rowid, {self.fields}, named) VALUES ({self._marks(2)})"
-        connection.executemany(insert, [row[1:] for row in rows])
+            rows.append((owner, number, tuple(map(" ".join, stemmed))))
+        insert = f"INSERT INTO {stems}_rows(server, id, {self.fields}) VALUES ({self._values(2)})"
+        connection.executemany(insert, ((owner, number, *texts) for owner, number, texts in rows))
+        insert = f"INSERT INTO {stems}(rowid, {self.fields}, named) VALUES ({self._values(2)})"
+        connection.executemany(insert, ((number, *self._indexed(texts)) for _, number, texts in rows))
 
-    def _marks(self, more: int) -> str:
-        """Return the marks for the values of all fields and so many others."""
+    def _values(self, more: int) -> str:
+        """Return the placeholders for the values of all fields and so many others."""
         return ", ".join("?" * (len(self.columns) + more))
 
     def _count(self, connection: sqlite3.Connection, tallies: Mapping[str, "Tally"]) -> None:
@@ -208,10 +223,7 @@ class StemTables:
     def _statements(self) -> tuple[str, ...]:
         stems = f"{self.table}_stems"
         # Which documents have a stem is all that is asked of the table; no stem holds what its tokenizer would split.
-        table = (
-            f"CREATE VIRTUAL TABLE {stems} USING fts5({self.fields}, named, "
-            f"content = '{stems}_rows', content_rowid = 'id', {_OPTIONS})"
-        )
+        table = f"CREATE VIRTUAL TABLE {stems} USING fts5({self.fields}, named, content = '', {_OPTIONS})"
         counts, uses = (
             f"CREATE TABLE {stems}_{name} (server, term, {key}, {value}, {_BY} {key})) WITHOUT ROWID"
             for name, key, value in (("counts", "mask", "documents"), ("uses", "place", "occurrences"))
@@ -219,7 +231,7 @@ class StemTables:
         return (
             table,
             f"CREATE TABLE {stems}_due (id INTEGER PRIMARY KEY)",
-            f"CREATE TABLE {stems}_rows (id INTEGER PRIMARY KEY, server, {self.fields}, named)",
+            f"CREATE TABLE {stems}_rows (id INTEGER PRIMARY KEY, server, {self.fields})",
             f"CREATE INDEX {stems}_rows_by_server ON {stems}_rows(server)",
             counts,
             uses,
@@ -232,8 +244,9 @@ class StemTables:
 
     @cached_property
     def _digest(self) -> str:
-        # A change of any statement, or of what a stem is, has the tables made anew.
-        return sha256("\n".join((*self._statements, str(self.version))).encode()).hexdigest()
+        # A change of any statement, of what a stem is or of what is counted has the tables made anew.
+        version = str((self.version, tuple(self.counted)))
+        return sha256("\n".join((*self._statements, version)).encode()).hexdigest()
 
 
 @dataclass
@@ -259,14 +272,6 @@ class Tally:
         """Count a document no more."""
         self._count(document, -1)
         self.having.subtract(self._masks(document).items())
-
-    def add_all(self, other: "Tally", sign: int) -> None:
-        """Count all that another has counted, or, with -1, count it no more."""
-        self.documents += sign * other.documents
-        self.lengths = [one + sign * each for one, each in zip(self.lengths, other.lengths, strict=True)]
-        for mine, its in ((self.having, other.having), (self.uses, other.uses)):
-            for key, number in its.items():
-                mine[key] += sign * number
 
     def _count(self, document: Document, sign: int) -> None:
         self.documents += sign

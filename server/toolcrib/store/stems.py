@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from functools import partial
 from threading import RLock
 
-from toolcrib.store.stem_tables import EVERYBODY, NAMED, Stem, StemTables, sums_of
+from toolcrib.store.stem_tables import EVERYBODY, Stem, StemTables, sums_of
 from toolcrib.store.store import Store
 from toolcrib.store.values import to_json
 
-Word = tuple[str, bool]
-"""A stem, and whether it stands in the name."""
+Word = tuple[str, tuple[str, ...]]
+"""A stem, and the marks of the places in which it is looked for (:attr:`StemTables.marks`, :data:`IN_NAME`)."""
 
 _LAST = "\U0010ffff"
 """Sorts after every word."""
@@ -102,7 +102,7 @@ class StemReader:
         """Yield the rows that have one of these words, and ``also`` another, in order."""
         query = f"SELECT rowid FROM {self._stems} WHERE {self._stems} MATCH ?"
         match = " OR ".join(map(_quoted, words))
-        match = f"({match}) AND {_quoted(also)}" if also else match
+        match = f"({match}) AND ({_quoted(also)})" if also else match
         return (row for (row,) in self._connection.execute(query, (match,)))
 
     def counts(self, term: str, servers: Collection[str] | None) -> list[tuple[int, int]]:
@@ -155,5 +155,5 @@ class StemReader:
 
 
 def _quoted(word: Word) -> str:
-    stem, named = word
-    return f'"{NAMED if named else ""}{stem}"'
+    stem, marks = word
+    return " OR ".join(f'"{mark}{stem}"' for mark in marks)
