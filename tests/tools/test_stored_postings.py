@@ -2,19 +2,22 @@
 
 import random
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace as with_changes
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
-from builders import GUEST, World, guests_without, listing, numbered, opened, record
+from builders import GUEST, World, guests_without, listing, numbered, opened, record, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
+from toolcrib.errors import StoreError
 from toolcrib.model import Ingest, ToolRecord
 from toolcrib.search.lexicon import Lexicon, around, is_one_edit
+from toolcrib.store.stems import StemReader
 from toolcrib.tools.search import SearchRequest
 
 IN_FILE, IN_MEMORY = 0, 20_000
@@ -152,6 +155,66 @@ class TestFilling:
         with opened(tmp_path / "tools.db", fts="off", ranked_in_memory=IN_FILE) as world:
             world.listed(listing("git", record("git", "paint", "Paints a wall.")))
             assert world.names("wall") == ["git__paint"]
+
+
+class TestMeanwhile:
+    """What a search finds while lists are written and their stems are made."""
+
+    def test_a_name_that_is_denied_is_not_searched_before_the_new_catalog_is_known(self, world: World):
+        def paint(named: str) -> ToolRecord:
+            made = record("git", "paint", f"Paints a wall. {named}")
+            return with_changes(made, mentions={"body_text": (named,), "summary_text": (named,)} if named else {})
+
+        cut, hidden = record("git", "cut", "Cuts wood."), listing("hidden", record("hidden", "zebra_files"))
+        world.listed(listing("git", paint(""), cut), hidden)
+        asked = SearchRequest("zebra")
+        catalog = world.catalog()
+        some = catalog.permitted(GUESTS.permissions(GUEST))
+        assert world.searcher.search(asked, catalog, some).matches == ()
+        replace(world.index, listing("git", paint("hidden__zebra_files"), cut))
+        assert world.searcher.search(asked, catalog, some).matches == ()
+
+    def test_a_search_waits_for_who_makes_the_stems_of_most_of_its_rows(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ):
+        stems, making, go_on = world.index.stems, Event(), Event()
+        stem, reading = stems.stem, stems.reading
+
+        def slow(word: str) -> str:
+            making.set()
+            assert go_on.wait(10)
+            return stem(word)
+
+        @contextmanager
+        def read() -> Generator[StemReader]:
+            with reading() as reader:
+                yield reader
+            go_on.set()
+
+        world.listed(listing("git", record("git", "paint", "Paints a wall."), record("git", "cut", "Cuts wood.")))
+        monkeypatch.setattr(stems, "stem", slow)
+        monkeypatch.setattr(stems, "reading", read)
+        filler = Thread(target=stems.fill)
+        filler.start()
+        try:
+            assert making.wait(10)
+            assert world.names("walls") == ["git__paint"]
+        finally:
+            go_on.set()
+            filler.join(10)
+
+    def test_what_stands_there_is_searched_where_nothing_can_be_written(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ):
+        def fail() -> None:
+            raise StoreError("somebody else writes")
+
+        git = [record("git", "paint", "Paints a wall."), record("git", "cut", "Cuts wood.")]
+        world.listed(listing("git", *git))
+        assert world.names("wall") == ["git__paint"]
+        world.listed(listing("git", *git, record("git", "more")))
+        monkeypatch.setattr(world.index.stems, "fill", fail)
+        assert world.names("wall") == ["git__paint"]
 
 
 class TestVeryMany:

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import islice
 
 from toolcrib.base.recent import Recent
+from toolcrib.errors import StoreError
 from toolcrib.search.actions import NO_ACTIONS, Actions
 from toolcrib.search.bm25 import Does, Field, gains, leading, rarity, share
 from toolcrib.search.documents import KEPT_MAX
@@ -28,6 +29,12 @@ POSTINGS_MAX = 4000
 CANDIDATES_MAX = 120
 """How many documents are scored by their whole texts: those in which the rarest words meet."""
 
+_ATTEMPTS = 4
+"""So often the postings are opened while others change them."""
+
+_PATIENCE_S = 10.0
+"""So long a search waits for who brings the rows up to date that it needs."""
+
 Words = Mapping[int, Sequence[str]]
 """By row the words of each field."""
 
@@ -42,8 +49,9 @@ class StoredPostings:
         counted = tuple(place for place, field in enumerate(fields) if field.common < 1)
         if counted != tuple(stems.tables.counted):
             raise ValueError("the fields whose common words count for nothing have to be counted by themselves")
-        self._statistics = Recent[Seen, Statistics](KEPT_MAX)
-        self._edited = Recent[Seen, tuple[Words, Edited]](KEPT_MAX)
+        # By the stamp too: what a caller reads otherwise than it stands has to fit what stands there.
+        self._statistics = Recent[tuple[Seen, int], Statistics](KEPT_MAX)
+        self._edited = Recent[tuple[Seen, int], tuple[Words, Edited]](KEPT_MAX)
 
     @property
     def available(self) -> bool:
@@ -55,14 +63,25 @@ class StoredPostings:
         """Open the postings of the documents in ``seen`` for one query; all that is read belongs together.
 
         ``does`` tells of a document's texts what it does.
+
+        Raises:
+            StoreError: the file cannot be read, or others change it again and again.
+
         """
-        # Read before, since a store in memory reads one thing at a time.
-        words, edited = self._edited.get(seen, lambda: self._read_edited(seen))
-        with self._stems.reading() as reader:
-            statistics = self._statistics.get(seen, lambda: statistics_of(reader, seen, self._fields, edited))
-            if statistics.stamp != reader.stamp:
-                statistics = self._statistics[seen] = statistics_of(reader, seen, self._fields, edited)
-            yield OpenPostings(reader, statistics, seen, partial(_done, does, words))
+        for attempt in range(_ATTEMPTS):
+            stamp = self._stems.settled(_PATIENCE_S if attempt else 0)
+            key = seen, stamp
+            # Read before the rest, since a store in memory reads one thing at a time.
+            words, edited = self._edited.get(key, partial(self._read_edited, seen))
+            with self._stems.reading() as reader:
+                if reader.stamp != stamp:
+                    continue
+                statistics = self._statistics.get(key, partial(statistics_of, reader, seen, self._fields, edited))
+                if attempt == 0 and 2 * statistics.size < len(seen.in_order):
+                    continue  # most are not there yet: somebody is about to bring them up to date
+                yield OpenPostings(reader, statistics, seen, partial(_done, does, words))
+                return
+        raise StoreError("the tool index was changed by other processes while it was searched; try again")
 
     def _read_edited(self, seen: Seen) -> tuple[Words, Edited]:
         """Return the words, by row, and the stems, by number, of what this caller reads otherwise than it stands."""

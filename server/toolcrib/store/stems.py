@@ -5,10 +5,11 @@ Knows the SQL of reading them; never knows who may see a row, what a document is
 
 import sqlite3
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import RLock
 
+from toolcrib.errors import StoreError
 from toolcrib.store.stem_tables import EVERYBODY, Stem, StemTables, sums_of
 from toolcrib.store.store import Store
 from toolcrib.store.values import to_json
@@ -48,17 +49,23 @@ class Stems:
             while self._store.change(partial(self.tables.fill, stem=self.stem)):
                 pass
 
-    @contextmanager
-    def reading(self) -> Generator["StemReader"]:
-        """Open a transaction in which all that is read belongs together.
+    def settled(self, patience_s: float) -> int:
+        """Bring rows that are due up to date as far as that can be done, and return the stamp of what stands there.
 
-        Rows that are due are brought up to date before, unless somebody else of this process does so just now.
+        Where somebody else of this process does so just now, wait for that so many seconds at most.
         """
-        if self._is_due() and self._filling.acquire(blocking=False):
+        if self._is_due() and self._filling.acquire(timeout=patience_s):
             try:
-                self.fill()
+                with suppress(StoreError):  # another process may write for long: what stands there can be read
+                    self.fill()
             finally:
                 self._filling.release()
+        with self.reading() as reader:
+            return reader.stamp
+
+    @contextmanager
+    def reading(self) -> Generator["StemReader"]:
+        """Open a transaction in which all that is read belongs together."""
         with self._store.read() as connection:
             yield StemReader(connection, self.tables)
 
@@ -91,10 +98,14 @@ class StemReader:
         return {row[0]: row[1:] for row in self._connection.execute(query, (to_json(list(rows)),))}
 
     def words(self, rows: Iterable[int]) -> dict[int, Sequence[str]]:
-        """Return the words of each of these rows, a text for each field; rows that are gone are left out."""
+        """Return the words of each of these rows, a text for each field.
+
+        Rows that are gone or due are left out: their words are not those that the stems were made of.
+        """
         table, key = self.tables.table, self.tables.key
         columns = ", ".join(self.tables.columns)
-        query = f"SELECT {key}, {columns} FROM {table} WHERE {key} IN (SELECT value FROM json_each(?))"
+        query = f"SELECT {key}, {columns} FROM {table} WHERE {key} IN (SELECT value FROM json_each(?)) "
+        query += f"AND {key} NOT IN (SELECT id FROM {self._stems}_due)"
         found = self._connection.execute(query, (to_json(list(rows)),))
         return {row[0]: self.tables.reads(row[1:]) for row in found}
 
