@@ -37,12 +37,6 @@ class Stems:
         """Whether there is FTS5, without which there are no stems in the file."""
         return self._store.fts
 
-    @contextmanager
-    def filling(self) -> Generator[None]:
-        """Have nobody else of this process bring rows up to date meanwhile: for who writes rows and does so then."""
-        with self._filling:
-            yield
-
     def fill(self) -> None:
         """Bring all rows up to date, in transactions between which others can write."""
         with self._filling:

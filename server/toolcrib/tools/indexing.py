@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from toolcrib.access.policy import Policy
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.errors import StoreError
 from toolcrib.model import Ingest, Refused
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.rows import rows_fingerprint
@@ -158,6 +159,7 @@ class Indexer:
         self._tell(CatalogChange(server.key, before, after, rows))
         if self._index.generation != self._generation:
             self.look()  # the rows of the other servers went with the file
+        await anyio.to_thread.run_sync(self._fill_stems)
         return {record.name: record.fingerprint for record in taken.records}
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
@@ -187,6 +189,13 @@ class Indexer:
         if version != self._version or self._index.generation != generation:
             return version, changes, self._prepared()
         return version, changes, self._with_list(taken.server)
+
+    def _fill_stems(self) -> None:
+        """Make the stems of what was stored. The list is known all the same where that fails: a search tries again."""
+        try:
+            self._index.fill_stems()
+        except StoreError as error:
+            _log.warning("the words of new tools are not all indexed yet; a search does the rest: %s", error)
 
     def _with_list(self, server: str) -> Catalog:
         """Build the catalog in which one server's list is new: of the others nobody has written anything."""

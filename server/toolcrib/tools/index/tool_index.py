@@ -44,8 +44,8 @@ _TOUCH_AFTER_S = 3600.0
 _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
 """What is written of a server's list besides its tools."""
 
-STEMMED_MIN = 2000
-"""Of fewer tools the stems are not worth keeping: to rank them in memory takes no time. (Those of more are kept.)"""
+STEMMED_MIN = 20_000
+"""Of fewer tools the stems are made when a search asks for them: they are ranked in memory, unless told otherwise."""
 
 _GATE = ", ".join(GATE_COLUMNS)
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
@@ -145,13 +145,10 @@ class ToolIndex:
             _note_listing(connection, ingest.server, facts, now=now, era=era)
             return Changes(len(added), len(updated), len(removed), redefined)
 
-        with self.stems.filling():
-            changes = self._store.change(replace, owed=f"list {ingest.server}")
-            self._fill_stems()
-        return changes
+        return self._store.change(replace, owed=f"list {ingest.server}")
 
-    def _fill_stems(self) -> None:
-        """Bring the stems up to date where there are so many tools that a search may read them."""
+    def fill_stems(self) -> None:
+        """Bring the stems up to date where there are so many tools that a search may read them; takes long."""
         if self.stems.available and self._count() >= STEMMED_MIN:
             self.stems.fill()
 
