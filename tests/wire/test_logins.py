@@ -11,6 +11,7 @@ import pytest
 
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.model import Caller
+from toolcrib.tools.asked_logins import AskedLogins
 from worlds import ERAS, Client, JsonObject, MemoryServer, world
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +36,12 @@ class Person:
     def __init__(self, action: Any = "accept", *, opens: bool = True) -> None:
         self.asked = list[Any]()
         self._action, self._opens = action, opens
+        self.may_answer: anyio.Event | None = None
 
     async def __call__(self, _context: Any, params: Any) -> types.ElicitResult:
         self.asked.append(params)
+        if self.may_answer:
+            await self.may_answer.wait()
         if self._opens and self._action == "accept":
             await anyio.to_thread.run_sync(_opened, params.url)
         return types.ElicitResult(action=self._action)
@@ -123,6 +127,40 @@ async def test_calls_at_the_same_time_ask_once(tmp_path, guarded):
                 tasks.start_soon(call)
         assert answers == ['{"text": "a"}'] * 3
     assert len(person.asked) == 1
+
+
+async def test_a_person_who_says_no_is_asked_once_for_calls_at_the_same_time_and_again_by_a_later_one(
+    tmp_path, guarded, monkeypatch
+):
+    person, settle = Person("decline"), AskedLogins.settle
+    person.may_answer, waiting = anyio.Event(), list[str]()
+
+    async def settled(self: AskedLogins, session: Any, asker: Any, key: str) -> bool:
+        waiting.append(key)
+        if len(waiting) == 3:
+            person.may_answer.set()
+        return await settle(self, session, asker, key)
+
+    monkeypatch.setattr(AskedLogins, "settle", settled)
+    known = {
+        "servers": {"web": {"auth": {"client_id": "known-to-it"}}}
+    }  # so that nobody registers, and nothing is kept
+    async with (
+        world(tmp_path, at(guarded), known, connector=None, wait=False, listing="auto") as w,
+        w.client(elicitation_callback=person) as client,
+    ):
+        answers = list[str]()
+
+        async def call() -> None:
+            answers.append(await said(client, "tool_call"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(call)
+        assert [RUN in each for each in answers] == [True] * 3
+        assert len(person.asked) == 1
+        assert RUN in await said(client, "tool_call")
+    assert len(person.asked) == 2
 
 
 async def test_a_login_that_ends_in_the_middle_is_asked_for_again(tmp_path, guarded):

@@ -35,10 +35,13 @@ class AskedLogins:
     def __init__(self, settings: Settings, fleet: Fleet) -> None:
         self._settings, self._fleet = settings, fleet
         self._turns: dict[str, anyio.Lock] = {}
-        self._made = Counter[str]()
+        self._asked_before = Counter[str]()
+        self._has_logged_in: dict[str, bool] = {}
 
     async def settle(self, session: Session, asker: Asker, key: str) -> bool:
-        """Return whether somebody has logged in to a server that wants it, now or while another call asked.
+        """Return whether somebody has logged in to a server that wants it.
+
+        One who waited while another call asked gets what came of that, and asks nobody.
 
         Raises:
             MustAsk: the person can be asked, but not while this request is under way.
@@ -49,20 +52,27 @@ class AskedLogins:
             return False
         if not asker.is_live:
             raise MustAsk
-        made_before = self._made[key]
+        asked_before = self._asked_before[key]
         async with self._turns.setdefault(key, anyio.Lock()):
-            if self._made[key] == made_before and not await logins.has_changed(server):
-                try:
-                    await self._asked(logins, server, asker)
-                except ToolcribError as error:
-                    _log.warning("nobody logged in to %s: %s", key, error)
+            if not await logins.has_changed(server):
+                if self._asked_before[key] == asked_before:
+                    self._has_logged_in[key] = await self._has_said_yes(logins, server, asker)
+                    self._asked_before[key] += 1  # not where the call was given up meanwhile
+                if not self._has_logged_in[key]:
                     return False
-                self._made[key] += 1
         with suppress(StartFailed):  # told where the call is tried again
             await self._fleet[key].connection(wanted=False)
         return True
 
-    async def _asked(self, logins: Logins, server: ServerSettings, asker: Asker) -> None:
+    async def _has_said_yes(self, logins: Logins, server: ServerSettings, asker: Asker) -> bool:
+        try:
+            await self._ask(logins, server, asker)
+        except ToolcribError as error:
+            _log.warning("nobody logged in to %s: %s", server.key, error)
+            return False
+        return True
+
+    async def _ask(self, logins: Logins, server: ServerSettings, asker: Asker) -> None:
         """Ask, and wait for what comes of it, as long as a person may take to answer."""
         elicitation = secrets.token_urlsafe()
 
