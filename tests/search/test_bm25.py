@@ -31,8 +31,8 @@ def test_rare_words_count_more():
 
 def test_documents_are_kept_by_the_stems_of_their_words():
     ranker = bm25(*documents("creates connections", "connecting"))
-    assert sorted(ranker.terms) == ["connect", "creat"]
     assert "connect" in ranker
+    assert "creat" in ranker
     assert "connections" not in ranker
     assert sorted(ranker.having("connect", [0, 1])) == [0, 1]
     assert list(ranker.having("connect", [1])) == [1]

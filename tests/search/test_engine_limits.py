@@ -207,6 +207,16 @@ class TestWhatIsQuick:
     def test_a_name_is_looked_up_quickly_whatever_has_been_made(self, world: World):
         assert world.engine.is_quick(Request("merge", SearchType.EXACT), world.documents)
 
+    def test_a_request_of_five_hundred_and_twelve_characters_is(self, world: World):
+        world.search("merge")
+        for length, is_quick in ((512, True), (513, False)):
+            assert world.engine.is_quick(Request("merge".ljust(length)), world.documents) is is_quick
+
+    def test_what_slips_are_looked_up_in_is_there_by_then(self, world: World, monkeypatch: pytest.MonkeyPatch):
+        world.search("merge")
+        monkeypatch.setattr("toolcrib.search.bm25.Lexicon", None)
+        assert world.search("mergd").matches
+
     def test_as_many_sets_of_documents_are_kept_as_told(self, world: World):
         world.search("merge")
         for _ in range(KEPT_MAX - 1):

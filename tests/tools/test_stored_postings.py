@@ -217,6 +217,22 @@ class TestMeanwhile:
         assert world.names("wall") == ["git__paint"]
 
 
+def test_words_that_are_no_slip_of_another_are_not_counted_for_it(world: World, monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+    counts = StemReader.counts
+    monkeypatch.setattr(StemReader, "counts", lambda self, term, of: asked.append(term) or counts(self, term, of))
+    world.listed(
+        listing(
+            "git",
+            record("git", "paint", "Paints the repository."),
+            record("git", "cut", "The inventory of a laboratory."),
+        )
+    )
+    assert world.names("repsoitory")[0] == "git__paint"
+    assert "repositori" in asked
+    assert not {"inventori", "laboratori"} & {*asked}
+
+
 class TestVeryMany:
     """More documents than are scored, and more postings than are read."""
 

@@ -84,10 +84,9 @@ class FieldedBm25:
     def __contains__(self, term: str) -> bool:
         return term in self._postings
 
-    @property
-    def terms(self) -> Iterable[str]:
-        """All stems."""
-        return self._postings
+    def prepare(self) -> None:
+        """Make what misspelt words are looked up in, which else the first of them has to wait for."""
+        _ = self._lexicon
 
     def near(self, word: str) -> list[str]:
         """Return the stems one edit away from a word, as :meth:`Lexicon.near` has them."""

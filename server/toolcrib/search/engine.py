@@ -52,6 +52,9 @@ _QUERIES_MAX, _SHORT_QUERY = 8, 80
 _QUICK_MAX = 1500
 """So many documents can be ranked in less than it takes to ask a thread."""
 
+_QUICK_LETTERS_MAX = 512
+"""A request of so many characters is ranked in about a millisecond; a longer one has more words."""
+
 _BEGINNING_MIN = 3
 """Fewer letters and digits are the beginning of too many names."""
 
@@ -137,6 +140,8 @@ class Engine(Generic[T]):
             return True
         # A pattern may use its whole time limit, and several queries take several times as long.
         if request.search_type is SearchType.REGEX or "\n" in request.query:
+            return False
+        if len(request.query) > _QUICK_LETTERS_MAX:
             return False
         if self._semantic is not None and not self._semantic.is_quick(documents):
             return False
@@ -228,7 +233,10 @@ class Engine(Generic[T]):
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)
             texts = (words.get(row, nothing) for row in documents.in_order)
-            return FieldedBm25(texts, stem, self._kind.fields, self._does)
+            postings = FieldedBm25(texts, stem, self._kind.fields, self._does)
+            if len(documents.in_order) <= _QUICK_MAX:
+                postings.prepare()
+            return postings
 
     @cached_property
     def _does(self) -> Does | None:

@@ -16,7 +16,7 @@ from toolcrib.errors import StoreError
 from toolcrib.search.actions import NO_ACTIONS, Actions
 from toolcrib.search.bm25 import Does, Field, gains, leading, rarity, share
 from toolcrib.search.documents import KEPT_MAX
-from toolcrib.search.lexicon import around, nearest
+from toolcrib.search.lexicon import around, is_one_edit, nearest
 from toolcrib.search.number_sets import NumberSet
 from toolcrib.search.postings import BESIDE, Standing
 from toolcrib.search.statistics import Edited, Seen, Statistics, statistics_of
@@ -128,7 +128,11 @@ class OpenPostings:
     def near(self, word: str) -> Sequence[str]:
         """Return the stems one edit away from a word, as the lexicon in memory has them."""
         looked_for = around(word)
-        return nearest(word, filter(self.__contains__, self._reader.alike(*looked_for))) if looked_for else []
+        if looked_for is None:
+            return []
+        # Each word that is alike would be counted with a question to the database, so the far ones go first.
+        alike = (each for each in self._reader.alike(*looked_for) if is_one_edit(word, each))
+        return nearest(word, filter(self.__contains__, alike))
 
     def name(self, number: int) -> Sequence[str]:
         """Return the stems of the name of a document that had a score."""

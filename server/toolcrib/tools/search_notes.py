@@ -45,8 +45,8 @@ class SearchNotes:
 
     def _there(self, session: Session, answer: SearchAnswer, catalog: Catalog) -> str:
         """Return which servers have tools for the caller, by subject, where nothing likely was found by words."""
+        if answer.confidence != "none" or answer.effective is not SearchType.FTS:
+            return ""
         having = {tool.server for tool in self._gate.permitted(session, catalog).tools}
         servers = [key for key in self._gate.servers(session) if key in having]
-        if answer.confidence != "none" or answer.effective is not SearchType.FTS or not servers:
-            return ""
-        return f"There are tools of: {self._subjects.of(servers, session, catalog, _SUBJECTS_ROOM)}."
+        return f"There are tools of: {self._subjects.of(servers, session, catalog, _SUBJECTS_ROOM)}." if servers else ""
