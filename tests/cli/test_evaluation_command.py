@@ -103,6 +103,13 @@ def test_a_server_that_was_never_listed_is_told_and_is_no_success(run: Run):
     assert "zoo: was never listed" in err
 
 
+def test_a_line_ends_where_json_lines_says(run: Run):
+    line = json.dumps({"query": "feed\u2028the lion", "tools": ["zoo__feed_lion"]}, ensure_ascii=False)
+    code, out, err = run(line)
+    assert (code, err) == (0, "")
+    assert "recall 1.000 at 1" in out
+
+
 def test_several_right_tools_are_recalled_in_part(run: Run):
     both = {"query": "give the lion meat", "tools": ["zoo.feed_lion", "zoo__open_gate"]}
     report = json.loads(run(both, options=("--json",))[1])

@@ -124,7 +124,7 @@ def read_cases(text: str, public_name: Callable[[str], str | None]) -> tuple[Cas
     """
     cases: list[Case] = []
     problems: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
