@@ -1,4 +1,4 @@
-"""Ranking by postings that stand in the file: the same answers as in memory, to the last byte."""
+"""Ranking by postings that stand in the file: the same answers as in memory, to the last byte, while all are scored."""
 
 import random
 import sqlite3
