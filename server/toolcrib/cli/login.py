@@ -239,15 +239,17 @@ async def _log_in(settings: "Settings", server: "ServerSettings", asking: _Asks,
 
 async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bool, str]:
     """Return whether there was a login, whether it was revoked, and why not."""
-    from toolcrib.login.fetching import open_fetcher
+    from toolcrib.login.fetching import is_in_private_network, open_fetcher
     from toolcrib.login.flow import challenged
+    from toolcrib.login.providers import server_address
     from toolcrib.login.revocation import revoked
 
     entry = _entry(settings, server)
     is_revoked, why = False, "the authorization server takes no revocations"
     try:
         challenge, _is_wanted = await challenged(server)
-        async with open_fetcher(allows_private=challenge.is_private) as fetcher:
+        is_private = await is_in_private_network(server_address(server), challenge.peer)
+        async with open_fetcher(allows_private=is_private) as fetcher:
             is_revoked = await revoked(server, entry, fetcher)
     except ToolcribError as error:
         why = str(error)

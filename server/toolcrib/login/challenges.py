@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 
 from toolcrib.base.text import truncate
-from toolcrib.login.addresses import is_private
 
 _HEADER = "www-authenticate"
 _HEADER_MAX = 4096
@@ -39,11 +38,6 @@ class Challenge:
         found = _SCOPE.search(self.header)
         scope = (found[1] or found[2] or "") if found else ""
         return scope if len(scope) <= _SCOPE_MAX and _SCOPE_TEXT.match(scope) else ""
-
-    @property
-    def is_private(self) -> bool:
-        """Whether it came from a private network, as far as that is known."""
-        return bool(self.peer) and is_private(self.peer)
 
     @property
     def wants_more(self) -> bool:
