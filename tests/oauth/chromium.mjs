@@ -1,5 +1,6 @@
 // A person at a real browser: node chromium.mjs FOLDER ADDRESS opens ADDRESS in a headless Chromium, logs in, agrees, and
-// waits until the page is shown that the login ends at. FOLDER is where the packages were installed.
+// waits until the page is shown that the login ends at. FOLDER is where the packages were installed. Without ADDRESS it only
+// starts and ends, which shows whether a browser runs here.
 import {createRequire} from 'node:module';
 import path from 'node:path';
 import {pathToFileURL} from 'node:url';
@@ -18,7 +19,12 @@ const browser = await puppeteer.launch({
   headless: 'shell',
 });
 try {
-  const page = await browser.newPage();
+  if (address) await logIn(await browser.newPage());
+} finally {
+  await browser.close();
+}
+
+async function logIn(page) {
   const end = new URL(address).searchParams.get('redirect_uri');
   await page.goto(address);
   while (!page.url().startsWith(end)) {
@@ -29,6 +35,4 @@ try {
     }
     await Promise.all([page.waitForNavigation(), page.click('button[type=submit]')]);
   }
-} finally {
-  await browser.close();
 }
