@@ -38,6 +38,11 @@ TINY = {
 TARGETS_AT_FULL_SIZE = ("search", "ingest")
 ALONE = ("large",)
 """These compare two ways of toolcrib's own, in rows of their own."""
+NOTHING_TO_FIND = (
+    *("call", "authorised_call", "first_index", "ways", "proxy"),
+    *("survivors", "flood", "bad_servers", "soak", "large"),
+)
+"""These bring their own tools."""
 QUALITY_BENCHMARKS = {
     "retrieval",
     "retrieval_confidence",
@@ -97,10 +102,7 @@ def inputs(catalog: Path, corpus: Path, facts: Path, tmp_path: Path) -> dict[str
     queries.write_text('{"query": "fill a form", "gold": ["pdf-forms"]}\n{"query": "fly", "gold": []}\n')
     skills = ["--corpus", str(corpus)]
     known = {
-        **{
-            key: []
-            for key in ("call", "first_index", "ways", "proxy", "survivors", "flood", "bad_servers", "soak", "large")
-        },
+        **{key: [] for key in NOTHING_TO_FIND},
         "skills": skills,
         "skill_budget": skills,
         "skill_get": skills,
