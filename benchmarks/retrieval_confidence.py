@@ -5,17 +5,13 @@ there serves: services that are not there, and actions that a service which is t
 a hash of the request; with `--against DIR` another checkout is asked the same in the same run.
 """
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from measuring import say
-from retrieval import default_paths
+from retrieval_beside import Row, run
 from retrieval_data import OWN_TOOLS, UNANSWERABLE, Half, Query, load, unanswerable
 from retrieval_halves import HALVES
 from retrieval_metrics import LEVELS, Answer, Search, ask, judged, mean
@@ -24,7 +20,6 @@ from retrieval_world import opened
 ABOUT_SOFTWARE = UNANSWERABLE.with_name("unanswerable_software.json")
 KINDS = ("service", "action")
 STEPS = 8
-Row = Mapping[str, Any]
 """One request: its set, half and kind, whether the first hit and any hit is right, the label and the evidence."""
 
 
@@ -65,13 +60,6 @@ def of(name: str, half: str, kind: str, query: Query, search: Search) -> Row:
         "label": answer.confidence,
         "evidence": answer.evidence or 0.0,
     }
-
-
-def asked_there(checkout: Path, paths: Sequence[Path]) -> list[Row]:
-    """Return what the toolcrib in another checkout says to the same."""
-    command = [sys.executable, __file__, "--json", *map(str, paths)]
-    environ = {**os.environ, "PYTHONPATH": str(checkout / "server")}
-    return json.loads(subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def show(rows: Sequence[Row], others: Sequence[Row]) -> None:
@@ -144,17 +132,7 @@ def percent(values: Iterable[bool]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="sets of tools, as retrieval.py takes them")
-    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, the baseline")
-    parser.add_argument("--json", action="store_true", help="print what this checkout says to each request as JSON")
-    given = parser.parse_args()
-    paths = given.paths or default_paths()
-    rows = list(asked(paths))
-    if given.json:
-        json.dump(rows, sys.stdout)
-        return
-    show(rows, asked_there(given.against, paths) if given.against else [])
+    run(__doc__, asked, show)
 
 
 if __name__ == "__main__":

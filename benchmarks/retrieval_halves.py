@@ -4,17 +4,12 @@ Every set is split by a hash of the request, the same way for ever. With `--agai
 another checkout in the same run, and its figures stand beside.
 """
 
-import argparse
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from measuring import say
-from retrieval import default_paths
+from retrieval_beside import Row, run
 from retrieval_data import Half, load
 from retrieval_metrics import Metrics, evaluate, mean
 from retrieval_world import opened
@@ -23,7 +18,6 @@ HALVES = tuple(half for half in get_args(Half) if half != "all")
 SHARES = (0.0, 0.5)
 FIGURES = {"R@1": "first right", "R@5": "R@5", "nDCG@10": "nDCG@10"}
 MEANT = "nDCG@10"
-Row = Mapping[str, Any]
 
 
 def measured(paths: Sequence[Path]) -> Iterator[Row]:
@@ -50,13 +44,6 @@ def row(name: str, half: str, found: Metrics, *, is_misspelt: bool, is_of_tools:
         "R@1": first,
         "p95 ms": found.ms["p95"],
     }
-
-
-def measured_there(checkout: Path, paths: Sequence[Path]) -> list[Row]:
-    """Return the same figures of the toolcrib in another checkout."""
-    command = [sys.executable, __file__, "--json", *map(str, paths)]
-    environ = {**os.environ, "PYTHONPATH": str(checkout / "server")}
-    return json.loads(subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def show(rows: Sequence[Row], others: Sequence[Row]) -> None:
@@ -92,17 +79,7 @@ def means(rows: Sequence[Row], before: Mapping[tuple[str, str, bool], Row], half
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="sets, as retrieval.py takes them")
-    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, the baseline")
-    parser.add_argument("--json", action="store_true", help="print the figures of this checkout as JSON")
-    given = parser.parse_args()
-    paths = given.paths or default_paths()
-    rows = list(measured(paths))
-    if given.json:
-        json.dump(rows, sys.stdout)
-        return
-    show(rows, measured_there(given.against, paths) if given.against else [])
+    run(__doc__, measured, show)
 
 
 if __name__ == "__main__":

@@ -111,21 +111,26 @@ async def test_only_the_person_at_this_machine_is_asked(tmp_path, guarded):
     assert not person.asked
 
 
+async def said_to_three_calls(client: Client) -> list[str]:
+    """Call three times at once, and return what each of them was told."""
+    answers: list[str] = []
+
+    async def call() -> None:
+        answers.append(await said(client, "tool_call"))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(call)
+    return answers
+
+
 async def test_calls_at_the_same_time_ask_once(tmp_path, guarded):
     person = Person()
     async with (
         world(tmp_path, at(guarded), connector=None, wait=False, listing="auto") as w,
         w.client(elicitation_callback=person) as client,
     ):
-        answers = list[str]()
-
-        async def call() -> None:
-            answers.append(await said(client, "tool_call"))
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(call)
-        assert answers == ['{"text": "a"}'] * 3
+        assert await said_to_three_calls(client) == ['{"text": "a"}'] * 3
     assert len(person.asked) == 1
 
 
@@ -142,22 +147,13 @@ async def test_a_person_who_says_no_is_asked_once_for_calls_at_the_same_time_and
         return await settle(self, session, asker, key)
 
     monkeypatch.setattr(AskedLogins, "settle", settled)
-    known = {
-        "servers": {"web": {"auth": {"client_id": "known-to-it"}}}
-    }  # so that nobody registers, and nothing is kept
+    # Nobody has to register, so nothing is kept.
+    known = {"servers": {"web": {"auth": {"client_id": "known-to-it"}}}}
     async with (
         world(tmp_path, at(guarded), known, connector=None, wait=False, listing="auto") as w,
         w.client(elicitation_callback=person) as client,
     ):
-        answers = list[str]()
-
-        async def call() -> None:
-            answers.append(await said(client, "tool_call"))
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(call)
-        assert [RUN in each for each in answers] == [True] * 3
+        assert [RUN in each for each in await said_to_three_calls(client)] == [True] * 3
         assert len(person.asked) == 1
         assert RUN in await said(client, "tool_call")
     assert len(person.asked) == 2
