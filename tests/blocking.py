@@ -44,9 +44,10 @@ ALLOWED = {
 NOT_OURS = ("logging", "traceback", "linecache", "coverage")
 """Modules that look at source files whoever is running: to write a traceback, or to measure which lines are run."""
 
-LOADED = ("mcp", "pydantic", "collections")
+LOADED = ("mcp", "pydantic", "collections", "typing")
 """Packages that whoever serves has loaded before; the first is imported in functions for those that serve nobody, the
-second, and through it the third, by its own core, which has no frame and seems to be whoever calls it."""
+second, and through it the third, by its own core, which has no frame and seems to be whoever calls it; the last one by
+Python itself from 3.12 on, wherever a generic class is named."""
 
 AUDITED = frozenset(
     {

@@ -317,9 +317,9 @@ def test_sqlite_without_full_text_search_is_noticed(path: Path, monkeypatch: pyt
 
 def test_a_file_whose_schema_makes_no_sense_is_moved_aside(path: Path):
     """A turned bit in the name of a tokenizer is an error of SQLite's that does not say damage."""
-    if not Store(path, SCHEMA).fts:
-        pytest.skip("this SQLite has no full-text search")
     with Store(path, SCHEMA) as store, store.write() as connection:
+        if not store.fts:
+            pytest.skip("this SQLite has no full-text search")
         connection.execute("CREATE VIRTUAL TABLE odd USING fts5(x, tokenize = 'porter')")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -203,9 +203,12 @@ def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
     )
     # We write valid UTF-8 only: what is none was damaged, and is found out by what it then says.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    # Both settings are what SQLite recommends for files that others may have written (sqlite.org/security.html).
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
+    with ExitStack() as stack:
+        stack.callback(connection.close)
+        # Both settings are what SQLite recommends for files that others may have written (sqlite.org/security.html).
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        stack.pop_all()
     return connection
 
 
