@@ -6,18 +6,19 @@ from toolcrib.skills.tool_calls import ToolCalls, calls_of, calls_while_active
 TOOLS = {"post__send", "post__fetch"}
 
 
-def given(*names: str, session: str = "s1") -> JsonObject:
-    return {"event": "skill_get", "names": list(names), "session": session}
+def activated(name: str, *, session: str = "s1") -> JsonObject:
+    return {"event": "skill_activated", "skill_name": name, "session": session}
 
 
 def called(tool: str, *, ok: bool = True, session: str = "s1") -> JsonObject:
     return {"event": "tool_call", "tool_name": tool, "ok": ok, "session": session}
 
 
-def test_calls_of_its_tools_count_from_when_a_session_was_given_the_skill():
+def test_calls_of_its_tools_count_from_when_the_skill_is_active_in_a_session():
     events = [
         called("post__send", ok=False),
-        given("other", "letters"),
+        activated("other"),
+        activated("letters"),
         called("post__fetch"),
         called("post__send"),
         called("post__send", ok=False),
@@ -33,23 +34,22 @@ def test_calls_of_its_tools_count_from_when_a_session_was_given_the_skill():
 
 def test_they_count_until_it_is_let_go():
     let_go = {"event": "skill_deactivated", "skill_name": "letters", "session": "s1"}
-    events = [given("letters"), called("post__send"), let_go, called("post__send"), given("letters")]
+    events = [activated("letters"), called("post__send"), let_go, called("post__send"), activated("letters")]
     assert calls_of(calls_while_active(events), "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
 
 
 def test_what_is_no_such_event_counts_nothing():
-    events = [given("letters"), {"event": "tool_call"}, {"event": "skill_get", "names": 7}, {}, called("post__send")]
+    events = [activated("letters"), {"event": "tool_call"}, {"event": "skill_activated"}, {}, called("post__send")]
     assert calls_of(calls_while_active(events), "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
 
 
-def test_a_skill_that_was_activated_without_its_text_was_active_too():
-    activated = {"event": "skill_activated", "skill_name": "letters", "session": "s1"}
-    events = [called("post__send"), activated, called("post__send")]
-    assert calls_of(calls_while_active(events), "letters", TOOLS) == (ToolCalls("post__send", 1, 0),)
+def test_a_skill_that_was_only_looked_at_was_not_active():
+    looked_at = {"event": "skill_get", "names": ["letters"], "session": "s1"}
+    assert calls_while_active([looked_at, called("post__send")]) == []
 
 
 def test_each_call_is_told_with_all_skills_that_were_active_then():
-    events = [given("letters"), called("post__send"), given("forms"), called("post__send"), called("post__send")]
+    events = [activated("letters"), called("post__send"), activated("forms"), called("post__send"), called("post__send")]
     assert {each.skills: each.calls for each in calls_while_active(events)} == {
         frozenset({"letters"}): 1,
         frozenset({"letters", "forms"}): 2,

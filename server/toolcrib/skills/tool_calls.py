@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from toolcrib.base.json_values import as_list
 from toolcrib.model import JsonObject
 
 
@@ -36,14 +35,15 @@ class CallsWhile:
 
 
 def calls_while_active(events: Iterable[JsonObject]) -> list[CallsWhile]:
-    """Return all calls in sessions while skills were active: from when these were given until they were let go."""
+    """Return all calls in sessions while skills were active.
+
+    A skill that was only looked at (a file of it, or what it takes before somebody said yes) was never active.
+    """
     active: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     calls, failed = Counter[tuple[frozenset[str], str]](), Counter[tuple[frozenset[str], str]]()
     for event in events:
         kind, session, tool = event.get("event"), str(event.get("session")), event.get("tool_name")
-        if kind == "skill_get":
-            active[session] |= set(map(str, as_list(event.get("names"))))
-        elif kind == "skill_activated":
+        if kind == "skill_activated":
             active[session] |= {str(event.get("skill_name"))}
         elif kind == "skill_deactivated":
             active[session] -= {str(event.get("skill_name"))}
