@@ -49,7 +49,8 @@ def test_a_skill_that_was_only_looked_at_was_not_active():
 
 
 def test_each_call_is_told_with_all_skills_that_were_active_then():
-    events = [activated("letters"), called("post__send"), activated("forms"), called("post__send"), called("post__send")]
+    call = called("post__send")
+    events = [activated("letters"), call, activated("forms"), call, call]
     assert {each.skills: each.calls for each in calls_while_active(events)} == {
         frozenset({"letters"}): 1,
         frozenset({"letters", "forms"}): 2,

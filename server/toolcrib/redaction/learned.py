@@ -3,7 +3,6 @@
 Knows the latest of them, in the forms in which they may stand; never knows what one is for.
 """
 
-import re
 import threading
 from collections.abc import Iterable
 
@@ -23,8 +22,8 @@ class Learned:
         self._whole, self._most = whole, _KEPT_OF_A_PART if whole else _KEPT_MAX
         self._parts: dict[str, Learned] = {}
         self._adding = threading.Lock()
-        self._secrets: dict[str, None] = {}
-        self._pattern: re.Pattern[str] | None = None
+        self._secrets: dict[str, tuple[str, ...]] = {}
+        self._forms: tuple[str, ...] = ()
         self.forms: tuple[bytes, ...] = ()
 
     def part(self, name: str) -> "Learned":
@@ -45,10 +44,10 @@ class Learned:
             known = [*dict.fromkeys([each for each in self._secrets if each not in secrets] + secrets)]
             latest = {*known[-self._most :], *(each for part in [*self._parts.values()] for each in part.secrets)}
             # A new one each time: a part's is read by the whole, whatever thread adds to it.
-            self._secrets = {each: None for each in known if each in latest}
-            forms = longest_first(self._secrets)
-            self._pattern = re.compile("|".join(map(re.escape, forms)))
-            self.forms = tuple(form.encode("utf-8", "surrogatepass") for form in forms)
+            before = self._secrets
+            self._secrets = {each: before.get(each) or tuple(forms_of(each)) for each in known if each in latest}
+            self._forms = tuple(_longest_first({form for forms in self._secrets.values() for form in forms}))
+            self.forms = tuple(form.encode("utf-8", "surrogatepass") for form in self._forms)
 
     @property
     def secrets(self) -> list[str]:
@@ -58,12 +57,15 @@ class Learned:
     @property
     def has_any(self) -> bool:
         """Return whether there is any."""
-        return self._pattern is not None
+        return bool(self._forms)
 
     def clean(self, text: str) -> str:
         """Return ``text`` with every secret replaced by ``***``."""
-        pattern = self._pattern
-        return pattern.sub(MASK, text) if pattern else text
+        # One after the other: a pattern of hundreds of long forms takes a second to make, and longer to look for.
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, MASK)
+        return text
 
 
 class MaskedBytes:
@@ -80,7 +82,7 @@ class MaskedBytes:
         """Return what can be passed on after one more piece."""
         data, self._held = self._held + piece, b""
         forms = self._learned.forms
-        for form in forms:  # one after the other: of a few it is quicker than one pattern for all
+        for form in forms:
             if form in data:
                 data = data.replace(form, _MASK)
         if held := max((_begun_at_the_end(data, form) for form in forms), default=0):
@@ -107,5 +109,8 @@ def _begun_at_the_end(data: bytes, secret: bytes) -> int:
 
 def longest_first(secrets: Iterable[str]) -> list[str]:
     """Return all forms of secrets, the longest first, so that of one that begins with another no end is left."""
-    forms = {form for secret in secrets for form in forms_of(secret)}
+    return _longest_first({form for secret in secrets for form in forms_of(secret)})
+
+
+def _longest_first(forms: Iterable[str]) -> list[str]:
     return sorted(forms, key=lambda form: (-len(form), form))
