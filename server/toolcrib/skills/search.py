@@ -22,9 +22,10 @@ FIELDS = (
     Field(1, 0.3),  # title
     Field(2, 0.5),  # trigger and description
     Field(0.5, 0.2),  # tags
-    Field(0.4, 0.6),  # body
+    Field(0.4, 0.8),  # body
 )
-"""Measured: the body finds what no description says, and more of it would outweigh what descriptions say."""
+"""Measured: the body finds what no description says, and more of it would outweigh what descriptions say. Of a long one
+a word counts less than of other fields: it has many words of which it is not about."""
 
 
 @dataclass(frozen=True, slots=True)
