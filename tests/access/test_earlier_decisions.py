@@ -219,6 +219,7 @@ print(json.dumps([uses, sorted(off), sorted(activated)]))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_take_them_over_once_and_all_have_them(place: Place):
     paths = (HERE, HERE.parent / "store", HERE.parent / "tools")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}

@@ -230,6 +230,7 @@ def test_without_servers_there_is_nothing_to_look_for(run: Run, command: list[st
     assert "each of them is left out" in run(*command, servers={"zoo": {**fake.entry(), "disabled": True}})[2]
 
 
+@pytest.mark.slow
 def test_search_waits_for_no_sdk(run: Run, tmp_path: Path):
     run("index", "refresh")
     code = (

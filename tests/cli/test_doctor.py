@@ -46,6 +46,7 @@ def _found(run: Run, *flags: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return code, {f"{each['about']}: {each['level']}": each for each in json.loads(out)["findings"]}
 
 
+@pytest.mark.slow
 def test_what_works_is_told_with_its_figures(run: Run, home: Path, tmp_path: Path):
     _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a", "b"]).entry()})
     assert run("connect", "cursor", "--yes")[0] == 0
@@ -85,6 +86,7 @@ def test_a_config_that_is_not_there_or_cannot_be_used_is_told(run: Run, home: Pa
     assert (code, found["config: error"]["remedy"]) == (1, "did you mean gate?")
 
 
+@pytest.mark.slow
 def test_an_entry_that_does_not_start_is_told_with_the_command_that_mends_it(run: Run, home: Path, tmp_path: Path):
     _write(tmp_path, {"good": FakeServer(tmp_path, "good", tools=["a"]).entry()})
     for name, entry in {
@@ -164,6 +166,7 @@ def test_skills_are_counted_and_each_that_is_left_out_is_told_with_what_shows_wh
     assert found[2]["remedy"] == f"toolcrib skills check '{folder}/broken/SKILL.md'"
 
 
+@pytest.mark.slow
 def test_which_list_and_which_answers_a_client_gets_is_told_by_what_its_entry_says(
     run: Run, home: Path, tmp_path: Path
 ):

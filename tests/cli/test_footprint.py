@@ -118,6 +118,7 @@ def test_files_are_removed_with_the_folders_that_are_empty_then(tmp_path: Path, 
     assert not cache.exists()
 
 
+@pytest.mark.slow
 def test_serve_notes_whose_its_cache_is(tmp_path: Path, environ: dict[str, str]):
     config = tmp_path / "own.json"
     config.write_text("{}")

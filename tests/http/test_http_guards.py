@@ -198,6 +198,7 @@ def test_this_machine_is_served_without_tokens_but_keeps_no_sessions(host):
         refuse_unsafe(HttpSection(host=host), activation_scope="session")
 
 
+@pytest.mark.slow
 def test_serve_says_why_it_does_not_start_and_exits_with_3(tmp_path):
     command = [sys.executable, "-m", "toolcrib", "serve", "--transport", "http", "--host", "0.0.0.0"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, check=False)

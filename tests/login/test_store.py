@@ -337,6 +337,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_killed_lets_go_of_the_lock(folder: Path):
     def held() -> subprocess.Popen[bytes]:
         process = subprocess.Popen(

@@ -95,6 +95,7 @@ def answers_to(crib: Served, key: int) -> int:
     return sum(json.loads(line).get("id") == key for line in crib.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_it_greets_before_the_sdk_is_loaded_and_with_the_same_bytes(tmp_path):
     starts = Starts(tmp_path)
@@ -109,8 +110,9 @@ async def test_it_greets_before_the_sdk_is_loaded_and_with_the_same_bytes(tmp_pa
     assert crib.said == ""
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
-@pytest.mark.parametrize("pieces", [*(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2)), 40])
+@pytest.mark.parametrize("pieces", [1, 2, 40])
 async def test_nothing_that_is_sent_right_behind_is_lost(tmp_path, pieces):
     starts = Starts(tmp_path)
     await starts.settle()
@@ -147,6 +149,7 @@ async def test_another_client_and_another_first_request_go_the_ordinary_way(tmp_
         assert await greeted(crib) == before
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_changed_skill_is_told_at_once_and_kept_for_the_next_start(tmp_path):
     starts = Starts(tmp_path)
@@ -199,6 +202,7 @@ async def test_an_answer_that_turns_out_wrong_is_said_and_not_given_again(tmp_pa
         assert await greeted(crib) == right
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_greeting_is_private_and_holds_no_secret(tmp_path):
     starts = Starts(tmp_path, context={"profile": "${PROFILE}"})

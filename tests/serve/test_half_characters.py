@@ -11,7 +11,7 @@ from e2e.crib import served_over_http, write_config
 from fakes.menu import FakeServer, tool
 from online import ACCEPT, ENVELOPE, LEGACY, MODERN, events, modern_headers, request
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 DEEP: Any = json.loads("[" * 300 + "]" * 300)
 SAID: dict[str, Any] = {

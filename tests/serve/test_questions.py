@@ -15,7 +15,7 @@ from mcp_types import Implementation
 from e2e.crib import serve, served_over_http, write_config
 from worlds import ERAS, Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
 
 SERVER = r"""
 import json, os, sys

@@ -14,7 +14,7 @@ import pytest
 from fakes.menu import FakeServer, tool
 from serve.served import Served, command, environment, served, started, write_config
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def until_said(crib: Served, text: str) -> None:

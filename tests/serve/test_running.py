@@ -13,7 +13,7 @@ from fakes.menu import FakeServer
 from serve.served import PATIENCE_S, Served, environment, served
 from serve.test_terminal import at_a_terminal
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 TOOLCRIB = [sys.executable, "-m", "toolcrib"]
 

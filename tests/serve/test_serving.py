@@ -98,6 +98,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@SLOW
 async def test_what_is_printed_in_the_process_cannot_reach_stdout(tmp_path: Path):
     config = write_config(tmp_path, FakeServer(tmp_path))
     async with started([sys.executable, "-c", NOISY, "--config", str(config)], tmp_path) as crib:
@@ -128,7 +129,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("form", ["text", pytest.param("json", marks=SLOW)])
+@SLOW
+@pytest.mark.parametrize("form", ["text", "json"])
 async def test_what_is_logged_has_no_secret_in_it(tmp_path: Path, form: str):
     config = tmp_path / "toolcrib.json"
     entry = {"command": "x", "args": ["--api-key=canary-secret"]}
@@ -220,6 +222,7 @@ async def test_a_socket_may_take_the_place_of_the_pipes(tmp_path: Path):
         assert await crib.ended() == 0
 
 
+@SLOW
 def test_files_may_take_the_place_of_the_pipes(tmp_path: Path):
     lines = [
         {"id": 1, "method": "initialize", "params": INITIALIZE},
@@ -243,6 +246,7 @@ def test_files_may_take_the_place_of_the_pipes(tmp_path: Path):
     assert first["result"]["serverInfo"]["name"] == "toolcrib"
 
 
+@SLOW
 async def test_a_client_that_reads_nothing_more_does_not_bring_it_down(tmp_path: Path):
     async with served(tmp_path, FakeServer(tmp_path)) as crib:
         await crib.initialize()
@@ -260,6 +264,7 @@ async def test_a_client_that_reads_nothing_more_does_not_bring_it_down(tmp_path:
 # -- a client that sends rubbish -----------------------------------------------------------------
 
 
+@SLOW
 async def test_garbage_and_long_lines_from_a_client_are_borne_with(tmp_path: Path):
     limits = {"request_max_bytes": 65_536, "garbage_lines": 10}
     async with served(tmp_path, FakeServer(tmp_path), limits=limits) as crib:
@@ -271,11 +276,12 @@ async def test_garbage_and_long_lines_from_a_client_are_borne_with(tmp_path: Pat
         assert (await crib.tool("tool_call", name="fake__echo", arguments={"text": padding}))["structuredContent"]
 
 
+@SLOW
 @pytest.mark.parametrize(
     ("rubbish", "reason"),
     [
         (b"garbage\n" * 11, "the client sent 11 lines in a row that are no MCP messages"),
-        pytest.param(b"x" * 70_000, "the client sent a line of more than 65536 bytes", marks=SLOW),
+        (b"x" * 70_000, "the client sent a line of more than 65536 bytes"),
     ],
     ids=["garbage", "a long line"],
 )
@@ -313,7 +319,8 @@ async def test_every_way_to_end_it_leaves_nothing_behind(tmp_path: Path, end: An
     assert [fake.survivors() for fake in fakes] == [[], [], []]
 
 
-@pytest.mark.parametrize("end", [ENDINGS[1], *[pytest.param(end, marks=SLOW) for end in ENDINGS[::2]]])
+@SLOW
+@pytest.mark.parametrize("end", [ENDINGS[1], *ENDINGS[::2]])
 async def test_it_may_be_ended_before_anybody_spoke(tmp_path: Path, end: Any):
     fake = FakeServer(tmp_path, hang_at="spawn")
     async with served(tmp_path, fake) as crib:

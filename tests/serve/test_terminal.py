@@ -15,7 +15,7 @@ import pytest
 from fakes.menu import FakeServer
 from serve.served import PATIENCE_S, command, environment, write_config
 
-SLOW = pytest.mark.slow
+pytestmark = pytest.mark.slow
 
 WITH_A_TERMINAL = """
 import fcntl, os, sys, termios
@@ -78,7 +78,6 @@ def test_it_says_what_it_is_waiting_for_and_ends_with_one_interrupt(tmp_path: Pa
     assert fake.survivors() == []
 
 
-@SLOW
 def test_the_signal_to_terminate_ends_it_without_a_key(tmp_path: Path):
     with at_a_terminal(command(write_config(tmp_path)), tmp_path) as terminal:
         terminal.until("^C ends it.")
@@ -86,7 +85,6 @@ def test_the_signal_to_terminate_ends_it_without_a_key(tmp_path: Path):
         assert terminal.ended() == 0
 
 
-@SLOW
 def test_the_end_of_input_ends_it(tmp_path: Path):
     with at_a_terminal(command(write_config(tmp_path)), tmp_path) as terminal:
         terminal.until("^C ends it.")
@@ -94,7 +92,6 @@ def test_the_end_of_input_ends_it(tmp_path: Path):
         assert terminal.ended() == 0
 
 
-@SLOW
 def test_a_message_typed_by_hand_is_answered(tmp_path: Path):
     with at_a_terminal(command(write_config(tmp_path)), tmp_path) as terminal:
         terminal.until("^C ends it.")
@@ -104,7 +101,7 @@ def test_a_message_typed_by_hand_is_answered(tmp_path: Path):
         assert terminal.ended() == 0
 
 
-@pytest.mark.parametrize("transport", [pytest.param("stdio", marks=SLOW), "http"])
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_an_interrupt_while_it_starts_shows_no_traceback(tmp_path: Path, transport: str):
     fake = FakeServer(tmp_path, hang_at="initialize")
     arguments = command(write_config(tmp_path, fake), "--transport", transport, "--port", "0")

@@ -348,6 +348,7 @@ with opened(Path(sys.argv[1])) as skills:
 """
 
 
+@pytest.mark.slow
 def test_eight_processes_that_scan_the_same_files_agree(path: Path):
     children = [
         subprocess.Popen(
