@@ -136,3 +136,8 @@ def test_code_is_what_markdown_says_it_is(text: str, code: list[str]):
 @given(TEXTS)
 def test_no_character_is_lost_between_code_and_prose(text: str):
     assert "".join(piece for piece, _ in by_code_marks(text)) == text
+
+
+@given(TEXTS | st.text("aB tooL`~_-.:/\\\u0301é9", max_size=20))
+def test_what_may_be_a_name_is_all_that_stands_at_places(text: str):
+    assert [start for start, _ in candidates(text)] == [place.start for place in places(text)]

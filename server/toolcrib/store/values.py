@@ -9,10 +9,12 @@ from contextlib import contextmanager
 
 from toolcrib.errors import StoreError
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+
 
 def to_json(value: object) -> str:
     """Return compact JSON in ASCII, which holds what SQLite's text cannot: lone surrogates."""
-    return json.dumps(value, separators=(",", ":"))
+    return _COMPACT.encode(value)
 
 
 def storable(text: str) -> str:

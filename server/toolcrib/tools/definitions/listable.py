@@ -27,6 +27,7 @@ _HINTS: Mapping[str, type] = {
     "idempotentHint": bool,
     "openWorldHint": bool,
 }
+_TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
 _THEMES = ("light", "dark")
 _TASK_SUPPORT = ("forbidden", "optional", "required")
 
@@ -63,8 +64,6 @@ def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
         DefinitionError: the input schema is not one of an object, or the whole is too deep, too large or not JSON.
 
     """
-    if any(islice(levels(raw), DEPTH_MAX, None)):
-        raise DefinitionError(f"is nested deeper than {DEPTH_MAX} levels")
     # The protocol requires an input schema, so there is one even where the downstream has none; setdefault below keeps
     # it.
     definition: JsonObject = {"inputSchema": _input_schema(raw.get("inputSchema"))}
@@ -79,13 +78,20 @@ def encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
     """Return ``definition`` as UTF-8 JSON can carry it: lone surrogates are replaced.
 
     Raises:
-        DefinitionError: it is no JSON, or has more than ``max_bytes``.
+        DefinitionError: it is no JSON, too deep, or has more than ``max_bytes``.
 
     """
     try:
         text = _STRICT_JSON.encode(definition)
     except ValueError:
         raise DefinitionError("holds a number that JSON cannot carry") from None
+    except RecursionError:
+        raise DefinitionError(_TOO_DEEP) from None
+    # Most have so few objects and lists that they cannot be too deep.
+    if text.count("{") + text.count("[") > DEPTH_MAX and any(islice(levels(definition), DEPTH_MAX, None)):
+        raise DefinitionError(_TOO_DEEP)
+    if text.isascii() and len(text) <= max_bytes:
+        return definition
     data = text.encode("utf-8", "replace")
     if len(data) > max_bytes:
         raise DefinitionError(f"has {len(data)} bytes; limits.definition_max_bytes is {max_bytes}")

@@ -17,7 +17,8 @@ from toolcrib.model import JsonObject
 _REF_HOPS_MAX = 8
 _BRANCHES_MAX = 32
 _PROPERTIES_MAX = 512
-_DECLARING = frozenset(("properties", "allOf", "anyOf", "oneOf"))
+_COMPOSING = frozenset(("allOf", "anyOf", "oneOf"))
+_DECLARING = _COMPOSING | {"properties"}
 # Few digits: reading a number of thousands takes time that grows with its square.
 _INDEX = re.compile(r"[0-9]{1,6}\Z")
 
@@ -40,8 +41,10 @@ def parameters(schema: JsonObject, root: JsonObject) -> Iterator[Parameter]:
     """
     if schema.keys().isdisjoint(_DECLARING):
         return
-    together = (schema, *_branches(schema, root, "allOf"))
-    alternatives = (*_branches(schema, root, "anyOf"), *_branches(schema, root, "oneOf"))
+    together, alternatives = [schema], list[JsonObject]()
+    if not schema.keys().isdisjoint(_COMPOSING):
+        together += _branches(schema, root, "allOf")
+        alternatives = [*_branches(schema, root, "anyOf"), *_branches(schema, root, "oneOf")]
     declared: dict[str, Any] = {}
     every = chain.from_iterable(as_object(part.get("properties")).items() for part in (*together, *alternatives))
     for name, subschema in islice(every, _PROPERTIES_MAX):

@@ -85,6 +85,21 @@ def said(definition: JsonObject) -> tuple[str, str]:
     return split_summary(prose[:TEXT_MAX])
 
 
+def _strings(value: Any) -> list[str]:
+    """Return every string of a JSON value, in any order; names of members are none."""
+    found: list[str] = []
+    left: list[Any] = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            found.append(item)
+        elif isinstance(item, dict):
+            left += cast("JsonObject", item).values()
+        elif isinstance(item, list):
+            left += cast("list[Any]", item)
+    return found
+
+
 def text_at(value: Any, path: Path) -> str | None:
     """Return the text at a place; None where there is none."""
     for step in path:
@@ -111,6 +126,9 @@ def with_text(value: Any, path: Path, text: str) -> Any:
 
 def sanitized(definition: JsonObject) -> JsonObject:
     """Return a definition whose texts have no characters that hide text or control a terminal."""
+    every = "".join(_strings(definition))
+    if sanitize(every) == every:  # of nearly all definitions, so that their texts need not be looked at one by one
+        return definition
     for path, text in texts_in(definition):
         if (clean := sanitize(text)) != text:
             definition = with_text(definition, path, clean)
