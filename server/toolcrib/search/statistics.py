@@ -113,15 +113,16 @@ def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edite
     """Count the documents that one caller may see: those of all servers, less what is hidden or read otherwise."""
     servers, adjusted = _adjusted(reader, seen, edited)
     by_term: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for (term, mask), number in adjusted.having.items():
-        by_term[term].append((mask, number))
+    for mask, having in adjusted.having.items():
+        for term, number in having.items():
+            by_term[term].append((mask, number))
     size, lengths = adjusted.documents, adjusted.lengths
     for documents, sums in reader.sums(servers):
         size += documents
         lengths = [one + other for one, other in zip(lengths, sums, strict=True)]
     common = _common(reader, fields, size, servers, by_term)
     for place, terms in enumerate(common):
-        lengths[place] -= sum(reader.uses(term, place, servers) + adjusted.uses[term, place] for term in terms)
+        lengths[place] -= sum(reader.uses(term, place, servers) + adjusted.uses[place][term] for term in terms)
     return Statistics(
         stamp=reader.stamp,
         fields=fields,
@@ -172,7 +173,7 @@ def _read(reader: StemReader, rows: Sequence[int]) -> Iterator[Document]:
 
 
 def _counted(texts: Iterable[str]) -> Document:
-    return tuple(Counter(text.split()) for text in texts)
+    return [text.split() for text in texts]
 
 
 def _common(

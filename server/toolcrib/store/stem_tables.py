@@ -6,16 +6,20 @@ Knows their SQL and what is counted in them; never knows how a word becomes a st
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple
 
 from toolcrib.store.store import Store
 from toolcrib.store.values import damaged_rows, to_json
 
-BATCH = 1000
-"""Rows of one transaction: others may write between two of them."""
+BATCH = 2000
+"""Rows of one transaction: others may write between two of them. Of more rows at once fewer counts are written."""
 
 EVERYBODY = ""
 """Stands for all servers together; no key of a server is empty."""
@@ -32,8 +36,8 @@ _OPTIONS = f"""tokenize = "ascii tokenchars '{IN_NAME}{_OF_COUNTED}'", detail = 
 _BY = "PRIMARY KEY (server, term,"
 _CHOSEN = "IN (SELECT value FROM json_each(?))"
 
-Document = tuple[Mapping[str, int], ...]
-"""For each field its stems, each with how often it stands there; the name first."""
+Document = Sequence[Sequence[str]]
+"""For each field its stems, as often as they stand there; the name first."""
 
 Stem = Callable[[str], str]
 
@@ -115,7 +119,25 @@ class StemTables:
     def _indexed(self, texts: Sequence[str]) -> tuple[str, ...]:
         """Return what is indexed of the stems of a row, a text for each field and one for its name alone."""
         pairs = [*zip(self.marks, texts, strict=True), (IN_NAME, texts[0])]
-        return tuple(" ".join(f"{mark}{each}" for each in text.split()) for mark, text in pairs)
+        return tuple(mark + text.replace(" ", f" {mark}") if mark and text else text for mark, text in pairs)
+
+    def by_mask(self, document: Document) -> Iterator[tuple[int, AbstractSet[str]]]:
+        """Yield the stems that a document has in the same fields, with the mask that says in which."""
+        masked: list[tuple[int, AbstractSet[str]]] = [(0, set(chain.from_iterable(document)))]
+        for bit, places in self._places_of_bits:
+            having = set(chain.from_iterable(document[place] for place in places))
+            masked = [
+                part
+                for mask, stems in masked
+                for part in ((mask | bit, stems & having), (mask, stems - having))
+                if part[1]
+            ]
+        yield from masked
+
+    @cached_property
+    def _places_of_bits(self) -> Sequence[tuple[int, Sequence[int]]]:
+        every = (1 << number for number in range(len(self.counted) + 2))
+        return [(bit, [place for place, bits in enumerate(self.bits) if bits & bit]) for bit in every]
 
     def tally(self) -> "Tally":
         """Return an empty tally."""
@@ -146,7 +168,7 @@ class StemTables:
         query = f"SELECT server, id, {self.fields} FROM {stems}_rows WHERE id {_CHOSEN}"
         before = connection.execute(query, (ids,)).fetchall()
         for row in before:
-            tallies[row[0]].take(tuple(Counter(text.split()) for text in row[2:]))
+            tallies[row[0]].take([text.split() for text in row[2:]])
         # A table without content needs the old words to take them out (FTS5, "Contentless Tables").
         delete = f"INSERT INTO {stems}({stems}, rowid, {self.fields}, named) VALUES ('delete', {self._values(2)})"
         connection.executemany(delete, [(row[1], *self._indexed(row[2:])) for row in before])
@@ -157,8 +179,8 @@ class StemTables:
         select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN}"
         rows: list[tuple[str, int, Sequence[str]]] = []
         for number, owner, *texts in connection.execute(select, (ids,)):
-            stemmed = [[stem(word) for word in text.split()] for text in self.reads(texts)]
-            tallies[owner].add(tuple(map(Counter, stemmed)))
+            stemmed = [list(map(stem, text.split())) for text in self.reads(texts)]
+            tallies[owner].add(stemmed)
             rows.append((owner, number, tuple(map(" ".join, stemmed))))
         insert = f"INSERT INTO {stems}_rows(server, id, {self.fields}) VALUES ({self._values(2)})"
         connection.executemany(insert, ((owner, number, *texts) for owner, number, texts in rows))
@@ -171,29 +193,21 @@ class StemTables:
 
     def _count(self, connection: sqlite3.Connection, tallies: Mapping[str, "Tally"]) -> None:
         """Add what was counted to what stands in the tables, for each server and for all of them together."""
-        counts, uses = (f"{self.table}_stems_{name}" for name in ("counts", "uses"))
-        having: Counter[tuple[str, str, int]] = Counter()
-        used: Counter[tuple[str, str, int]] = Counter()
+        counts, uses = self._counts, self._uses
+        every = self.tally()
         for owner, tally in tallies.items():
             self._add_up(connection, owner, tally)
-            for of in (owner, EVERYBODY):
-                for (term, mask), number in tally.having.items():
-                    having[of, term, mask] += number
-                for (term, place), number in tally.uses.items():
-                    used[of, term, place] += number
-        _added(connection, f"{counts}(server, term, mask, documents)", having)
-        _added(connection, f"{uses}(server, term, place, occurrences)", used)
+            every.join(tally)
+        for owner, tally in (*sorted(tallies.items()), (EVERYBODY, every)):
+            counts.add(connection, owner, tally.having)
+            uses.add(connection, owner, tally.uses)
         words = f"{self.table}_stems_words"
-        terms = {term for of, term, _ in having if of == EVERYBODY}
-        connection.executemany(f"INSERT OR IGNORE INTO {words} VALUES (?)", [(term[::-1],) for term in terms])
-        fewer = [key for key, number in having.items() if number < 0]
-        gone = f"DELETE FROM {counts} WHERE server = ? AND term = ? AND mask = ? AND documents = 0"
-        connection.executemany(gone, fewer)
-        nowhere = f"NOT EXISTS (SELECT 1 FROM {counts} WHERE server = '{EVERYBODY}' AND term = ?)"
-        gone_terms = {(term[::-1], term) for _, term, _ in fewer}
-        connection.executemany(f"DELETE FROM {words} WHERE backwards = ? AND {nowhere}", sorted(gone_terms))
-        gone = f"DELETE FROM {uses} WHERE server = ? AND term = ? AND place = ? AND occurrences = 0"
-        connection.executemany(gone, [key for key, number in used.items() if number < 0])
+        terms = sorted({term[::-1] for having in every.having.values() for term in having})
+        connection.executemany(f"INSERT OR IGNORE INTO {words} VALUES (?)", [(term,) for term in terms])
+        fewer = {term for having in every.having.values() for term, number in having.items() if number < 0}
+        nowhere = f"NOT EXISTS (SELECT 1 FROM {counts.table} WHERE server = '{EVERYBODY}' AND term = ?)"
+        gone = [(term[::-1], term) for term in sorted(fewer)]
+        connection.executemany(f"DELETE FROM {words} WHERE backwards = ? AND {nowhere}", gone)
 
     def _add_up(self, connection: sqlite3.Connection, owner: str, tally: "Tally") -> None:
         sums = f"{self.table}_stems_sums"
@@ -202,6 +216,14 @@ class StemTables:
         lengths = [one + other for one, other in zip(lengths, tally.lengths, strict=True)]
         values = owner, documents + tally.documents, to_json(lengths)
         connection.execute(f"INSERT OR REPLACE INTO {sums} VALUES (?, ?, ?)", values)
+
+    @cached_property
+    def _counts(self) -> "_Numbers":
+        return _Numbers(f"{self.table}_stems_counts", "mask", "documents")
+
+    @cached_property
+    def _uses(self) -> "_Numbers":
+        return _Numbers(f"{self.table}_stems_uses", "place", "occurrences")
 
     # -- SQL ---------------------------------------------------------------------------------------
 
@@ -225,8 +247,8 @@ class StemTables:
         # Which documents have a stem is all that is asked of the table; no stem holds what its tokenizer would split.
         table = f"CREATE VIRTUAL TABLE {stems} USING fts5({self.fields}, named, content = '', {_OPTIONS})"
         counts, uses = (
-            f"CREATE TABLE {stems}_{name} (server, term, {key}, {value}, {_BY} {key})) WITHOUT ROWID"
-            for name, key, value in (("counts", "mask", "documents"), ("uses", "place", "occurrences"))
+            f"CREATE TABLE {each.table} (server, term, {each.key}, {each.number}, {_BY} {each.key})) WITHOUT ROWID"
+            for each in (self._counts, self._uses)
         )
         return (
             table,
@@ -253,54 +275,65 @@ class StemTables:
 class Tally:
     """What some documents have, counted: how many have a stem in which fields, and how long the fields are.
 
-    ``having``: documents by stem and mask, in which a bit stands for fields. ``uses``: how often a stem stands in each
-    of the fields that are counted by themselves, by stem and place.
+    ``having``: documents by mask, in which a bit stands for fields, and stem. ``uses``: how often a stem stands in each
+    of the fields that are counted by themselves, by place and stem.
     """
 
     tables: StemTables
     lengths: list[int]
     documents: int = 0
-    having: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
-    uses: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    having: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict[int, Counter[str]](Counter))
+    uses: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict[int, Counter[str]](Counter))
 
     def add(self, document: Document) -> None:
         """Count a document."""
-        self._count(document, 1)
-        self.having.update(self._masks(document).items())
+        self._measure(document, 1)
+        for place in self.tables.counted:
+            self.uses[place].update(document[place])
+        for mask, stems in self.tables.by_mask(document):
+            self.having[mask].update(stems)
 
     def take(self, document: Document) -> None:
         """Count a document no more."""
-        self._count(document, -1)
-        self.having.subtract(self._masks(document).items())
-
-    def _count(self, document: Document, sign: int) -> None:
-        self.documents += sign
-        for place, counts in enumerate(document):
-            self.lengths[place] += sign * sum(counts.values())
+        self._measure(document, -1)
         for place in self.tables.counted:
-            for term, count in document[place].items():
-                self.uses[term, place] += sign * count
+            self.uses[place].subtract(document[place])
+        for mask, stems in self.tables.by_mask(document):
+            self.having[mask].subtract(stems)
 
-    def _masks(self, document: Document) -> dict[str, int]:
-        masks: defaultdict[str, int] = defaultdict(int)
-        for bits, counts in zip(self.tables.bits, document, strict=True):
-            for term in counts:
-                masks[term] |= bits
-        return masks
+    def join(self, other: "Tally") -> None:
+        """Count what another tally has."""
+        for mask, having in other.having.items():
+            self.having[mask].update(having)
+        for place, used in other.uses.items():
+            self.uses[place].update(used)
+
+    def _measure(self, document: Document, sign: int) -> None:
+        self.documents += sign
+        for place, stems in enumerate(document):
+            self.lengths[place] += sign * len(stems)
+
+
+class _Numbers(NamedTuple):
+    """A table of numbers by server, stem and a ``key``; the ``number`` stands in the last column."""
+
+    table: str
+    key: str
+    number: str
+
+    def add(self, connection: sqlite3.Connection, owner: str, numbers: Mapping[int, Counter[str]]) -> None:
+        """Add numbers, by key and stem, to those that stand there; a row that comes to 0 is gone."""
+        rows = [(stem, key, count) for key, counts in numbers.items() for stem, count in counts.items() if count]
+        rows.sort(key=itemgetter(0))  # in the order of the table, where one stands beside the other
+        columns, number = f"server, term, {self.key}, {self.number}", self.number
+        insert = f"INSERT INTO {self.table}({columns}) VALUES (?, ?, ?, ?) "
+        insert += f"ON CONFLICT DO UPDATE SET {number} = {number} + excluded.{number}"
+        connection.executemany(insert, ((owner, *row) for row in rows))
+        gone = f"DELETE FROM {self.table} WHERE server = ? AND term = ? AND {self.key} = ? AND {number} = 0"
+        connection.executemany(gone, ((owner, stem, key) for stem, key, count in rows if count < 0))
 
 
 def sums_of(row: tuple[int, str]) -> tuple[int, list[int]]:
     """Return how many documents a server has, and how many words each of their fields has in all."""
     with damaged_rows():
         return row[0], json.loads(row[1])
-
-
-def _added(connection: sqlite3.Connection, table: str, numbers: Counter[tuple[str, str, int]]) -> None:
-    """Add numbers to those in the last column of a table, by what stands in the others."""
-    name = table.rpartition(", ")[2].rstrip(")")
-    statement = f"INSERT INTO {table} VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET {name} = {name} + excluded.{name}"
-    connection.executemany(statement, _rows(numbers))
-
-
-def _rows(numbers: Counter[tuple[str, str, int]]) -> Iterable[tuple[str, str, int, int]]:
-    return ((*key, number) for key, number in sorted(numbers.items()) if number)
