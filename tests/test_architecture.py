@@ -124,10 +124,10 @@ LAYERS = {
     """,
     "search": """
         actions dictionary encoding lexicon number_sets pattern_search query static_model stemming synonyms
-        postings
+        postings vocabulary
         bm25 meaning
         relevance translations
-        matches statistics
+        lifting matches statistics
         documents
         stored
         semantic

@@ -9,6 +9,7 @@ from toolcrib.model import SearchType
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.lifting import Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.search.semantic import Semantic
 
@@ -64,6 +65,10 @@ class Scope:
     numbers: frozenset[int] | None = None
     emptiness: str = ""
     losses: Mapping[int, float] = field(default_factory=dict[int, float])
+    taught: Lessons = field(default_factory=dict[str, Mapping[int, float]])
+
+    def lessons(self, query: str) -> Lessons:
+        return {word: self.taught.get(word, {}) for word in search_text(query).split()} if self.taught else {}
 
     def document(self, number: int) -> str:
         return self.documents.names[number]

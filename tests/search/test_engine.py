@@ -205,3 +205,28 @@ class TestLosses:
         assert sorted(names(found)) == sorted(names(world.search(query)))
         assert scores == sorted(scores, reverse=True)
         assert all(0.0 <= score <= 1.0 for score in scores)
+
+
+class TestLessons:
+    """What use has taught about the words of a query."""
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(["list", "a", "project", "shelf", "export", "files"]),
+            st.dictionaries(st.integers(0, len(SAID) - 1), st.floats(0.01, 0.99)),
+        ),
+        st.sampled_from(["list", "a project", "shelf", "export", "files of the shelf", "joins two branches"]),
+    )
+    def test_whatever_was_taught_an_answer_is_no_surer_and_one_that_is_sure_stays_as_it_is(self, taught, query):
+        world = World(SAID)
+        before = world.search(query)
+        after = world.engine.search(Request(query), Scope(world.documents, taught=taught))
+        assert after.strength <= before.strength
+        assert set(names(before)) <= set(names(after))
+        if before.confidence == "high":
+            assert after == before
+        else:
+            assert after.confidence in {"low", before.confidence}
+        scores = [match.score for match in after.matches]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0.0 <= score <= 1.0 for score in scores)

@@ -15,6 +15,7 @@ from toolcrib.offers.records import Offer
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Match, Reason, Request
 
 FIELDS = (
@@ -140,6 +141,9 @@ class _Scope:
     @property
     def emptiness(self) -> str:
         return "" if self.documents.offers else "There are none."
+
+    def lessons(self, query: str) -> Lessons:  # noqa: ARG002 - nothing is learnt of these
+        return NO_LESSONS
 
     def document(self, number: int) -> Offer:
         return self.documents.offers[number]

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from toolcrib.search.actions import Actions, Verbs
 from toolcrib.search.bm25 import Does, Field, Text
+from toolcrib.search.lifting import Lessons
 from toolcrib.search.matches import Match, Reason
 from toolcrib.search.postings import Postings
 
@@ -81,6 +82,10 @@ class Scope(Protocol[T_co]):
     @property
     def losses(self) -> Mapping[int, float]:
         """What documents lose of their score for a reason outside their words; those without loss are left out."""
+        ...
+
+    def lessons(self, query: str) -> Lessons:
+        """Return what use has taught about the words of a query, of the documents that this search may find."""
         ...
 
     def document(self, number: int) -> T_co:

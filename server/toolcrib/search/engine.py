@@ -18,6 +18,7 @@ from toolcrib.model import SearchType
 from toolcrib.search.actions import Verbs, read_verbs
 from toolcrib.search.bm25 import Does, FieldedBm25
 from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
+from toolcrib.search.lifting import lifted
 from toolcrib.search.matches import (
     RANKS,
     Confidence,
@@ -27,6 +28,7 @@ from toolcrib.search.matches import (
     common,
     confidence_of,
     doubt,
+    is_sure,
     note,
     spread,
     strength_of,
@@ -200,12 +202,15 @@ class Engine(Generic[T]):
                 scope.numbers,
                 max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
             )
+            if self._semantic is not None:
+                ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
+            # Where words are sure, use changes nothing: what is clearly better is not to be pushed aside.
+            if not is_sure(ranked.evidence) and (lessons := scope.lessons(query)):
+                ranked = lifted(ranked, lessons, postings.rarity)
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
         begun: list[int] = []
         if is_name or self._kind.plain_beginnings or not ranked.matches:
             begun = _begun(query, scope, known)
-        if self._semantic is not None:
-            ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
         evidence = ranked.evidence
         # Evidence is about the first match: the only name that begins like this is certain, and what speaks for the
         # best by words does not speak for another first.

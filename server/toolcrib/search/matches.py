@@ -110,6 +110,15 @@ def strength_of(matches: Sequence[Match[int]], evidence: Evidence) -> float:
         return 0.0
     if matches[0].match_type is SearchType.EXACT:
         return _STRONGEST
+    return _strength(evidence)
+
+
+def is_sure(evidence: Evidence) -> bool:
+    """Return whether so much speaks for the first match by words that it is called likely."""
+    return _strength(evidence) >= _LIKELY
+
+
+def _strength(evidence: Evidence) -> float:
     known = evidence.level + _COVERAGE_SHARE * evidence.coverage + _GAP_SHARE * evidence.gap
     return max(known - _ACTION_SHARE * (1 - evidence.agreed), 0.0)
 

@@ -10,6 +10,7 @@ from toolcrib.model import Skill, TaskType
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
@@ -83,6 +84,9 @@ class _Scope:
         if not self._visible.skills:
             return "No skills are known."
         return "" if self._skills else "There is no skill of this kind."
+
+    def lessons(self, query: str) -> Lessons:  # noqa: ARG002 - nothing is learnt of these
+        return NO_LESSONS
 
     def document(self, number: int) -> Skill:
         return self._skills[number]

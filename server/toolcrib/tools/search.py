@@ -11,7 +11,10 @@ from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
 from toolcrib.search.bm25 import Text
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
+from toolcrib.search.stemming import stem
+from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary, learnable
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.wording import FIELDS, Wording, Wordings
 
@@ -40,8 +43,12 @@ class Searcher:
         self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
         self._tie_break = _tie_break(preferred_namespaces)
 
-    def search(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> Found[Tool]:
+    def search(
+        self, request: SearchRequest, catalog: Catalog, permitted: Permitted, learnt: Vocabulary = NOTHING_LEARNT
+    ) -> Found[Tool]:
         """Return the best matches among what ``permitted`` holds, which is part of ``catalog``.
+
+        ``learnt`` is what use has taught.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -49,7 +56,8 @@ class Searcher:
 
         """
         documents = self._wordings.of(catalog, permitted)
-        return self._engine.search(request, _Scope(request, catalog, documents, self._tie_break))
+        scope = _Scope(request, catalog, documents, learnt, self._tie_break)
+        return self._engine.search(request, scope)
 
     def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
         """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
@@ -61,8 +69,11 @@ class _Scope:
 
     losses = NO_LOSSES
 
-    def __init__(self, request: SearchRequest, catalog: Catalog, documents: Wording, tie_break: TieBreak) -> None:
+    def __init__(
+        self, request: SearchRequest, catalog: Catalog, documents: Wording, learnt: Vocabulary, tie_break: TieBreak
+    ) -> None:
         self._catalog, self._tie_break, self._server = catalog, tie_break, request.server
+        self._learnt = learnt
         self.documents, self._permitted = documents, documents.permitted
         self.numbers = self._permitted.part(include_always=request.include_always, server=request.server)
 
@@ -78,6 +89,17 @@ class _Scope:
 
     def document(self, number: int) -> Tool:
         return self._permitted.tools[number]
+
+    def lessons(self, query: str) -> Lessons:
+        words = learnable(query, stem) if self._learnt.entries else ()
+        if self._learnt.entries.keys().isdisjoint(words):
+            return NO_LESSONS
+        return {word: self._meant_by(word) for word in words}
+
+    def _meant_by(self, word: str) -> Mapping[int, float]:
+        """Return how surely a word means tools that may be found: what is hidden, or gone, counts for nothing."""
+        found = ((self._catalog.get(name), sure) for name, sure in self._learnt.sureness(word).items())
+        return {number: sure for tool, sure in found if tool for number in self._inside([tool])}
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
         spelled = self._inside(self._catalog.spelled(query)) if as_written else []

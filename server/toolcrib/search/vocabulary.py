@@ -1,0 +1,145 @@
+"""What use has taught about words: which tools somebody meant who said them, as weights that fade (ADR 49).
+
+Knows words, names and times; never knows who has taught them, whether there is such a tool or who may use it.
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from toolcrib.base.text import QUERY_MAX, words
+from toolcrib.search.query import parsed
+
+HALF_LIFE_S = 30 * 86_400.0
+"""A lesson weighs half once others have come for so long."""
+
+ENTRIES_MAX = 2000
+"""Pairs of a word and a tool that one vocabulary has; beyond them a tenth goes, that which weighs least."""
+
+WEIGHT_MAX = 4.0
+"""However often the same is taught, it weighs no more: what is taught otherwise can always catch up."""
+
+_WORDS_MAX, _LONGEST, _SHORTEST = 8, 20, 3
+"""A request with more words teaches nothing: most of them are incidental. Letters of a word that is learnt."""
+
+_WORD = re.compile(r"[^\w\s]*([^\W\d_]+(?:['\u2019-][^\W\d_]+)*)[^\w\s]*\Z")
+"""Letters, perhaps in parts, with marks around them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """Somebody said these words (stems) and used this tool. ``worth`` is its weight, ``at`` seconds since the epoch."""
+
+    words: tuple[str, ...]
+    tool: str
+    worth: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was taught about a word and a tool: the weight of the lessons at the time ``at`` of the last of them."""
+
+    weight: float
+    at: float
+
+    def weight_at(self, now: float) -> float:
+        """Return what is left of the weight: half after each half-life."""
+        return self.weight * 0.5 ** (max(now - self.at, 0.0) / HALF_LIFE_S)
+
+    def after(self, lesson: Lesson) -> "Entry":
+        """Return it with one more lesson."""
+        return Entry(min(self.weight_at(lesson.at) + lesson.worth, WEIGHT_MAX), max(self.at, lesson.at))
+
+
+Entries = Mapping[str, Mapping[str, Entry]]
+"""By word (a stem), by the public name of a tool."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """All that one owner has taught, as one immutable value.
+
+    It ages by its own lessons and never by a clock: as long as nobody teaches anything, it says the same (R7).
+    """
+
+    entries: Entries
+
+    @cached_property
+    def newest(self) -> float:
+        """When the last lesson was, in seconds since the epoch; 0 without any."""
+        return max((entry.at for by_tool in self.entries.values() for entry in by_tool.values()), default=0.0)
+
+    @cached_property
+    def size(self) -> int:
+        """How many entries there are."""
+        return sum(map(len, self.entries.values()))
+
+    def pairs(self) -> Iterator[tuple[str, str, Entry]]:
+        """Yield every word with each tool and what was taught about the two."""
+        for word, by_tool in self.entries.items():
+            for tool, entry in by_tool.items():
+                yield word, tool, entry
+
+    def after(self, lesson: Lesson) -> "Vocabulary":
+        """Return it with one more lesson, within the bounds."""
+        entries = dict(self.entries)
+        for word in lesson.words:
+            by_tool = entries.get(word, {})
+            known = by_tool.get(lesson.tool, Entry(0.0, lesson.at))
+            entries[word] = {**by_tool, lesson.tool: known.after(lesson)}
+        taught = Vocabulary(entries)
+        return taught._lessened() if taught.size > ENTRIES_MAX else taught
+
+    def sureness(self, word: str) -> Mapping[str, float]:
+        """Return how surely a word means each tool that it was taught for, above 0 and below 1."""
+        now = self.newest
+        weights = {tool: entry.weight_at(now) for tool, entry in self.entries.get(word, {}).items()}
+        return {tool: weight / (1 + weight) for tool, weight in weights.items()}
+
+    def _lessened(self) -> "Vocabulary":
+        """Return it without the tenth that weighs least; of equal weights the later name goes."""
+        now = self.newest
+        kept = heapq.nsmallest(
+            ENTRIES_MAX * 9 // 10, self.pairs(), key=lambda pair: (-pair[2].weight_at(now), -pair[2].at, *pair[:2])
+        )
+        return vocabulary_of(kept)
+
+
+NOTHING_LEARNT = Vocabulary({})
+
+
+def vocabulary_of(pairs: Collection[tuple[str, str, Entry]]) -> Vocabulary:
+    """Return a vocabulary of words, tools, and what was taught about each two."""
+    entries: dict[str, dict[str, Entry]] = {}
+    for word, tool, entry in pairs:
+        entries.setdefault(word, {})[tool] = entry
+    return Vocabulary(entries)
+
+
+def learnable(text: str, stem: Callable[[str], str]) -> tuple[str, ...]:
+    """Return the stems of the words of a request that may be learnt; none of a long one.
+
+    Only plain words in letters: nothing quoted, no address, nothing with a digit or written like a name or a key, none
+    that merely asks. What a person types besides words, such as a password, should not be kept.
+    """
+    text = text[:QUERY_MAX]
+    telling = {word for word, weight in parsed(text).terms.items() if weight == 1}
+    plain: dict[str, None] = {}
+    for token in text.split():
+        found = _WORD.match(token)
+        if found and _is_natural(found[1]):
+            plain |= dict.fromkeys(words(found[1]))
+    chosen = [word for word in plain if word in telling and _is_word(word)]
+    return tuple(dict.fromkeys(map(stem, chosen))) if len(telling) <= _WORDS_MAX else ()
+
+
+def _is_natural(word: str) -> bool:
+    """Return whether a word has capitals at its beginning at most, or nothing else: not as names in programs do."""
+    return word[1:] == word[1:].lower() or word == word.upper()
+
+
+def _is_word(word: str) -> bool:
+    return len(word) <= _LONGEST and (len(word) >= _SHORTEST or not word.isascii())

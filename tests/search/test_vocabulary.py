@@ -1,0 +1,92 @@
+"""What use teaches about words: which of them are learnt, what a lesson weighs, and what there is room for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.search.stemming import stem
+from toolcrib.search.vocabulary import (
+    ENTRIES_MAX,
+    HALF_LIFE_S,
+    NOTHING_LEARNT,
+    WEIGHT_MAX,
+    Lesson,
+    Vocabulary,
+    learnable,
+)
+
+NOW = 1_800_000_000.0
+
+
+def taught(*lessons: Lesson) -> Vocabulary:
+    vocabulary = NOTHING_LEARNT
+    for lesson in lessons:
+        vocabulary = vocabulary.after(lesson)
+    return vocabulary
+
+
+def lesson(words: str, tool: str = "calendar__create_event", *, worth: float = 1.0, at: float = NOW) -> Lesson:
+    return Lesson(tuple(words.split()), tool, worth, at)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "learnt"),
+    [
+        ("Please arrange a standup for the team!", ("arrang", "standup", "team")),
+        ("Besprechung fürs Team anlegen", ("besprechung", "fur", "team", "anlegen")),
+        ("会议", ("会议",)),
+        ("log in with hunter2 and Tr0ub4dor", ("log",)),
+        ("use sk-live-AbCdEfGh as xKcdPasswd", ()),
+        ("mail ann@example.com about 'the secret plan' at https://x.example/secretpath", ("mail",)),
+        ("delete <project_name> now", ("delet", "now")),
+        ("abcdefghijklmnopqrstuvwxyz", ()),
+        ("go to X", ()),
+        ("one two three four five six seven eight nine words here", ()),
+    ],
+)
+def test_only_plain_words_of_a_short_request_are_learnt(request_text: str, learnt: tuple[str, ...]):
+    assert learnable(request_text, stem) == learnt
+
+
+@given(st.text(max_size=3000))
+def test_whatever_is_asked_few_short_words_are_learnt(text: str):
+    words = learnable(text, stem)
+    assert len(words) <= 8
+    assert all(len(word) <= 20 for word in words)
+    assert not any(char.isdigit() for char in "".join(words) if char.isascii())
+
+
+def test_a_lesson_makes_a_word_mean_a_tool_and_the_same_again_makes_it_surer_within_a_bound():
+    once, often = taught(lesson("standup")), taught(*[lesson("standup")] * 1000)
+    assert once.sureness("standup") == {"calendar__create_event": 0.5}
+    assert often.sureness("standup") == {"calendar__create_event": WEIGHT_MAX / (1 + WEIGHT_MAX)}
+    assert once.sureness("meeting") == {}
+
+
+def test_a_lesson_counts_half_once_others_came_a_half_life_later_and_not_by_a_clock():
+    before = taught(lesson("standup"))
+    after = before.after(lesson("invoice", "books__pay", at=NOW + HALF_LIFE_S))
+    assert before.sureness("standup") == {"calendar__create_event": 0.5}
+    assert after.sureness("standup") == {"calendar__create_event": pytest.approx(1 / 3)}
+
+
+def test_a_clock_that_is_set_back_makes_no_lesson_weigh_more():
+    back = taught(lesson("standup"), lesson("standup", at=NOW - 10 * HALF_LIFE_S))
+    assert back.entries["standup"]["calendar__create_event"].weight == 2.0
+    assert back.newest == NOW
+
+
+def test_a_flood_of_lessons_stays_within_bounds_and_what_weighs_least_goes_first():
+    vocabulary = taught(*[lesson("standup")] * 3)
+    for number in range(ENTRIES_MAX + 300):
+        vocabulary = vocabulary.after(lesson(f"w{number}", "flood", at=NOW + number))
+        assert vocabulary.size <= ENTRIES_MAX
+    assert vocabulary.sureness("standup")
+    assert not vocabulary.sureness("w0")
+    assert vocabulary.sureness(f"w{ENTRIES_MAX + 299}")
+
+
+def test_a_vocabulary_is_a_value_that_a_later_lesson_does_not_change():
+    before = taught(lesson("standup"))
+    before.after(lesson("standup"))
+    assert before == taught(lesson("standup"))
