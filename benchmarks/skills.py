@@ -98,8 +98,11 @@ class Moment:
     cpu_ms: float
 
 
-def started(config: Path) -> tuple[Moment, Moment]:
-    """Start toolcrib; return the moment at which it had greeted, and that at which its list had arrived."""
+_MOMENTS = "warm start to initialize", "warm start to tools/list", "warm start until all is loaded"
+
+
+def started(config: Path) -> tuple[Moment, Moment, Moment]:
+    """Start toolcrib; return when it had greeted, when its list had arrived, and when it was wholly there."""
     began = time.perf_counter()
 
     def now(client: RawClient) -> Moment:
@@ -109,7 +112,9 @@ def started(config: Path) -> tuple[Moment, Moment]:
         client.open()
         greeted = now(client)
         client.request("tools/list", {})
-        return greeted, now(client)
+        listed = now(client)
+        client.request("ping", {})
+        return greeted, listed, now(client)
 
 
 def measure_starts(given: Namespace, folder: Path, corpus: Path) -> tuple[list[Finding], str]:
@@ -123,7 +128,7 @@ def measure_starts(given: Namespace, folder: Path, corpus: Path) -> tuple[list[F
     found = [
         Finding("first start to initialize", "ms", first, median([run[0].ms for run in runs["without"]]), "without")
     ]
-    for place, what in enumerate(("warm start to initialize", "warm start to tools/list")):
+    for place, what in enumerate(_MOMENTS):
         for field, unit, target in (("ms", "ms", None), ("cpu_ms", "ms CPU", WARM)):
             ours, base = (median([getattr(run[place], field) for run in runs[case]]) for case in ("with", "without"))
             found.append(Finding(what, unit, ours, base, "without skills", target))

@@ -51,6 +51,7 @@ from toolcrib.wire.carrying import CarriedRequests, open_carried
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.greeting import GreetingParts
 from toolcrib.wire.instructions import Instructions
+from toolcrib.wire.listing import Listing
 from toolcrib.wire.methods.registry import methods_offered
 from toolcrib.wire.server import Wire, WireParts
 from toolcrib.wire.sessions import SessionParts, Sessions
@@ -336,7 +337,13 @@ class Serving:
             hosts=cases.hosts,
             methods=methods_offered(sessions, status, skill_use_cases, cases.offers, cases.carried),
             greeting=GreetingParts(
-                settings.cache_dir, cases.tool_use_cases, skill_use_cases, instructions, known.stores
+                cache_dir=settings.cache_dir,
+                tool_use_cases=cases.tool_use_cases,
+                skill_use_cases=skill_use_cases,
+                instructions=instructions,
+                listing=Listing(cases.tool_use_cases, builtins, known.events),
+                sessions=sessions,
+                stores=known.stores,
             ),
             offers=cases.offers,
             limits=settings.toolcrib.limits,

@@ -46,7 +46,8 @@ class Starts:
     def open(self, *options: str, held: bool = False, first: bytes = b"", **more: str):
         self.go.unlink() if held else self.go.touch()
         about: dict[str, Any] = {"PYTHONPATH": str(self.folder / "site"), "GO": str(self.go), **more}
-        return started(command(self.config, *options), self.folder, first=GREETING if held else first, **about)
+        begun = first or GREETING if held else first
+        return started(command(self.config, *options), self.folder, first=begun, **about)
 
     async def settle(self) -> bytes:
         """Start until everything is listed and a greeting is kept; return the line that it was."""
@@ -64,7 +65,11 @@ class Starts:
         return sorted((self.folder / "cache" / "greetings").glob("*.json"))
 
 
-GREETING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}).encode() + b"\n"
+def line_of(**message: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+
+GREETING = line_of(id=1, method="initialize", params=INITIALIZE)
 """Sent before the process runs, so that it finds it however busy the machine is."""
 
 
@@ -108,6 +113,112 @@ async def test_it_greets_before_the_sdk_is_loaded_and_with_the_same_bytes(tmp_pa
         await ended(crib)
     assert answers_to(crib, 1) == 1
     assert crib.said == ""
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_it_lists_before_the_sdk_is_loaded_and_with_the_same_bytes(tmp_path):
+    starts = Starts(tmp_path, tool_search={"default_loading_mode": "always"})
+    await starts.settle()
+    async with starts.open() as crib:
+        await greeted(crib)
+        assert "kitchen__echo" in await listed(crib)
+        before = crib.lines[-1]
+        await ended(crib)
+    async with starts.open(held=True) as crib:
+        await greeted_early(crib)
+        await crib.send({"method": "notifications/initialized"})
+        await listed(crib)
+        assert crib.lines[-1] == before
+        starts.go.touch()
+        await crib.send({"id": 3, "method": "ping"})
+        assert (await crib.answer(3))["result"] == {}
+        await ended(crib)
+    assert [answers_to(crib, key) for key in (1, 2)] == [1, 1]
+    assert crib.said == ""
+
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": INITIALIZE["clientInfo"],
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+PROBE = line_of(id=0, method="server/discover", params={"_meta": ENVELOPE})
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_client_without_a_session_lists_before_the_sdk_is_loaded_too(tmp_path):
+    starts = Starts(tmp_path)
+    await starts.settle()
+    listing = line_of(id=1, method="tools/list", params={"_meta": ENVELOPE})
+    lines: list[list[bytes]] = []
+    for held in (False, True):
+        async with starts.open("--listing", "stable", held=held, first=PROBE) as crib:
+            await crib.answer(0)
+            await crib.write(listing)
+            await crib.answer(1)
+            lines.append(crib.lines)
+            starts.go.touch()
+            await ended(crib)
+    assert lines[0] == lines[1]
+    assert b"tool_search" in lines[0][1]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_client_that_probes_for_the_other_era_first_is_refused_and_greeted_early(tmp_path):
+    starts = Starts(tmp_path)
+    await starts.settle()
+    lines: list[list[bytes]] = []
+    for held in (False, True):
+        async with starts.open(held=held, first=PROBE) as crib:
+            assert "error" in await crib.answer(0)
+            await greeted(crib)
+            await listed(crib)
+            lines.append(crib.lines)
+            starts.go.touch()
+            await ended(crib)
+    assert lines[0] == lines[1]
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_what_a_session_has_activated_before_is_listed_by_the_ordinary_way(tmp_path):
+    starts = Starts(tmp_path, tool_search={"activation_scope": "session"})
+    named: dict[str, Any] = {"TOOLCRIB_SESSION_ID": "mine"}
+    async with starts.open(**named) as crib:
+        await greeted(crib)
+        await crib.tool("tool_call", name="kitchen__echo", arguments={"text": "x"})
+        await ended(crib)
+    async with starts.open(**named) as crib:
+        await greeted(crib)
+        await ended(crib)
+    async with starts.open(held=True, **named) as crib:
+        await greeted_early(crib)
+        starts.go.touch()
+        assert "kitchen__echo" in await listed(crib)
+        await ended(crib)
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_list_that_turns_out_wrong_is_taken_back(tmp_path):
+    starts = Starts(tmp_path)
+    await starts.settle()
+    [kept] = starts.kept
+    kept.write_text(kept.read_text().replace("tool_search", "tool_starch"))
+    async with starts.open(first=GREETING) as crib:
+        await greeted_early(crib)
+        await crib.send({"method": "notifications/initialized"})
+        assert "tool_starch" in await listed(crib)
+        with anyio.fail_after(30):
+            while b"notifications/tools/list_changed" not in crib.lines[-1]:
+                await crib.receive()
+        await crib.send({"id": 3, "method": "tools/list"})
+        assert "tool_search" in str(await crib.answer(3))
+        await ended(crib)
+    assert "would be told something else" in crib.said
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ Knows callers and what belongs to one session; never knows the transport or era 
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.access.activations import Activations
+from toolcrib.access.activations import Activations, NoActivations, RunActivations, StoredActivations
 from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions, Policy
@@ -69,6 +69,15 @@ class Session:
     trail: Trail = field(default_factory=Trail)
     confirmed: Recent[Approval, None] | None = None
     skills: ActiveSkills = field(default_factory=ActiveSkills)
+
+    def begun_anew(self) -> "Session | None":
+        """Return the session as if nothing had been done in it; None where it goes on with what was kept of another."""
+        if isinstance(self.activations, StoredActivations):
+            return None
+        activations = RunActivations() if self.lasting else NoActivations()
+        anew = Session(self.label, self.caller, activations, self.growing, self.client, self.served, self.lasting)
+        anew.capabilities = self.capabilities
+        return anew
 
 
 def local_caller(settings: Settings) -> Caller:

@@ -1,7 +1,7 @@
-"""``initialize`` answered at once with what the same start answered before, where nothing has changed since.
+"""A client greeted and given its first list with what the same start answered before, where nothing has changed since.
 
-Knows one line of JSON, and which files, rows and variables an answer rests on; never knows what any of them means.
-It is done before the rest of toolcrib is loaded, so it imports next to nothing.
+Knows lines of JSON, and which files, rows and variables an answer rests on; never knows what any of them means.
+It is begun before the rest of toolcrib is loaded, so it imports next to nothing.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import select
 import sqlite3
 import stat
 import sys
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,8 +25,8 @@ FOLDER = "greetings"
 """Where greetings are kept, in the cache directory."""
 
 _STDIN, _STDOUT = 0, 1
-_LINE_MAX, _KEPT_MAX = 64 * 1024, 2 * 1024 * 1024
-"""Bytes of a request, and of a kept greeting."""
+_DATA_MAX, KEPT_MAX = 64 * 1024, 2 * 1024 * 1024
+"""Bytes that are read from a client here, and of what is kept for it."""
 _PATIENCE_S = 0.02
 """How long a client may take with its first line: hosts write it before Python runs, others are not held up."""
 _OF_A_PERSON = ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
@@ -33,6 +34,8 @@ _VARIABLE = re.compile(rb"\$\{(?:env:)?(\w+)")
 _FILE = re.compile(rb"\$\{file:([^}]+?)(?::-[^}]*)?\}")
 _KEYRING = b"${keyring:"
 _CACHE_DIR = re.compile(rb"""cache_dir["']?\s*:\s*["']?([^"'\n#,}]+)""")
+_PASSED_OVER = ("notifications/initialized", "ping", "prompts/list", "resources/list", "resources/templates/list")
+"""Messages that change no answer to a later one: they are left to be answered as always."""
 _ROWS = (
     "SELECT key, config_fingerprint, catalog_fingerprint, withheld, denied FROM servers ORDER BY key",
     "SELECT id, root, record_hash, is_pinned FROM skills ORDER BY id",
@@ -41,14 +44,72 @@ _ROWS = (
 """What a greeting is made of in the index of tools, in that of skills, and among decisions."""
 
 
+_NOT_FOR_US = (OSError, ValueError, KeyError, TypeError, RecursionError, sqlite3.Error)
+"""Whatever is wrong with a file of ours or a line of the client's is told by the ordinary way."""
+
+
 class Begun:
-    """What was done before the rest was loaded: the bytes read from the client, and what it was answered, if it was."""
+    """What was done with a client before there was anybody else to do it.
+
+    ``data`` are the bytes read from it, ``given`` the questions that it was answered, each with its outcome as members
+    of the answer, and ``ids`` those of these requests. A question is a method with its params.
+    """
 
     def __init__(self) -> None:
         self.start: Start | None = None
         self.data = b""
-        self.request_id: int | str | None = None
-        self.result: Any = None
+        self.given: list[Any] = []
+        self.ids: set[int | str] = set()
+        self._due: list[Any] = []
+        self._looked_at = 0
+        self._going_on: tuple[threading.Thread, int, int] | None = None
+
+    def read(self) -> bool:
+        """Read what the client has sent; return whether more may be read here."""
+        self.data += (chunk := os.read(_STDIN, _DATA_MAX))
+        return bool(chunk) and len(self.data) <= _DATA_MAX
+
+    def answer(self, due: list[Any]) -> None:
+        """Answer what was read, and go on in a thread while the rest is loaded; ``due`` are questions with outcomes.
+
+        A client asks them in this order, or is answered as always from there on.
+        """
+        self._due = due
+        if self._answer_lines() and self.given:
+            woken, wake = os.pipe()
+            thread = threading.Thread(target=self._go_on, args=(woken,), daemon=True)
+            self._going_on = thread, woken, wake
+            thread.start()
+
+    def end(self) -> None:
+        """Leave the client to who serves it from now on. Waits for a client that does not read what it is answered."""
+        if self._going_on:
+            thread, woken, wake = self._going_on
+            self._going_on = None
+            os.close(wake)
+            thread.join()
+            os.close(woken)
+
+    def _go_on(self, woken: int) -> None:
+        with suppress(*_NOT_FOR_US):
+            while select.select([_STDIN, woken], [], [])[0] == [_STDIN] and self.read() and self._answer_lines():
+                pass
+
+    def _answer_lines(self) -> bool:
+        """Answer the whole lines that were read since; return whether what comes next may be answered here too."""
+        *lines, _rest = self.data[self._looked_at :].split(b"\n")
+        for line in lines:
+            self._looked_at += len(line) + 1
+            request = json.loads(line)
+            if self._due and _question(request) == self._due[0][0]:
+                exchange, request_id = self._due.pop(0), request["id"]
+                self.given.append(exchange)
+                self.ids.add(request_id)
+                answer = {"jsonrpc": "2.0", "id": request_id, **exchange[1]}
+                _write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            elif request["method"] not in _PASSED_OVER:
+                return False
+        return bool(self._due)
 
 
 class Start:
@@ -78,13 +139,13 @@ class Start:
         """Whether all that the start rests on can be looked at here: a keyring cannot."""
         return _KEYRING not in self._text
 
-    def files(self, params: Any) -> list[Path]:
-        """Return where the answer to ``initialize`` with these params may lie; what lies there says what it is for."""
+    def files(self, question: Any) -> list[Path]:
+        """Return where the answer to a client's first question may lie; what lies there says what it is for."""
         base = self.config.parent if self.config else Path.cwd()
         named = [os.fsdecode(each).strip() for each in _CACHE_DIR.findall(self._text)[:3]]
         folders = [absolute(text, base, self._environ) for text in named]
         folders.append(absolute(self._environ.get("TOOLCRIB_CACHE_DIR", ""), Path.cwd(), self._environ))
-        name = f"{_digest([self._digest, params])}.json"
+        name = f"{_digest([self._digest, question])}.json"
         return [folder / FOLDER / name for folder in (*folders, user_cache_dir(self._environ, self.config))]
 
     def situation(self, files: Iterable[str], places: Iterable[str], names: Iterable[str], rows: Sequence[str]) -> Any:
@@ -101,25 +162,24 @@ class Start:
             "rows": [[path, path and _digest_of_rows(path, query)] for path, query in zip(rows, _ROWS, strict=True)],
         }
 
-    def known(self, params: Any) -> Any:
-        """Return the result of ``initialize`` with these params; None where it is not known for certain."""
-        for path in self.files(params):
+    def known(self, question: Any) -> list[Any]:
+        """Return what a client is answered whose first question this is; empty where it is not known for certain."""
+        for path in self.files(question):
             with suppress(FileNotFoundError), path.open("rb") as file:
                 status = os.fstat(file.fileno())
                 if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                    return None
-                kept = json.loads(file.read(_KEPT_MAX))
+                    return []
+                kept = json.loads(file.read(KEPT_MAX))
                 was = kept["situation"]
                 now = self.situation(was["files"], was["places"], was["names"], [path for path, _rows in was["rows"]])
-                return kept["result"] if now == was else None
-        return None
+                return kept["answers"] if now == was else []
+        return []
 
 
 def begin(arguments: Sequence[str], environ: Mapping[str, str]) -> Begun:
-    """Answer the first request on stdin, if it is ``initialize`` and its answer is known; return what was read."""
+    """Answer the first requests on stdin, as far as their answers are known; return what was read."""
     begun = Begun()
-    # Whatever is wrong with a file of ours or a line of the client's is told by the ordinary way.
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, sqlite3.Error):
+    with suppress(*_NOT_FOR_US):
         mode = os.fstat(_STDIN).st_mode
         if sys.platform == "win32" or "http" in " ".join(arguments) or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             return begun
@@ -129,22 +189,25 @@ def begin(arguments: Sequence[str], environ: Mapping[str, str]) -> Begun:
         begun.start = start
         if not any(path.parent.is_dir() for path in start.files(None)):
             return begun
-        while b"\n" not in begun.data and select.select([_STDIN], [], [], _PATIENCE_S)[0]:
-            begun.data += (chunk := os.read(_STDIN, _LINE_MAX))
-            if not chunk or len(begun.data) > _LINE_MAX:
-                break
+        while b"\n" not in begun.data and select.select([_STDIN], [], [], _PATIENCE_S)[0] and begun.read():
+            pass
         line, newline, _rest = begun.data.partition(b"\n")
-        request: dict[str, Any] = json.loads(line) if newline else {}
-        request_id, params = request["id"], request["params"]
-        if request["jsonrpc"] == "2.0" and request["method"] == "initialize" and type(request_id) in (int, str):
-            result = start.known(params)
-            if result is not None:
-                answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
-                data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-                begun.request_id, begun.result = request_id, result
-                while data:
-                    data = data[os.write(_STDOUT, data) :]
+        question = _question(json.loads(line)) if newline else None
+        if question:
+            begun.answer(start.known(question))
     return begun
+
+
+def _question(message: Any) -> Any:
+    """Return the method and params of a request; None for any other message."""
+    if message["jsonrpc"] != "2.0" or type(message.get("id")) not in (int, str):
+        return None
+    return [message["method"], message.get("params", {})]
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(_STDOUT, data) :]
 
 
 def _stamp(path: str) -> list[int] | None:

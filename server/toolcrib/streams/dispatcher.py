@@ -7,7 +7,7 @@ handler's between the descriptor and whoever is waiting (ADR 18).
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -97,15 +97,15 @@ class LineDispatcher(Channel):
         self._answers_waiting = 0
         self._handlers: _Handlers | None = None
         self._ended = anyio.Event()
-        self._answered: RequestId | None = None
+        self._answered = set[RequestId]()
 
-    def take_up(self, data: bytes, answered: RequestId | None) -> None:
+    def take_up(self, data: bytes, answered: Iterable[RequestId]) -> None:
         """Go on where somebody else began with the peer: take what they read of it as the first that it sends.
 
-        The request with the id ``answered`` is handled, but it has its answer already.
+        The requests with the ids in ``answered`` are handled, but they have their answers already.
         """
         self._reader.begin_with(data)
-        self._answered = answered
+        self._answered.update(answered)
 
     @property
     def ended(self) -> anyio.Event:
@@ -274,10 +274,12 @@ class LineDispatcher(Channel):
     ) -> None:
         """Have a request handled and answer it, unless the peer has taken it back meanwhile."""
         assert self._handlers is not None
+        has_answer = request_id in self._answered
+        self._answered.discard(request_id)
         try:
             answer = encode(result(request_id, await self._handlers.on_request(asked, method, params)))
         except anyio.get_cancelled_exc_class():
-            if not asked.is_cancelled:
+            if not (asked.is_cancelled or has_answer):
                 with suppress(anyio.BrokenResourceError):
                     self._writer.post(encode(refusal(request_id, CLOSED)))
             raise
@@ -288,9 +290,7 @@ class LineDispatcher(Channel):
             key = coerce_request_id(request_id)
             if self._in_flight.get(key) is asked:
                 del self._in_flight[key]
-        if self._answered is not None and request_id == self._answered:
-            self._answered = None
-        elif not asked.is_cancelled:
+        if not (asked.is_cancelled or has_answer):
             await self._send_answer(answer)
 
     async def _send_answer(self, line: bytes) -> None:

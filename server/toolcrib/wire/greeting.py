@@ -1,4 +1,4 @@
-"""``initialize`` of a client on stdio: its answer is kept for the next start, which may give it at once.
+"""A client on stdio is greeted and lists tools: those answers are kept for the next start, which may give them at once.
 
 Knows when an answer is certain, and what it rests on; never knows how the next start recognizes that nothing changed.
 """
@@ -7,9 +7,10 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,25 @@ import anyio
 import anyio.to_thread
 import mcp
 import mcp_types
+from mcp import MCPError
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.json_values import as_object
 from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
-from toolcrib.early.greeting import FOLDER, Begun, Start
+from toolcrib.early.greeting import FOLDER, KEPT_MAX, Begun, Start
 from toolcrib.errors import ToolcribError
 from toolcrib.model import JsonObject
 from toolcrib.skills.catalog import Footing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.store.files import private_directory
 from toolcrib.store.store import Store
+from toolcrib.streams.sdk import Context, envelope_of
 from toolcrib.tools.use_cases import ToolUseCases
+from toolcrib.wire.envelopes import list_result
 from toolcrib.wire.instructions import Instructions
+from toolcrib.wire.listing import Listing
+from toolcrib.wire.sessions import Sessions
+from toolcrib.wire.updates import tell
 
 _KEPT = 32
 """Greetings in one cache directory: one for each client, working directory and command line."""
@@ -49,6 +57,8 @@ class GreetingParts:
     tool_use_cases: ToolUseCases
     skill_use_cases: SkillUseCases | None
     instructions: Instructions
+    listing: Listing
+    sessions: Sessions
     stores: Mapping[str, Store]
 
 
@@ -58,44 +68,56 @@ def with_instructions(result: JsonObject, told: str) -> JsonObject:
 
 
 class Greeter:
-    """Answers one client, and keeps the answer. ``given`` is what the client was answered before we could ask anybody.
+    """Greets one client, and keeps what it was answered up to its first list.
 
-    Then nobody waits for the instructions: they are made in the background, to tell whether that answer was right.
+    ``given`` is what the client was answered before we could ask anybody: questions, each with its outcome. For a
+    greeting among them nobody waits for instructions: they are made in the background, to tell whether it was right.
     """
 
-    def __init__(self, parts: GreetingParts, start: Start, given: JsonObject | None) -> None:
-        self._parts, self._start, self._given = parts, start, given
+    def __init__(self, parts: GreetingParts, start: Start, given: Sequence[Any]) -> None:
+        self._parts, self._start, self._given = parts, start, list(given)
         self._answered = anyio.Event()
         self._session: Session | None = None
-        self._params: Any = None
+        self._refused: list[Any] = []
+        self._question: Any = None
         self._result: JsonObject = {}
         self._kept: Any = None
         self._is_retired = False
 
-    async def greeting(self, session: Session, params: Any, result: JsonObject) -> JsonObject:
-        """Return the result of ``initialize`` with what the model is told."""
-        self._session, self._params, self._result = session, params, result
-        if self._given is None:
-            result = with_instructions(result, await self._parts.instructions.told_to(session))
-        self._answered.set()
-        return result
+    def refused(self, context: Context, error: MCPError) -> None:
+        """Take note of a question in place of a greeting that was refused: a probe for an era that is not served."""
+        probed = error.error.code == mcp_types.UNSUPPORTED_PROTOCOL_VERSION and self._session is None
+        if probed and not self._refused:
+            self._refused = [[_question(context), {"error": error.error.model_dump(by_alias=True, exclude_unset=True)}]]
+
+    async def greeting(self, session: Session, context: Context, result: JsonObject) -> JsonObject:
+        """Return the result of a greeting with what the model is told; the first one is kept."""
+        question = _question(context)
+        if self._session is None:
+            self._session, self._question, self._result = session, question, result
+            self._answered.set()
+        if any(question == given for given, _outcome in self._given):
+            return result
+        return with_instructions(result, await self._parts.instructions.told_to(session))
 
     def retire(self) -> None:
         """Keep nothing any more: another config is in use, and what is told now rests on that."""
         self._is_retired = True
 
     async def keep(self) -> None:
-        """Keep the answer once it was given; where it was given before, only if it was not right."""
+        """Keep what the client is answered once it was greeted; where it was before, only if that was not right."""
         await self._answered.wait()
-        if self._given is not None and self._session:
+        if self._given and self._session:
             await anyio.sleep(_NO_HURRY_S)
             if self._is_retired:
                 return
-            told = await self._parts.instructions.told_to(self._session)
-            if with_instructions(self._result, told) == self._given:
+            answers = await self._answers(self._session, await self._parts.instructions.told_to(self._session))
+            if answers[: len(self._given)] == self._given:
                 return
-            _log.warning("the client was greeted as the last time, and would be told something else now")
+            _log.warning("the client was answered as the last time, and would be told something else now")
             await anyio.to_thread.run_sync(self._drop)
+            for connected in self._parts.sessions.open():
+                await tell(partial(connected.announce, mcp_types.ToolListChangedNotification()))
         await self.keep_again()
 
     async def keep_again(self) -> None:
@@ -120,9 +142,21 @@ class Greeter:
             return None
         before = await anyio.to_thread.run_sync(self._situation, footing)
         told = await self._parts.instructions.told_to(session, is_rehearsal=True)
+        answers = await self._answers(session, told)
         if before is None or await anyio.to_thread.run_sync(self._situation, footing) != before:
             return None
-        return {"situation": before, "result": with_instructions(self._result, told)}
+        return {"situation": before, "answers": answers}
+
+    async def _answers(self, session: Session, told: str) -> list[Any]:
+        """Return what the client is answered up to its first list: questions, each with its outcome."""
+        method, params = self._question
+        answers = [*self._refused, [[method, params], {"result": with_instructions(self._result, told)}]]
+        anew = session.begun_anew()
+        if anew is None:
+            return answers
+        server_info = as_object(self._result.get("_meta")).get(mcp_types.SERVER_INFO_META_KEY)
+        listed = list_result(await self._parts.listing.of(anew), server_info)
+        return [*answers, [["tools/list", params if envelope_of(params) else {}], {"result": listed}]]
 
     async def _footing(self, session: Session) -> Footing | None:
         skill_use_cases = self._parts.skill_use_cases
@@ -140,7 +174,8 @@ class Greeter:
 
     @property
     def _file(self) -> Path:
-        return self._parts.cache_dir / FOLDER / self._start.files(self._params)[0].name
+        first, *_rest = [*(question for question, _error in self._refused), self._question]
+        return self._parts.cache_dir / FOLDER / self._start.files(first)[0].name
 
     def _drop(self) -> None:
         with suppress(OSError):
@@ -148,6 +183,8 @@ class Greeter:
 
     def _write(self, kept: Any) -> None:
         file, text = self._file, json.dumps(kept)
+        if len(text) >= KEPT_MAX:  # a list as long as that is made at each start
+            text = json.dumps({**kept, "answers": kept["answers"][:-1]})
         private_directory(file.parent)
         if file.exists() and file.read_text(encoding="ascii") == text:
             file.touch()  # the ones used last are kept
@@ -162,13 +199,17 @@ class Greeter:
                 each.unlink(missing_ok=True)
 
 
+def _question(context: Context) -> Any:
+    return [context.method, dict(context.params or {})]
+
+
 @asynccontextmanager
 async def greeting_kept(parts: GreetingParts, begun: Begun) -> AsyncGenerator[Greeter | None]:
     """Give what answers ``initialize`` and keeps the answer; None where no later start would look for it."""
     if begun.start is None:
         yield None
         return
-    greeter = Greeter(parts, begun.start, begun.result)
+    greeter = Greeter(parts, begun.start, begun.given)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(greeter.keep)
         try:

@@ -48,7 +48,6 @@ from toolcrib.wire.changes import ListChanges
 from toolcrib.wire.envelopes import call_result, enveloped, list_result, meta_for_next_hop
 from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
 from toolcrib.wire.instructions import Instructions
-from toolcrib.wire.listing import Listing
 from toolcrib.wire.methods.registry import Methods
 from toolcrib.wire.pending import PendingCalls
 from toolcrib.wire.presence import client_of, ended_without
@@ -100,7 +99,7 @@ class Wire:
     def __init__(self, parts: WireParts) -> None:
         self._tool_use_cases, self._builtins, self._sessions = parts.tool_use_cases, parts.builtins, parts.sessions
         self.instructions = parts.instructions
-        self.listing = Listing(parts.tool_use_cases, parts.builtins, parts.events)
+        self.listing = parts.greeting.listing
         self._hosts, self._tasks, self._answered = parts.hosts, parts.tasks, parts.answered
         self._carried = parts.carried
         self._pending = PendingCalls(parts.limits)
@@ -154,7 +153,11 @@ class Wire:
         """Answer a request, with errors that tell no more than they may."""
         try:
             return await self._result(ctx, call_next)
-        except (MCPError, ValidationError):
+        except ValidationError:
+            raise
+        except MCPError as error:
+            if self.greeter and ctx.method in _GREETINGS:
+                self.greeter.refused(ctx, error)
             raise
         except UnknownResource as error:
             raise _not_found(error, ctx.params) from None
@@ -202,8 +205,8 @@ class Wire:
             session = await self._sessions.of(context)
         except MCPError:  # a token that stands for nobody, which the first request for something is told
             return result
-        if self.greeter and context.method == "initialize":
-            return await self.greeter.greeting(session, context.params, result)
+        if self.greeter:
+            return await self.greeter.greeting(session, context, result)
         return with_instructions(result, await self.instructions.told_to(session))
 
     def _declared(self, capabilities: JsonObject) -> JsonObject:
