@@ -21,7 +21,7 @@ blocking.install()
 SLOW_S = 3600 if os.environ.get(FULL) else 600
 """Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
-settings.register_profile("quick", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
 # Shrinking has no clock and may take longer than a test may: what CI found is shrunk from its seed by whoever mends it.
 settings.register_profile(
     "ci",

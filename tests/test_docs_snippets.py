@@ -5,6 +5,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,17 @@ def commands(body: str) -> Iterator[list[str]]:
                 words.append(word)
 
 
+@cache
+def _command_line() -> Any:
+    return typer.main.get_command(build())
+
+
 def understood(words: list[str], *, whole: bool) -> None:
     """Fail where our command line does not take these words; unless ``whole``, what must follow may be missing."""
     if words[0] == "serve":  # it reads its options itself
         _parser().parse_args(words[1:])
         return
-    command: Any = typer.main.get_command(build())
+    command = _command_line()
     while hasattr(command, "commands"):
         if not words or words[0].startswith("-"):
             assert words
@@ -165,7 +171,7 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def test_the_page_of_commands_has_each_of_them_and_says_which_options_they_share():
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     table = page.partition("| command | what it does |")[2].partition("\n\n")[0]
-    found = dict(leaves(typer.main.get_command(build())))
+    found = dict(leaves(_command_line()))
     for name in found:
         assert all(word in re.findall(r"[\w-]+", table) for word in name.split()), f"{name} is not in the table"
     without = {

@@ -1,11 +1,24 @@
 """The command line in an empty directory, for tests that bring their own config."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from cli.command_line import Run
-from toolcrib.cli import main
+from toolcrib.cli import app, main
+
+
+@pytest.fixture(scope="session")
+def _command_line() -> Any:
+    """Return the command line as Typer makes it of our functions, which takes longer than most commands."""
+    return typer.main.get_command(app.build())
+
+
+@pytest.fixture(autouse=True)
+def _made_once(monkeypatch: pytest.MonkeyPatch, _command_line: Any) -> None:
+    monkeypatch.setattr(app, "build", lambda: _command_line)
 
 
 @pytest.fixture

@@ -131,4 +131,4 @@ def is_denied(name: str, deny: list[str]) -> bool:
 
 
 TestGate = GateMachine.TestCase
-TestGate.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
+TestGate.settings = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=12, deadline=None)

@@ -266,7 +266,9 @@ class ScopeMachine(WorldMachine):
 
 
 TestScopeMachine = ScopeMachine.TestCase
-TestScopeMachine.settings = settings(max_examples=12, stateful_step_count=12, deadline=None)
+TestScopeMachine.settings = settings(
+    max_examples=settings.default.max_examples // 3, stateful_step_count=12, deadline=None
+)
 
 
 @pytest.mark.slow

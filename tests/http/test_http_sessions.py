@@ -13,6 +13,7 @@ CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ALWAYS_GATE = {"tool_search": {"always_loaded_patterns": ["zoo.gate"]}}
 
 
+@pytest.mark.slow
 async def test_what_one_session_activates_no_other_lists_in_a_hundred_rounds(tmp_path):
     rounds = 100
     tools = [tool(f"{who}_{number:03}") for who in ("ann", "bob") for number in range(rounds)]

@@ -101,6 +101,7 @@ def test_whatever_a_skill_says_its_brief_keeps_its_tokens(of, tokens):
     assert CHARS(rendered([page], tokens, CHARS).text) <= tokens
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of real skills beside the repository")
 def test_the_brief_of_every_real_skill_keeps_its_tokens_and_has_a_section():
     for each in corpus_sheets():

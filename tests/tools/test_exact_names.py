@@ -27,7 +27,8 @@ def spellings(server: str, name: str) -> set[str]:
     return styles | {f"{server}{mark}{style}" for style in styles for mark in ("__", ".", "/", ":", " ", "")}
 
 
-@pytest.mark.parametrize("of", [pytest.param(1, marks=pytest.mark.slow), 10])
+@pytest.mark.slow
+@pytest.mark.parametrize("of", [1, 10])
 def test_a_name_in_any_spelling_is_the_first_hit_with_the_score_1(tmp_path, of):
     files = sorted(REAL_CATALOG.glob("*.json"))
     if not files:

@@ -137,7 +137,7 @@ LEGACY, MODERN = ERAS
     ("error", "era"),
     [
         (UNFORESEEN, MODERN),
-        (FORESEEN, LEGACY),
+        pytest.param(FORESEEN, LEGACY, marks=pytest.mark.slow),
         pytest.param(UNFORESEEN, LEGACY, marks=pytest.mark.slow),
         pytest.param(FORESEEN, MODERN, marks=pytest.mark.slow),
     ],
