@@ -94,6 +94,33 @@ def test_the_file_gives_the_same_answers_as_memory(seed: int, asked, policy, tmp
     assert given_by[0] == given_by[1]
 
 
+@contextmanager
+def as_if_few_were_too_many() -> Generator[None]:
+    """Let the file be searched as if even a few documents were far too many."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, most in {"POSTINGS_MAX": 6, "CANDIDATES_MAX": 4, "READ_MAX": 25, "_PASSED": 3}.items():
+            patch.setattr(f"toolcrib.search.stored.{name}", most)
+        yield
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32), asked=st.lists(requests, min_size=1, max_size=3))
+def test_what_is_chosen_of_too_many_depends_neither_on_when_a_list_came_nor_on_what_is_hidden(
+    seed: int, asked: list[SearchRequest], tmp_path_factory: pytest.TempPathFactory
+):
+    chance = random.Random(seed)
+    git, svn, hidden = tools("git", 30, chance), tools("svn", 12, chance), tools("hidden", 12, chance)
+    given_by: list[list[object]] = []
+    for lists in ([git, svn], [svn, git], [hidden, svn, hidden, git]):
+        with as_if_few_were_too_many(), opened(Path(tmp_path_factory.getbasetemp()), ranked_in_memory=IN_FILE) as world:
+            for each in lists:
+                world.listed(each)
+            first = answers(world, GUESTS, asked)
+            assert answers(world, GUESTS, asked) == first
+            given_by.append(first)
+    assert given_by[0] == given_by[1] == given_by[2]
+
+
 @pytest.fixture
 def world(tmp_path: Path):
     with opened(tmp_path / "tools.db", ranked_in_memory=IN_FILE) as world:

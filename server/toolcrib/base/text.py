@@ -79,7 +79,10 @@ def search_text(text: str) -> str:
 
 def joined(text: str) -> str:
     """Return ``text`` reduced to its letters and digits, so that every spelling of a name becomes one."""
-    return text.lower().translate(_ASCII_MARKS) if text.isascii() else "".join(_pieces(text))
+    if not text.isascii():
+        return "".join(_pieces(text))
+    plain = text.lower().replace("_", "").replace("-", "")
+    return plain if plain.isalnum() else plain.translate(_ASCII_MARKS)  # most names are plain, and there are many
 
 
 def query_terms(query: str) -> list[str]:

@@ -142,9 +142,7 @@ def _adjusted(reader: StemReader, seen: Seen, edited: Edited) -> tuple[Collectio
 
     A server of which more is hidden than not is left out; what is seen of it is added.
     """
-    rows_of: defaultdict[str, list[int]] = defaultdict(list)
-    for row, server in reader.owners():
-        rows_of[server].append(row)
+    rows_of = dict(reader.owned())
     edited_rows = {seen.in_order[number] for number in edited}
     taken: set[str] = set()
     less: list[int] = []

@@ -5,11 +5,11 @@ Knows which postings are worth reading; never knows SQL, what a document is or w
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from heapq import nsmallest
 
 from toolcrib.base.recent import Recent
 from toolcrib.errors import StoreError
@@ -25,6 +25,12 @@ from toolcrib.store.stems import StemReader, Stems, Word
 
 POSTINGS_MAX = 4000
 """So many postings are gone through for one query, those of the rarest words first; the others are only looked into."""
+
+READ_MAX = 24_000
+"""Once so many postings were read and looked into for a query, its more common words do not choose documents."""
+
+_PASSED = 64
+"""Among so many postings that SQLite alone passes, one is counted as read: that is about what they cost."""
 
 CANDIDATES_MAX = 120
 """How many documents are scored by their whole texts: those in which the rarest words meet."""
@@ -202,39 +208,41 @@ class OpenPostings:
             counted = self._statistics.counted(self._reader, term)
             words += [(counted.documents, counted.word)] if counted.documents else []
             words += [(counted.named, (term, (IN_NAME,)))] if counted.named else []
-        met: dict[int, float] = {}
-        read: list[Word] = []
-        left = POSTINGS_MAX
-        for number, word in sorted(words):
+        words.sort()
+        chosen = _Chosen(None if among is None else frozenset(among))
+        for number, word in words:
+            if chosen.left <= 0:
+                break
             worth = weights[word[0]] * self.rarity(word[0])
-            if number <= left or len(met) < CANDIDATES_MAX:
-                left -= number
-                read.append(word)
-                numbers = (
-                    self._having(word) if number <= POSTINGS_MAX else self._some(word, [each for _, each in words])
-                )
-                for each in numbers if among is None else filter(among.__contains__, numbers):
-                    met[each] = met.get(each, 0.0) + worth
+            if number <= chosen.to_collect or len(chosen.met) < CANDIDATES_MAX:
+                numbers = self._having(word) if number <= POSTINGS_MAX else self._some(number, word, words, chosen)
+                chosen.collect(word, numbers, worth)
+            elif number <= POSTINGS_MAX:
+                chosen.look_into(self._having(word).among(list(chosen.met)), number, worth)
             else:
-                known = self._having(word).among(list(met)) if number <= POSTINGS_MAX else self._both(read, word)
-                for each in filter(met.__contains__, known):
-                    met[each] += worth
-        return sorted(leading(met, CANDIDATES_MAX))
+                both = self._both(chosen.read, word)
+                chosen.look_into(both, len(both) + number // _PASSED, worth)
+        return sorted(leading(chosen.met, CANDIDATES_MAX))
 
-    def _some(self, word: Word, others: Sequence[Word]) -> Iterable[int]:
-        """Return some of the documents that have a word: those that have another, too, where they are enough."""
-        for other in others:
-            numbers = list(islice(self._both([word], other), POSTINGS_MAX)) if other != word else []
-            if len(numbers) >= CANDIDATES_MAX:
-                return numbers
-        return islice(self._both([word], word), POSTINGS_MAX)
+    def _some(self, number: int, word: Word, others: Sequence[tuple[int, Word]], chosen: "_Chosen") -> Sequence[int]:
+        """Return some of the documents that have a word: those that have another, too, where they are enough.
 
-    def _both(self, words: Sequence[Word], other: Word) -> Iterator[int]:
-        """Yield the documents that have one of these words, and the other."""
+        Of too many the first by their numbers, which do not depend on when a list came.
+        """
+        for _, other in others:
+            if other != word and chosen.left > 0:
+                both = self._both([word], other)
+                chosen.left -= len(both) + number // _PASSED
+                if len(numbers := chosen.of(both)) >= CANDIDATES_MAX:
+                    return nsmallest(POSTINGS_MAX, numbers)
+        return nsmallest(POSTINGS_MAX, chosen.of(self._both([word], word)))
+
+    def _both(self, words: Sequence[Word], other: Word) -> Sequence[int]:
+        """Return the documents that have one of these words, and the other."""
         edited, statistics = self._statistics.edited, self._statistics
         found = map(self._number_by_row.get, self._reader.postings(*words, also=other))
-        yield from (number for number in found if number is not None and number not in edited)
-        yield from statistics.edited_with(words, other)
+        numbers = [number for number in found if number is not None and number not in edited]
+        return [*numbers, *statistics.edited_with(words, other)] if edited else numbers
 
     def _having(self, word: Word) -> NumberSet:
         """Return the documents that have a word, where it counts or in their name, as this caller may read them."""
@@ -273,3 +281,34 @@ class OpenPostings:
                 for stem in wanted:
                     frequencies[stem] += of_one * stems.count(stem)
         return frequencies
+
+
+class _Chosen:
+    """The documents that some words of a query have, with what these tell, while more words are looked at.
+
+    What was read counts as much whether it was remembered or not, so that a query has one answer at any time.
+    """
+
+    def __init__(self, among: AbstractSet[int] | None) -> None:
+        self.met: dict[int, float] = {}
+        self.read: list[Word] = []
+        self.to_collect, self.left = POSTINGS_MAX, READ_MAX
+        self._among = among
+
+    def of(self, numbers: Iterable[int]) -> Sequence[int]:
+        """Return those of these documents that are searched."""
+        return [*(numbers if self._among is None else filter(self._among.__contains__, numbers))]
+
+    def collect(self, word: Word, numbers: NumberSet | Sequence[int], worth: float) -> None:
+        """Add the documents that have a word."""
+        self.read.append(word)
+        for number in self.of(numbers):
+            self.met[number] = self.met.get(number, 0.0) + worth
+        self.to_collect -= len(numbers)
+        self.left -= len(numbers)
+
+    def look_into(self, having: Iterable[int], read: int, worth: float) -> None:
+        """Count a word that costs ``read`` postings to look into, for those of the documents that have it."""
+        for number in filter(self.met.__contains__, having):
+            self.met[number] += worth
+        self.left -= read

@@ -62,6 +62,8 @@ class Permitted:
 
         None: of all of them.
         """
+        if server is None and (include_always or not self.always):
+            return None
         key = include_always, server
         part = self._parts.get(key)
         if part is None:
