@@ -39,7 +39,7 @@ LAYERS = {
         skill_scopes
     """,
     "access.state": """
-        approvals earlier kept_sessions skill_decisions skill_outcomes tables
+        approvals earlier kept_sessions skill_decisions skill_outcomes tables vocabularies
         opening
     """,
     "base": """
@@ -150,7 +150,7 @@ LAYERS = {
         calling confirming evaluation index kept_pages missing_servers places results
         definitions long_results mentions
         wording
-        answers bindings search
+        answers bindings learning search
         arguments asked_logins config_names confirmed_calls failures finding gate indexing lint subjects
         reports search_notes skill_tools
         use_cases

@@ -116,6 +116,7 @@ async def open_tool_use_cases(
         ),
         long_results=LongResults(settings, kept or KeptPages(section.limits, outside.clock)),
         events=known.events,
+        learning=known.learning,
         first_index_deadline=anyio.current_time() + section.limits.first_index_wait_s,
     )
     async with anyio.create_task_group() as tasks:
@@ -124,12 +125,14 @@ async def open_tool_use_cases(
         known.indexer.subscribe(partial(_look_at_offers, known.offers))
         known.indexer.subscribe(partial(report_definitions, known.events))
         tasks.start_soon(known.failures.keep)
+        tasks.start_soon(known.learning.keep)
         try:
             yield ToolUseCases(parts)
         finally:
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(known.failures.flush)
+                await anyio.to_thread.run_sync(known.learning.flush)
 
 
 def due(known: Known, outside: Outside) -> Due:

@@ -40,6 +40,7 @@ from toolcrib.tools.index.failures import KeptFailures
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.learning import Learning
 from toolcrib.tools.mentions import Mentions
 from toolcrib.tools.search import Searcher
 from toolcrib.tools.wording import Wordings
@@ -81,6 +82,7 @@ class Known:
     offers: OfferIndexer
     offer_gate: OfferGate
     offer_texts: OfferTexts
+    learning: Learning
 
 
 @contextmanager
@@ -104,6 +106,7 @@ def open_catalog(
             known.indexer.open()
         known.offers.load()
         known.failures.open()
+        known.learning.open()
         yield known
 
 
@@ -146,6 +149,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
             offers=offers,
             offer_gate=OfferGate(settings.servers, gate, offers, indexer.current),
             offer_texts=OfferTexts(offer_index),
+            learning=Learning(settings, state.vocabularies, clocks.lasting_clock),
         )
 
 
@@ -221,7 +225,7 @@ def search_settings(
 def finder_of(settings: Settings, known: Known) -> ToolFinder:
     """Return what finds tools in the index, whether their servers are up or not."""
     preferred = settings.toolcrib.tool_search.preferred_namespaces
-    return ToolFinder(Searcher(known.wordings, known.search, preferred), known.gate, known.wordings)
+    return ToolFinder(Searcher(known.wordings, known.search, preferred), known.gate, known.wordings, known.learning)
 
 
 def _open_events(

@@ -22,12 +22,26 @@ class Origin:
     rank: int
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A search that the next call may say something about.
+
+    ``words`` are those of its query that may be learnt, in stems; ``found`` the public names of its hits, in order;
+    ``at`` is when, in seconds since the epoch.
+    """
+
+    words: tuple[str, ...]
+    found: tuple[str, ...]
+    at: float
+
+
 @dataclass(slots=True, eq=False)
 class Trail:
     """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
 
     ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the
-    scope of skills that its last request was in: to be told, not to be decided by.
+    scope of skills that its last request was in: to be told, not to be decided by. ``asked`` is its last search, until
+    a call has settled what that teaches; always None where nothing is learnt.
     """
 
     began: float = 0.0
@@ -37,6 +51,7 @@ class Trail:
     failed: int = 0
     scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
+    asked: Asked | None = None
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 
     def searched(self, names: Iterable[str]) -> int:

@@ -57,6 +57,11 @@ class ToolSearchSection(Section):
     """List all servers anew at every start."""
     max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
     """Most hits of one search."""
+    learn: Bool = False
+    """Learn from use: a tool that is called soon after a search, though it was not the first hit, is found sooner by
+    words of that search."""
+    learn_shared: Bool = False
+    """With `learn`: what one caller teaches counts for all of them."""
     cache_dir: Str | None = None
     """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
     semantic: SemanticSection = SemanticSection()

@@ -15,7 +15,7 @@ from toolcrib.search.query import parsed
 HALF_LIFE_S = 30 * 86_400.0
 """A lesson weighs half once others have come for so long."""
 
-ENTRIES_MAX = 2000
+ENTRIES_MAX = 1000
 """Pairs of a word and a tool that one vocabulary has; beyond them a tenth goes, that which weighs least."""
 
 WEIGHT_MAX = 4.0
@@ -24,8 +24,8 @@ WEIGHT_MAX = 4.0
 _WORDS_MAX, _LONGEST, _SHORTEST = 8, 20, 3
 """A request with more words teaches nothing: most of them are incidental. Letters of a word that is learnt."""
 
-_WORD = re.compile(r"[^\w\s]*([^\W\d_]+(?:['\u2019-][^\W\d_]+)*)[^\w\s]*\Z")
-"""Letters, perhaps in parts, with marks around them."""
+_WORD = re.compile(r"[^\w\s]*([^\W\d_]+(?:['\u2019-][^\W\d_]+)?)[^\w\s]*\Z")
+"""Letters, perhaps in two parts, with marks around them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from toolcrib.base.text import QUERY_MAX
 from toolcrib.errors import BadRequest
 from toolcrib.model import SearchType, Tool
 from toolcrib.search.matches import Found
+from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary
 from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.learning import Learning
 from toolcrib.tools.search import Searcher, SearchRequest
 from toolcrib.tools.wording import Wording, Wordings
 
@@ -37,8 +39,8 @@ def refuse_blank(request: SearchRequest) -> None:
 class ToolFinder:
     """Finds tools that a session's caller may use, and words them as the caller may read them."""
 
-    def __init__(self, searcher: Searcher, gate: Gate, wordings: Wordings) -> None:
-        self.searcher, self._gate, self._wordings = searcher, gate, wordings
+    def __init__(self, searcher: Searcher, gate: Gate, wordings: Wordings, learning: Learning) -> None:
+        self.searcher, self._gate, self._wordings, self._learning = searcher, gate, wordings, learning
         self._briefs = Briefs()
 
     def wording(self, session: Session, catalog: Catalog) -> Wording:
@@ -61,7 +63,7 @@ class ToolFinder:
         """
         refuse_blank(request)
         wording = self.wording(session, catalog)
-        found, shown = await self._found(request, catalog, wording, detail)
+        found, shown = await self._found(request, catalog, wording, detail, self._learning.of(session))
         activated, owners = self._gate.activated(session, catalog), self._gate.owners(session, catalog)
         hits = found_tools(found, shown, activated, owners, status_of)
         return SearchAnswer(
@@ -78,17 +80,17 @@ class ToolFinder:
     async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
         """Return up to three permitted names that look like ``name``, as the end of an error text."""
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
-        found, _ = await self._found(request, catalog, self.wording(session, catalog), None)
+        found, _ = await self._found(request, catalog, self.wording(session, catalog), None, NOTHING_LEARNT)
         names = ", ".join(match.document.public_name for match in found.matches)
         return f". Similar names: {names}" if names else ""
 
     async def _found(
-        self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None
+        self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None, learnt: Vocabulary
     ) -> tuple[Found[Tool], Mapping[int, Shown]]:
         """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
 
         def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
-            found = self.searcher.search(request, catalog, wording.permitted)
+            found = self.searcher.search(request, catalog, wording.permitted, learnt)
             return found, self._shown(found, wording, detail)
 
         quick = self.searcher.is_quick(request, catalog, wording.permitted)

@@ -24,6 +24,7 @@ from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.indexing import CatalogChange
+from toolcrib.tools.learning import Learning
 
 _REDEFINED_MAX = 100
 """Changes of definitions that are told of one list: a server may change thousands, again and again."""
@@ -45,17 +46,22 @@ def report_definitions(events: EventLog, change: CatalogChange) -> None:
 
 
 class ToolReports:
-    """Tells what sessions do with tools. ``began`` is on the clock of :func:`time.perf_counter` everywhere."""
+    """Tells what sessions do with tools, and has use teach by it.
 
-    def __init__(self, events: EventLog, gate: Gate) -> None:
-        self._events, self._gate = events, gate
+    ``began`` is on the clock of :func:`time.perf_counter` everywhere.
+    """
+
+    def __init__(self, events: EventLog, gate: Gate, learning: Learning) -> None:
+        self._events, self._gate, self._learning = events, gate, learning
 
     def searched(self, session: Session, answer: SearchAnswer, catalog: Catalog, began: float) -> None:
         """Tell of a search that was answered (R151)."""
         names = [hit.tool.public_name for hit in answer.hits]
+        told = self._gate.without_denied_names(session, answer.query, catalog)
+        self._learning.asked(session, answer, told)
         self._events.emit(
             ToolSearchQuery(
-                query=self._gate.without_denied_names(session, answer.query, catalog),
+                query=told,
                 requested_search_type=answer.effective.value,
                 effective_search_type=answer.effective.value,
                 results_count=len(names),
@@ -86,6 +92,8 @@ class ToolReports:
     def called(self, session: Session, tool: Tool, call: "Calling", duration_ms: float) -> None:
         """Tell of a call that was made."""
         session.trail.called(ok=call.ok)
+        if call.ok:
+            self._learning.called(session, tool.public_name)
         search, rank = _origin(session, tool.public_name)
         called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
         self._events.emit(called, session=session.label, duration_ms=duration_ms)

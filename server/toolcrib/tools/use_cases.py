@@ -37,6 +37,7 @@ from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.indexing import Indexer
+from toolcrib.tools.learning import Learning
 from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.reports import ToolReports
@@ -62,6 +63,7 @@ class ToolUseCaseParts:
     confirmed_calls: ConfirmedCalls
     long_results: LongResults
     events: EventLog
+    learning: Learning
     first_index_deadline: float
 
 
@@ -74,7 +76,7 @@ class ToolUseCases:
         self._missing = MissingServers(parts.settings)
         self._asked_logins = AskedLogins(parts.settings, parts.fleet)
         self._notes = SearchNotes(parts.settings, parts.gate, parts.fleet, self._missing)
-        self._reports = ToolReports(parts.events, parts.gate)
+        self._reports = ToolReports(parts.events, parts.gate, parts.learning)
         self.finder = parts.finder
         self.gate = parts.gate
         self.indexer = parts.indexer

@@ -15,6 +15,7 @@ from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
 from toolcrib.access.state.skill_decisions import SkillDecisions
 from toolcrib.access.state.skill_outcomes import SkillOutcomes
 from toolcrib.access.state.tables import STATE_SCHEMA
+from toolcrib.access.state.vocabularies import KeptVocabularies
 from toolcrib.errors import StoreError
 from toolcrib.store.store import Store
 
@@ -33,6 +34,7 @@ class State:
     skills: SkillDecisions
     outcomes: SkillOutcomes
     approvals: Approvals
+    vocabularies: KeptVocabularies
     has_all: bool
 
 
@@ -62,11 +64,13 @@ def open_state(
             EarlierFile(*earlier.activations, sessions.keep),
             EarlierFile(*earlier.skills, skills.keep),
         )
+        vocabularies = KeptVocabularies(store)
         has_all = False
         try:
             has_all = take_over(store, files)
             sessions.expire(clock())
             outcomes.expire(clock())
+            vocabularies.expire(clock())
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(store, sessions, skills, outcomes, Approvals(store), has_all)
+        yield State(store, sessions, skills, outcomes, Approvals(store), vocabularies, has_all)

@@ -70,6 +70,17 @@ CREATE TABLE skill_outcomes (
 ) WITHOUT ROWID"""
 
 
+_VOCABULARY = """
+CREATE TABLE vocabulary (
+    learner TEXT NOT NULL,
+    word TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    weight REAL NOT NULL,
+    taught_at REAL NOT NULL,
+    PRIMARY KEY (learner, word, tool)
+) WITHOUT ROWID"""
+
+
 _ACTIVE_SKILLS = "ALTER TABLE sessions ADD COLUMN skills TEXT NOT NULL DEFAULT '[]'"
 
 
@@ -90,7 +101,11 @@ def _with_active_skills(connection: sqlite3.Connection) -> None:
     connection.execute(_ACTIVE_SKILLS)
 
 
-_MIGRATIONS = _first_tables, _outcomes, _with_approvals, _with_active_skills
+def _with_vocabulary(connection: sqlite3.Connection) -> None:
+    connection.execute(_VOCABULARY)
+
+
+_MIGRATIONS = _first_tables, _outcomes, _with_approvals, _with_active_skills, _with_vocabulary
 
 STATE_SCHEMA = Schema(APPLICATION_ID, _MIGRATIONS, durable=True)
 """What ``state.db`` is. Append migrations, never change one: nothing in this file can be made again.

@@ -1,0 +1,131 @@
+"""What use has taught about words, on disk: a vocabulary for each who teaches one (ADR 49).
+
+Knows who learns by a text, words and names; never knows requests, whether there is such a tool or who may use it.
+Everything here may block: the event loop calls it through a worker thread.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolcrib.base.json_values import as_list
+from toolcrib.model import Caller
+from toolcrib.search.vocabulary import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
+from toolcrib.store.store import Store
+
+LEARNERS_MAX = 50
+"""So many have a vocabulary. A further one gets none until another is forgotten: nobody's goes for somebody else's."""
+
+EVERYBODY = "[]"
+"""Who learns where all share one vocabulary."""
+
+_FORGOTTEN_S = 10 * HALF_LIFE_S
+"""What was taught longer ago goes at a start."""
+
+_COLUMNS = "learner, word, tool, weight, taught_at"
+_ALL = f"SELECT {_COLUMNS} FROM vocabulary"  # noqa: S608 - own constant
+_OTHERS = "SELECT COUNT(DISTINCT learner) FROM vocabulary WHERE learner NOT IN (SELECT value FROM json_each(?))"
+_KEEP = f"INSERT OR REPLACE INTO vocabulary({_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608 - own constant
+_DROP = "DELETE FROM vocabulary WHERE learner = ? AND word = ? AND tool = ?"
+
+_Row = tuple[str, str, str, float, float]
+
+Vocabularies = Mapping[str, Vocabulary]
+"""By who learns; who has learnt nothing is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What is to be forgotten: all that fits each of these that is given."""
+
+    learners: Sequence[str] | None = None
+    word: str | None = None
+    tool: str | None = None
+
+
+def learner_of(caller: Caller) -> str:
+    """Return the text by which a caller learns; tokens of one subject may be of several tenants and projects."""
+    return json.dumps([caller.principal, caller.tenant_id, caller.project_id])
+
+
+def caller_of(learner: str) -> Caller | None:
+    """Return who learns by a text, as far as it tells; None where all do, or another program has written it."""
+    try:
+        known = as_list(json.loads(learner))
+    except ValueError:
+        return None
+    return Caller(str(known[0]), *known[1:]) if len(known) == 3 else None
+
+
+def taught(known: Vocabularies, learner: str, lesson: Lesson, others: int = 0) -> Vocabularies:
+    """Return vocabularies with one more lesson of somebody, within the bounds; ``others`` are learners besides."""
+    if learner not in known and len(known) + others >= LEARNERS_MAX:
+        return known
+    return {**known, learner: known.get(learner, NOTHING_LEARNT).after(lesson)}
+
+
+class KeptVocabularies:
+    """Vocabularies in ``state.db``. Safe to use from several threads, and by processes.
+
+    Every method raises StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def version(self) -> int:
+        """Return a number that changes once another process has written something; never waits."""
+        return self._store.data_version()
+
+    def all(self) -> Vocabularies:
+        """Return every vocabulary."""
+        with self._store.read() as connection:
+            return _vocabularies(connection.execute(_ALL))
+
+    def teach(self, lessons: Sequence[tuple[str, Lesson]]) -> None:
+        """Take in lessons, each with who learns, in this order."""
+        learners = {learner for learner, _ in lessons}
+
+        def teach(connection: sqlite3.Connection) -> None:
+            others = connection.execute(_OTHERS, (json.dumps(list(learners)),)).fetchone()[0]
+            before = now = _vocabularies(
+                row for each in learners for row in connection.execute(f"{_ALL} WHERE learner = ?", (each,))
+            )
+            for learner, lesson in lessons:
+                now = taught(now, learner, lesson, others)
+            old, new = set(_rows(before)), set(_rows(now))
+            connection.executemany(_DROP, [row[:3] for row in old - new])
+            connection.executemany(_KEEP, new - old)
+
+        self._store.change(teach, owed=f"lessons {lessons}")
+
+    def forget(self, what: Forgotten) -> int:
+        """Forget what was taught; return how many pairs of a word and a tool that was."""
+        statement = (
+            "DELETE FROM vocabulary WHERE (:learners IS NULL OR learner IN (SELECT value FROM json_each(:learners))) "
+            "AND (:word IS NULL OR word = :word) AND (:tool IS NULL OR tool = :tool)"
+        )
+        learners = None if what.learners is None else json.dumps(list(what.learners))
+        values = {"learners": learners, "word": what.word, "tool": what.tool}
+        return self._store.change(lambda connection: connection.execute(statement, values).rowcount)
+
+    def expire(self, now: float) -> None:
+        """Forget what was taught too long ago."""
+        statement, older_than = "DELETE FROM vocabulary WHERE taught_at < ?", now - _FORGOTTEN_S
+        self._store.change(lambda connection: connection.execute(statement, (older_than,)))
+
+
+def _vocabularies(rows: Iterable[_Row]) -> Vocabularies:
+    pairs: dict[str, list[tuple[str, str, Entry]]] = {}
+    for learner, word, tool, weight, taught_at in rows:
+        pairs.setdefault(learner, []).append((word, tool, Entry(weight, taught_at)))
+    return {learner: vocabulary_of(theirs) for learner, theirs in pairs.items()}
+
+
+def _rows(known: Vocabularies) -> list[_Row]:
+    return [
+        (learner, word, tool, entry.weight, entry.at)
+        for learner, vocabulary in known.items()
+        for word, tool, entry in vocabulary.pairs()
+    ]

@@ -1,0 +1,123 @@
+"""Learning from use: which call after a search teaches something, for whom, and how that comes to be known (ADR 49).
+
+Knows what a session asked for and then used; never knows how a lesson changes a ranking, and keeps no request.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Never
+
+import anyio
+import anyio.to_thread
+
+from toolcrib.access.sessions import Session
+from toolcrib.access.state.vocabularies import EVERYBODY, KeptVocabularies, Vocabularies, learner_of, taught
+from toolcrib.access.trails import Asked
+from toolcrib.config.settings import Settings
+from toolcrib.errors import StoreError
+from toolcrib.model import SearchType
+from toolcrib.search.engine import separate
+from toolcrib.search.stemming import stem
+from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary, learnable
+from toolcrib.tools.answers import SearchAnswer
+
+_SOON_S = 300.0
+"""A call later than this after a search says nothing about it."""
+
+_FOUND, _NOT_FOUND = 1.0, 0.5
+"""What a lesson weighs about a tool that the search has found, and about another, which may serve another end."""
+
+_LOOK_EVERY_S = 0.25
+"""At most so often it is written what was taught, and looked what other processes have written."""
+
+_log = logging.getLogger(__name__)
+
+
+class Learning:
+    """The vocabularies that are known, and how lessons come to be in them. ``now``: seconds since the epoch.
+
+    A lesson counts at once; it is written soon. Nothing is learnt, and nothing that was learnt counts, where the config
+    does not say so.
+    """
+
+    def __init__(self, settings: Settings, kept: KeptVocabularies, now: Callable[[], float]) -> None:
+        section = settings.toolcrib.tool_search
+        self._enabled, self._shared = section.learn, section.learn_shared
+        self._clean = settings.redactor.redact
+        self._kept, self._now = kept, now
+        self._known: Vocabularies = {}
+        self._version: int | None = None
+        self._unwritten: list[tuple[str, Lesson]] = []
+        self._work = anyio.Event()
+
+    def open(self) -> None:
+        """Read what was taught before. Blocks."""
+        if self._enabled:
+            self._known = self._settled([]) or {}
+
+    def of(self, session: Session) -> Vocabulary:
+        """Return what counts in searches of a session."""
+        if not self._enabled:
+            return NOTHING_LEARNT
+        self._work.set()  # another process may have taught or forgotten something
+        return self._known.get(self._learner(session), NOTHING_LEARNT)
+
+    def asked(self, session: Session, answer: SearchAnswer, told: str) -> None:
+        """Take note of a search. ``told`` is its query without what the caller may not know."""
+        if not self._enabled:
+            return
+        session.trail.asked = None
+        is_one = answer.effective is SearchType.FTS and len(separate(answer.query)) == 1
+        is_named = bool(answer.hits) and answer.hits[0].match_type is SearchType.EXACT
+        if not is_one or is_named:
+            return
+        # The words are those of the query itself: what is masked must leave no word of the mask either.
+        allowed = {*learnable(self._clean(told), stem)}
+        words = tuple(word for word in learnable(answer.query, stem) if word in allowed)
+        if words:
+            session.trail.asked = Asked(words, tuple(hit.tool.public_name for hit in answer.hits), self._now())
+
+    def called(self, session: Session, name: str) -> None:
+        """Take note of a call that did: the first one soon after a search teaches, unless it was the first hit."""
+        asked, now = session.trail.asked, self._now()
+        session.trail.asked = None
+        if not self._enabled or asked is None or not 0 <= now - asked.at <= _SOON_S or name in asked.found[:1]:
+            return
+        lesson = Lesson(asked.words, name, _FOUND if name in asked.found else _NOT_FOUND, now)
+        learner = self._learner(session)
+        self._known = taught(self._known, learner, lesson)
+        self._unwritten.append((learner, lesson))
+        self._work.set()
+
+    async def keep(self) -> Never:
+        """Write what was taught, as it comes, and take in what other processes have written."""
+        while True:
+            await self._work.wait()
+            self._work = anyio.Event()
+            lessons, self._unwritten = self._unwritten, []
+            known = await anyio.to_thread.run_sync(self._settled, lessons)
+            if known is not None:
+                for learner, lesson in self._unwritten:  # taught meanwhile
+                    known = taught(known, learner, lesson)
+                self._known = known
+            await anyio.sleep(_LOOK_EVERY_S)
+
+    def flush(self) -> None:
+        """Write what was taught and is not written yet. Blocks."""
+        lessons, self._unwritten = self._unwritten, []
+        self._settled(lessons)
+
+    def _settled(self, lessons: list[tuple[str, Lesson]]) -> Vocabularies | None:
+        """Write lessons; return what is known where another process has written too, else None. Blocks."""
+        try:
+            if lessons:
+                self._kept.teach(lessons)
+            version, before = self._kept.version(), self._version
+            self._version = version
+            return None if version == before else self._kept.all()
+        except StoreError as error:  # it counts in this process still
+            _log.warning("what use has taught could not be read or kept: %s %s", error, error.detail)
+            return None
+
+    def _learner(self, session: Session) -> str:
+        return EVERYBODY if self._shared else learner_of(session.caller)
