@@ -275,9 +275,10 @@ DOORS = {
     "re2": ("base.patterns",),
     "keyring": ("login.keyring",),
     **dict.fromkeys(
-        ("numpy", "model2vec", "tokenizers", "huggingface_hub", "importlib.import_module"),
+        ("numpy", "model2vec", "tokenizers", "huggingface_hub"),
         ("search.encoding", "search.semantic", "search.static_model"),
     ),
+    "importlib.import_module": ("search.encoding", "search.semantic", "search.static_model", "cli.app"),
     "asyncio": ("streams.dispatcher", "streams.outgoing", "streams.pipes"),
     "print": ("cli",),
     **dict.fromkeys(("os.environ", "os.environb", "os.getenv", "os.putenv", "os.path.expandvars"), ("cli",)),

@@ -7,6 +7,7 @@ import fnmatch
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 QUERY_MAX = 2000
@@ -29,19 +30,30 @@ _UNSPACED_RANGES = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
     r"\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_UNSPACED = re.compile(f"[{_UNSPACED_RANGES}]")
-_PIECE = re.compile(
-    rf"[{_UNSPACED_RANGES}]+|\d+"
-    rf"|(?:[^\W\d_{_UNSPACED_RANGES}]|[\u064b-\u065f\u0900-\u0963\u0981-\u0dff\u0f71-\u0f84])+"
-)
-"""A run of Thai to Hangul, of digits, or of other letters; marks that are part of letters in Arabic and India stay."""
-
 _ACCENTS = dict.fromkeys(range(0x300, 0x370))
 _SENTENCE_END = re.compile(r"(?<=[.!?。!?])\s+|\n\s*\n|\r?\n(?=\s*[-*#])")
 _SPACE = re.compile(r"\s+")
 _WILDCARD = re.compile(r"[*?\[]")
 _KEPT_CONTROLS = "\n\t"
 _ASCII_MARKS = {code: None for code in range(128) if not chr(code).isalnum()}
+
+
+@cache
+def _unspaced() -> re.Pattern[str]:
+    # Made for the first text that is not ASCII: a set of so many characters takes milliseconds, and a start would wait.
+    return re.compile(f"[{_UNSPACED_RANGES}]")
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    """Return the pattern of a run of Thai to Hangul, of digits, or of other letters.
+
+    Marks that are part of letters in Arabic and India stay.
+    """
+    return re.compile(
+        rf"[{_UNSPACED_RANGES}]+|\d+"
+        rf"|(?:[^\W\d_{_UNSPACED_RANGES}]|[\u064b-\u065f\u0900-\u0963\u0981-\u0dff\u0f71-\u0f84])+"
+    )
 
 
 def words(text: str) -> list[str]:
@@ -53,7 +65,7 @@ def words(text: str) -> list[str]:
         return [word.lower() for word in _ASCII_WORD.findall(text)]
     found: list[str] = []
     for piece in _pieces(text):
-        found += _pairs(piece) if _UNSPACED.match(piece) else [piece]
+        found += _pairs(piece) if _unspaced().match(piece) else [piece]
     return found
 
 
@@ -63,7 +75,7 @@ def _pieces(text: str) -> list[str]:
     split = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold().lower()
     # Accents stand alone in decomposed text only. Composing it again puts the syllables of Hangul together.
     plain = unicodedata.normalize("NFD", split).translate(_ACCENTS)
-    return _PIECE.findall(unicodedata.normalize("NFC", plain))
+    return _piece().findall(unicodedata.normalize("NFC", plain))
 
 
 def _pairs(run: str) -> list[str]:

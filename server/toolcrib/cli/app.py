@@ -4,33 +4,43 @@ Knows which commands there are; never knows what they do. Loaded only when one o
 """
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
-from toolcrib.cli import (
-    allow,
-    config,
-    connecting,
-    doctor,
-    evaluation,
-    events,
-    importing,
-    index,
-    lint,
-    login,
-    running,
-    secret,
-    servers,
-    skills,
-    tokens,
-    tools,
-    uninstall,
-)
 from toolcrib.cli.output import ExitCode, complain, print_error_json
 from toolcrib.errors import ToolcribError
+
+_COMMANDS = {
+    "init": "importing.init",
+    "import": "importing.import_file",
+    "connect": "connecting.connect",
+    "disconnect": "connecting.disconnect",
+    "uninstall": "uninstall.uninstall",
+    "add": "servers.add",
+    "remove": "servers.remove",
+    "get": "servers.get",
+    "logs": "servers.logs",
+    "login": "login.login",
+    "logout": "login.logout",
+    "enable": "servers.enable",
+    "disable": "servers.disable",
+    "doctor": "doctor.doctor",
+    "status": "index.status",
+    "top": "running.top",
+    "events": "events.events",
+    "search": "tools.search",
+    "call": "tools.call",
+    "allow": "allow.allow",
+    "lint": "lint.lint",
+    "eval": "evaluation.evaluate",
+    "tokens": "tokens.tokens",
+}
+_GROUPS = {"tools": "tools", "skills": "skills", "index": "index", "config": "config", "secret": "secret"}
+"""Commands and groups of them by name, each with the module beside this one that has it, in the order of the help."""
 
 _AS_IT_IS: dict[str, Any] = {
     "allow_extra_args": True,
@@ -40,8 +50,11 @@ _AS_IT_IS: dict[str, Any] = {
 """For commands that read their own arguments."""
 
 
-def build() -> typer.Typer:
-    """Return the command line with all its commands."""
+def build(wanted: str = "") -> typer.Typer:
+    """Return the command line with the command or group ``wanted``; with all of them where there is none of that name.
+
+    The modules of the others are not even loaded: somebody waits for the one.
+    """
     app = typer.Typer(
         name="toolcrib",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,34 +65,14 @@ def build() -> typer.Typer:
     app.callback()(_toolcrib)
     app.command(context_settings=_AS_IT_IS)(serve)
     app.command(context_settings=_AS_IT_IS)(demo)
-    app.command()(importing.init)
-    app.command("import")(importing.import_file)
-    app.command()(connecting.connect)
-    app.command()(connecting.disconnect)
-    app.command()(uninstall.uninstall)
-    app.command()(servers.add)
-    app.command()(servers.remove)
-    app.command()(servers.get)
-    app.command()(servers.logs)
-    app.command()(login.login)
-    app.command()(login.logout)
-    app.command()(servers.enable)
-    app.command()(servers.disable)
-    app.command()(doctor.doctor)
-    app.command()(index.status)
-    app.command()(running.top)
-    app.command()(events.events)
-    app.command()(tools.search)
-    app.command()(tools.call)
-    app.command()(allow.allow)
-    app.command()(lint.lint)
-    app.command("eval")(evaluation.evaluate)
-    app.command()(tokens.tokens)
-    app.add_typer(tools.commands, name="tools")
-    app.add_typer(skills.commands, name="skills")
-    app.add_typer(index.commands, name="index")
-    app.add_typer(config.commands, name="config")
-    app.add_typer(secret.commands, name="secret")
+    is_one = wanted in _COMMANDS or wanted in _GROUPS
+    for name, place in _COMMANDS.items():
+        if name == wanted or not is_one:
+            module, _, function = place.partition(".")
+            app.command(name)(getattr(import_module(f"toolcrib.cli.{module}"), function))
+    for name, module in _GROUPS.items():
+        if name == wanted or not is_one:
+            app.add_typer(import_module(f"toolcrib.cli.{module}").commands, name=name)
     return app
 
 
@@ -89,7 +82,8 @@ def run(arguments: Sequence[str]) -> int:
     code: object = ExitCode.OK
     try:
         # Typer prints what is wrong with the arguments itself, but as text only.
-        code = build()(args=list(arguments), prog_name="toolcrib", standalone_mode=not as_json)
+        app = build(arguments[0] if arguments else "")
+        code = app(args=list(arguments), prog_name="toolcrib", standalone_mode=not as_json)
     except ToolcribError as error:
         code = complain(error, as_json=as_json)
     except TyperException as error:
