@@ -139,6 +139,36 @@ async def test_a_request_that_is_being_answered_keeps_its_connection(tmp_path):
         assert answers[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
+# -- pace ----------------------------------------------------------------------------------------
+
+NOTE = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+PER_S = 50
+
+
+async def noted(it: Online, session: HttpSession, times: int) -> list[int]:
+    """Notify so many times, one after the other; return how each was answered."""
+    return [(await it.post(NOTE, **session.headers)).status_code for _ in range(times)]
+
+
+async def test_a_session_that_notifies_too_fast_is_slowed_down(tmp_path):
+    async with online(tmp_path, {}, {"limits": {"notifications_per_s": PER_S}}) as it:
+        session = await it.session()
+        began = anyio.current_time()
+        assert set(await noted(it, session, PER_S * 3 // 2)) == {202}
+        assert anyio.current_time() - began > 0.4  # no more than a second's worth may come at once
+        assert await session.names()
+
+
+async def test_a_session_that_notifies_too_fast_for_too_long_is_ended(tmp_path, caplog):
+    async with online(tmp_path, {}, {"limits": {"notifications_per_s": PER_S, "flood_s": 0.3}}) as it:
+        flooding, calm = await it.session(), await it.session()
+        answers = await noted(it, flooding, 3 * PER_S)
+        assert answers[-1] == 404
+        assert set(answers[:PER_S]) == {202}
+        assert await status(it, calm) == 200
+    assert "ended, because its client sent more than 50 notifications a second" in caplog.text
+
+
 # -- sessions ------------------------------------------------------------------------------------
 
 

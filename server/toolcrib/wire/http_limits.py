@@ -1,13 +1,16 @@
-"""What goes before the MCP endpoint: who is still there, how many sessions one may have, and how toolcrib is.
+"""What goes before the MCP endpoint: who is still there, how fast and how often one may come, and how toolcrib is.
 
 Knows requests by their headers; never knows what one asks.
 """
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from weakref import WeakValueDictionary
 
+import anyio
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -17,8 +20,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolcrib.base.recent import Recent
+from toolcrib.streams.pace import Pace, PaceBounds
 from toolcrib.streams.sdk_sessions import HttpSessions
 from toolcrib.wire.presence import KEY, STATE, Client
+
+_log = logging.getLogger(__name__)
 
 _REFUSAL = {
     "jsonrpc": "2.0",
@@ -50,6 +57,40 @@ class Presence:
             await self._app({**scope, STATE: {**scope.get(STATE, {}), KEY: client}}, receive, send)
         finally:
             client.note(-1)
+
+
+class PacedNotes:
+    """Slows the client of a session that sends faster than it may what is accepted and not answered; ends a flood.
+
+    That are notifications and answers. They are accepted late, so that a client that waits for it sends no faster, and
+    one that does not has as many on the way as it has connections.
+    """
+
+    def __init__(self, app: ASGIApp, sessions: HttpSessions, bounds: PaceBounds, most: int) -> None:
+        self._app, self._sessions, self._bounds = app, sessions, bounds
+        self._paces = Recent[str, Pace](most)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; have its client wait where it is accepted and comes too early."""
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if session is None:
+            await self._app(scope, receive, send)
+            return
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.ACCEPTED:
+                await self._slow_down(session)
+            await send(message)
+
+        await self._app(scope, receive, told)
+
+    async def _slow_down(self, session: str) -> None:
+        pace = self._paces.get(session, lambda: Pace(self._bounds, anyio.current_time))
+        if pause := pace.pause():
+            await anyio.sleep(pause)
+        if pace.is_flood and session in self._sessions.idle_ends():
+            _log.warning("a session over HTTP is ended, because its client %s", self._bounds.fault)
+            await self._sessions.end(session)
 
 
 class SessionQuota:
