@@ -96,22 +96,26 @@ async def test_lists_of_many_servers_at_once_all_arrive(tmp_path):
         assert it.names() == [f"{key}__x" for key in "abcdefgh"]
 
 
-async def test_a_list_is_in_the_catalog_before_its_stems_are_made_and_when_they_cannot_be(
-    tmp_path, monkeypatch, caplog
-):
+async def test_a_list_is_in_the_catalog_once_its_stems_are_made_and_when_they_cannot_be(tmp_path, monkeypatch, caplog):
     known: list[list[str]] = []
-    with indexing(tmp_path) as it:
+    with indexing(tmp_path, {"limits": {"ranked_in_memory": 0}}) as it:
 
         def fail() -> None:
             known.append(it.names())
             raise StoreError("another process writes")
 
-        monkeypatch.setattr("toolcrib.tools.index.tool_index.STEMMED_MIN", 1)
         monkeypatch.setattr(it.index.stems, "fill", fail)
         await it.take_in("a", tool("x"))
         assert it.names() == ["a__x"]
-    assert known == [["a__x"]]
+    assert known == [[]]
     assert "another process writes" in caplog.text
+
+
+async def test_tools_that_are_ranked_in_memory_get_no_stems(tmp_path, monkeypatch):
+    with indexing(tmp_path, {"limits": {"ranked_in_memory": 1}}) as it:
+        monkeypatch.setattr(it.index.stems, "fill", lambda: pytest.fail("nobody reads them"))
+        await it.take_in("a", tool("x"))
+        assert it.names() == ["a__x"]
 
 
 # -- what is trusted -----------------------------------------------------------------------------

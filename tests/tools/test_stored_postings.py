@@ -154,6 +154,7 @@ class TestFilling:
         assert world.names("wall") == ["git__paint"]
         world.index.retain(["svn"])
         assert world.names("wall") == []
+        world.index.stems.fill()
         assert [row for row in counted(world)["counts"] if row[1] == "wall"] == []
 
     def test_a_row_that_another_program_writes_is_found_by_its_new_words(self, world: World, tmp_path: Path):
@@ -166,6 +167,30 @@ class TestFilling:
             SearchRequest("tear down"), catalog, catalog.permitted(Policy().permissions(GUEST))
         )
         assert [match.document.public_name for match in found.matches] == ["git__cut"]
+
+    def test_a_row_of_which_another_program_changes_what_is_told_is_not_found_at_all(
+        self, world: World, tmp_path: Path
+    ):
+        world.listed(listing("git", record("git", "paint", "Paints a wall."), record("git", "cut", "Cuts a wall.")))
+        assert world.names("wall") == ["git__cut", "git__paint"]
+        catalog = world.catalog()
+        with closing(sqlite3.connect(tmp_path / "tools.db", isolation_level=None)) as connection:
+            connection.execute("UPDATE tools SET summary = 'Calls cut with all secrets.' WHERE tool = 'paint'")
+        some = catalog.permitted(Policy().permissions(GUEST))
+        found = world.searcher.search(SearchRequest("paint wall"), catalog, some)
+        assert [match.document.public_name for match in found.matches] == ["git__cut"]
+
+    def test_rows_that_a_search_does_not_ask_about_are_not_waited_for(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ):
+        world.listed(listing("git", record("git", "paint", "Paints a wall.")))
+        assert world.names("wall") == ["git__paint"]
+        catalog = world.catalog()
+        replace(world.index, listing("svn", record("svn", "cut", "Cuts a wall.")))
+        monkeypatch.setattr(world.index.stems, "fill", lambda: pytest.fail("nothing of what is searched is due"))
+        some = catalog.permitted(Policy().permissions(GUEST))
+        found = world.searcher.search(SearchRequest("wall"), catalog, some)
+        assert [match.document.public_name for match in found.matches] == ["git__paint"]
 
     def test_tables_of_other_stems_are_made_anew(self, world: World, tmp_path: Path):
         world.listed(listing("git", record("git", "paint", "Paints a wall.")))

@@ -75,7 +75,7 @@ class StoredPostings:
 
         """
         for attempt in range(_ATTEMPTS):
-            stamp = self._stems.settled(_PATIENCE_S if attempt else 0)
+            stamp = self._stems.settled(seen.number_by_row, _PATIENCE_S if attempt else 0)
             key = seen, stamp
             # Read before the rest, since a store in memory reads one thing at a time.
             words, edited = self._edited.get(key, partial(self._read_edited, seen))

@@ -48,6 +48,7 @@ class StemTables:
 
     ``columns`` have the words of the fields, the name first; ``owner`` is the column that parts the rows, by server.
     ``counted`` are the places of the fields that a ranking may leave a word out of: they are counted by themselves.
+    ``trusted`` is a column that is empty where a row was not written by us: what stands there has no stems.
     ``version`` is raised when a word gets another stem. ``meta`` is a table of keys and values.
     ``reads`` makes of the words of a row, by column, what is ranked.
     """
@@ -55,6 +56,7 @@ class StemTables:
     table: str
     key: str
     owner: str
+    trusted: str
     columns: Sequence[str]
     counted: Sequence[int]
     meta: str
@@ -176,7 +178,8 @@ class StemTables:
 
     def _put_in(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"], stem: Stem) -> None:
         stems, columns = f"{self.table}_stems", ", ".join(self.columns)
-        select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN}"
+        select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN} "
+        select += f"AND {self.trusted} != ''"
         rows: list[tuple[str, int, Sequence[str]]] = []
         for number, owner, *texts in connection.execute(select, (ids,)):
             stemmed = [list(map(stem, text.split())) for text in self.reads(texts)]
@@ -230,7 +233,10 @@ class StemTables:
     @cached_property
     def _triggers(self) -> dict[str, str]:
         table, watched = self.table, (self.owner, *self.columns)
-        old, new = (", ".join(f"{row}.{column}" for column in watched) for row in ("old", "new"))
+        old, new = (
+            ", ".join((f"{row}.{self.trusted} != ''", *(f"{row}.{column}" for column in watched)))
+            for row in ("old", "new")
+        )
         due = f"{table}_stems_due"
         # Not OR IGNORE: what the statement outside says of conflicts holds in a trigger, too.
         note = f"INSERT INTO {due} SELECT {{0}} WHERE NOT EXISTS (SELECT 1 FROM {due} WHERE id = {{0}});"

@@ -5,7 +5,7 @@ Knows the SQL of reading them; never knows who may see a row, what a document is
 
 import json
 import sqlite3
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import RLock
@@ -44,12 +44,12 @@ class Stems:
             while self._store.change(partial(self.tables.fill, stem=self.stem)):
                 pass
 
-    def settled(self, patience_s: float) -> int:
-        """Bring rows that are due up to date as far as that can be done, and return the stamp of what stands there.
+    def settled(self, rows: Container[int], patience_s: float) -> int:
+        """Bring these rows up to date, if they are due, as far as that can be done; return the stamp of what is there.
 
         Where somebody else of this process does so just now, wait for that so many seconds at most.
         """
-        if self._is_due() and self._filling.acquire(timeout=patience_s):
+        if self._is_due(rows) and self._filling.acquire(timeout=patience_s):
             try:
                 with suppress(StoreError):  # another process may write for long: what stands there can be read
                     self.fill()
@@ -64,9 +64,10 @@ class Stems:
         with self._store.read() as connection:
             yield StemReader(connection, self.tables)
 
-    def _is_due(self) -> bool:
+    def _is_due(self, rows: Container[int]) -> bool:
         with self._store.read() as connection:
-            return connection.execute(f"SELECT 1 FROM {self.tables.table}_stems_due").fetchone() is not None
+            due = connection.execute(f"SELECT json_group_array(id) FROM {self.tables.table}_stems_due").fetchone()
+        return any(row in rows for row in json.loads(due[0]))
 
 
 class StemReader:

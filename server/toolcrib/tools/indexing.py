@@ -159,7 +159,6 @@ class Indexer:
         self._tell(CatalogChange(server.key, before, after, rows))
         if self._index.generation != self._generation:
             self.look()  # the rows of the other servers went with the file
-        await anyio.to_thread.run_sync(self._fill_stems)
         return {record.name: record.fingerprint for record in taken.records}
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
@@ -186,6 +185,7 @@ class Indexer:
         generation = self._index.generation
         version = self._index.data_version()  # before the rows are read: what is written meanwhile is seen next time
         changes = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
+        self._fill_stems()  # before anybody knows of the list: a search waits for the stems of what it knows
         if version != self._version or self._index.generation != generation:
             return version, changes, self._prepared()
         return version, changes, self._with_list(taken.server)
@@ -193,7 +193,7 @@ class Indexer:
     def _fill_stems(self) -> None:
         """Make the stems of what was stored. The list is known all the same where that fails: a search tries again."""
         try:
-            self._index.fill_stems()
+            self._index.fill_stems(self._settings.toolcrib.limits.ranked_in_memory)
         except StoreError as error:
             _log.warning("the words of new tools are not all indexed yet; a search does the rest: %s", error)
 

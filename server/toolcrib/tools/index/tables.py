@@ -224,6 +224,7 @@ TOOL_STEMS = StemTables(
     table="tools",
     key="id",
     owner="namespace",
+    trusted="hash",
     columns=TEXT_COLUMNS,
     counted=(3, 4),  # what parameters are called and described by: many tools of a catalog share it
     meta="tool_index_meta",

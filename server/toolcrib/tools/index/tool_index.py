@@ -44,9 +44,6 @@ _TOUCH_AFTER_S = 3600.0
 _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
 """What is written of a server's list besides its tools."""
 
-STEMMED_MIN = 20_000
-"""Of fewer tools the stems are made when a search asks for them: they are ranked in memory, unless told otherwise."""
-
 _GATE = ", ".join(GATE_COLUMNS)
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
 _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?)) AND hash != ''"
@@ -147,9 +144,9 @@ class ToolIndex:
 
         return self._store.change(replace, owed=f"list {ingest.server}")
 
-    def fill_stems(self) -> None:
-        """Bring the stems up to date where there are so many tools that a search may read them; takes long."""
-        if self.stems.available and self._count() >= STEMMED_MIN:
+    def fill_stems(self, ranked_in_memory: int) -> None:
+        """Bring the stems up to date where there are more tools than are ranked in memory; takes long."""
+        if self.stems.available and self._count() > ranked_in_memory:
             self.stems.fill()
 
     def _count(self) -> int:
