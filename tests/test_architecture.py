@@ -233,7 +233,7 @@ LAYERS = {
         client_command demo footprint log_rate options output reloads terminal waiting
         config in_process running serve
         completion
-        importing
+        importing vocabulary
         allow connecting doctor evaluation events index lint secret servers skills tokens tools
         login
         uninstall
@@ -334,6 +334,7 @@ MORE_PARAMETERS: dict[str, str] = {
     "cli.connecting:connect": "one for each option of the command",
     "cli.skills:relevant": "one for each option of the command",
     "cli.login:login": "one for each option of the command",
+    "cli.vocabulary:vocabulary": "one for each option of the command",
     "cli.importing:init": "one for each option of the command",
     "cli.importing:import_file": "one for each option of the command",
 }

@@ -14,7 +14,7 @@ COMMANDS = [
     [],
     *(["tools", each] for each in ("list", "show")),
     *(["skills", each] for each in ("list", "search", "show", "check", "enable", "disable")),
-    *(["index", each] for each in ("refresh", "clear", "semantic")),
+    *(["index", each] for each in ("refresh", "clear", "semantic", "vocabulary")),
     *(["config", each] for each in ("check", "show", "path")),
     *(
         [each]

@@ -14,6 +14,7 @@ from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
 from toolcrib.cli.running import running_lines, running_now
+from toolcrib.cli.vocabulary import vocabulary
 from toolcrib.cli.waiting import WaitingLine
 from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.login.telling import login_text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from toolcrib.tools.use_cases import ToolUseCases
 
 commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)
+commands.command()(vocabulary)
 
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:

@@ -1,0 +1,148 @@
+"""``toolcrib index vocabulary``: what use has taught about words, shown to a person and forgotten.
+
+Knows how a lesson is shown and which are meant; never knows when one is learnt or what it does in a search.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolcrib.cli.completion import tool_names
+from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
+from toolcrib.cli.output import counted, print_json, print_text, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolcrib.access.state.vocabularies import Vocabularies
+    from toolcrib.config.settings import Settings
+    from toolcrib.known import Known
+    from toolcrib.model import Caller, JsonObject
+
+
+def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
+    word: Annotated[str | None, typer.Argument(help="Only what was learnt about this word.")] = None,
+    tool: Annotated[
+        str | None, typer.Option(help="Only for this tool, by its public name.", autocompletion=tool_names)
+    ] = None,
+    principal: Annotated[str | None, typer.Option(help="Only from this caller: the subject of a token.")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget it.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="With --forget: forget all of it.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which tools use has taught words to mean (tool_search.learn), or forget it."""
+    from toolcrib.known import Clocks, open_catalog
+
+    is_narrowed = any((word, tool, principal))
+    if forget and is_narrowed == everything:
+        raise typer.BadParameter("wants a word, --tool or --principal; or --all", param_hint="--forget")
+    if everything and not forget:
+        raise typer.BadParameter("goes with --forget: without it, everything is shown", param_hint="--all")
+    settings = load_settings(config)
+    meant = _Meant(word, tool, principal)
+    with open_catalog(settings, Clocks()) as known:
+        if not forget:
+            _show([*_shown(settings, known, meant)], as_json=as_json, learns=settings.toolcrib.tool_search.learn)
+            return
+        gone = _forgotten(known, meant)
+    if as_json:
+        print_json({"forgotten": gone})
+    else:
+        print_text(f"Forgot {counted(gone, 'lesson')}. A toolcrib that is running forgets within a second of a search.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Meant:
+    """Which lessons a person means: those that fit each of these that is given."""
+
+    word: str | None
+    tool: str | None
+    principal: str | None
+
+    def learners(self, known: "Vocabularies") -> "dict[str, Caller | None]":
+        """Return who learns, with the caller behind each; None where all do."""
+        from toolcrib.access.state.vocabularies import caller_of
+
+        callers = {learner: caller_of(learner) for learner in known}
+        return {
+            learner: caller
+            for learner, caller in callers.items()
+            if self.principal is None or (caller is not None and caller.principal == self.principal)
+        }
+
+    def has(self, stem: str) -> bool:
+        """Return whether a word, which is kept as its stem, is meant."""
+        from toolcrib.base.text import words
+        from toolcrib.search.stemming import stem as stem_of
+
+        return self.word is None or self.word == stem or stem in map(stem_of, words(self.word))
+
+
+def _forgotten(known: "Known", meant: _Meant) -> int:
+    """Forget what is meant; return how many lessons that was."""
+    from toolcrib.access.state.vocabularies import Forgotten
+
+    kept = known.state.vocabularies
+    every = kept.all()
+    learners = list(meant.learners(every))
+    stems = {word for learner in learners for word in every[learner].entries if meant.has(word)}
+    return sum(kept.forget(Forgotten(learners, word, meant.tool)) for word in sorted(stems))
+
+
+def _shown(settings: "Settings", known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
+    """Yield the lessons that are meant, about tools that who taught them may use now: what is denied is not told of."""
+    every = known.state.vocabularies.all()
+    for learner, caller in sorted(meant.learners(every).items()):
+        allowed, now = _names(settings, known, caller), every[learner].newest
+        for word, tool, entry in sorted(every[learner].pairs(), key=lambda pair: pair[:2]):
+            if tool in allowed and meant.tool in (None, tool) and meant.has(word):
+                yield {
+                    "word": word,
+                    "tool": tool,
+                    "principal": caller.principal if caller else None,
+                    "tenant_id": caller.tenant_id if caller else None,
+                    "project_id": caller.project_id if caller else None,
+                    "weight": round(entry.weight_at(now), 2),
+                    "taught_at": datetime.fromtimestamp(entry.at, tz=UTC).isoformat(timespec="seconds"),
+                }
+
+
+def _names(settings: "Settings", known: "Known", learner: "Caller | None") -> set[str]:
+    """Return the public names of what somebody may use now; of what all share, of what there is."""
+    from toolcrib.access.activations import RunActivations
+    from toolcrib.access.sessions import Session, local_caller
+    from toolcrib.model import Caller
+
+    catalog = known.indexer.current()
+    if learner is None:
+        return {tool.public_name for tool in catalog.tools}
+    # What a caller may use may hang on a profile too, which is no part of who learns.
+    tokens = settings.toolcrib.http.tokens
+    callers = [
+        local_caller(settings),
+        *(Caller(token.subject, token.tenant_id, token.project_id, token.profile) for token in tokens),
+    ]
+    same = [caller for caller in callers if replace(caller, profile=None) == learner]
+    sessions = (Session("command-line", caller, RunActivations(), growing=False) for caller in same or [learner])
+    return {tool.public_name for each in sessions for tool in known.gate.allowed(each, catalog).tools}
+
+
+def _show(found: "list[JsonObject]", *, as_json: bool, learns: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if not learns:
+        print_text("Nothing is learnt, and nothing learnt counts: tool_search.learn is false.")
+    if not found:
+        print_text("Use has taught nothing of this.")
+        return
+    rows = [(each["word"], each["tool"], _whose(each), f"{each['weight']:.2f}", each["taught_at"]) for each in found]
+    print_text(table(("word", "tool", "from", "weight", "last"), rows))
+
+
+def _whose(each: "JsonObject") -> str:
+    place = "/".join(filter(None, (each["tenant_id"], each["project_id"])))
+    return f"{each['principal'] or 'everybody'}{f' ({place})' if place else ''}"

@@ -1,0 +1,125 @@
+"""toolcrib index vocabulary: what use has taught, shown and forgotten, under a running toolcrib too."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from fakes.menu import tool
+from toolcrib.cli import main
+from toolcrib.model import Caller
+from worlds import MemoryServer, until, world
+
+pytestmark = pytest.mark.anyio
+
+Run = Callable[..., tuple[int, str, str]]
+RED = {"token": "0123456789abcdef", "subject": "ann", "tenant_id": "red", "profile": "guest"}
+CONFIG: dict[str, Any] = {"tool_search": {"learn": True}, "http": {"tokens": [RED]}}
+FEED, COUNT = "zoo__feed", "zoo__count"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command by the config of the world in ``tmp_path``."""
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TOOLCRIB_PARENT", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["index", "vocabulary", *arguments, "--config", str(tmp_path / "toolcrib.json")])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def zoo() -> dict[str, MemoryServer]:
+    return {"zoo": MemoryServer([tool("feed", "Feeds an animal."), tool("count", "Counts the animals.")])}
+
+
+async def taught(tmp_path: Path) -> None:
+    """Have the person at this machine teach two words, and ann of the tenant red one."""
+    async with world(tmp_path, zoo(), CONFIG) as w:
+        kept = w.wire._tool_use_cases._parts.learning._kept
+        async with w.client() as client, w.client(caller=Caller("ann", "red", None, "guest")) as ann:
+            for each, query, name in ((client, "breakfast hippos", FEED), (ann, "headcount", COUNT)):
+                await each.search(query)
+                await each.call(name)
+            await until(lambda: len(kept.all()) == 2)
+
+
+async def test_it_is_shown_to_a_person_and_to_a_program(tmp_path, run):
+    await taught(tmp_path)
+    code, out, err = await anyio.to_thread.run_sync(run)
+    assert (code, err) == (0, "")
+    heading, *lines = out.splitlines()
+    assert heading.split() == ["word", "tool", "from", "weight", "last"]
+    assert [line.split()[:3] for line in lines] == [
+        ["headcount", COUNT, "ann"],
+        ["breakfast", FEED, "local"],
+        ["hippo", FEED, "local"],
+    ]
+    _, out, _ = await anyio.to_thread.run_sync(lambda: run("--json", "--principal", "ann"))
+    [one] = json.loads(out)
+    assert one == {
+        "word": "headcount",
+        "tool": COUNT,
+        "principal": "ann",
+        "tenant_id": "red",
+        "project_id": None,
+        "weight": 0.5,
+        "taught_at": "2027-01-15T08:00:00+00:00",
+    }
+    _, out, _ = await anyio.to_thread.run_sync(lambda: run("hippos"))
+    assert [line.split()[0] for line in out.splitlines()] == ["word", "hippo"]
+
+
+async def test_what_is_denied_now_is_not_shown_and_is_forgotten_all_the_same(tmp_path, run):
+    await taught(tmp_path)
+    file = tmp_path / "toolcrib.json"
+    document = json.loads(file.read_text())
+    rule = {"when": {"profile": "guest"}, "deny": ["zoo.count"]}
+    document["toolcrib"]["policy"] = {"deny": ["zoo.feed"], "visibility": [rule]}
+    file.write_text(json.dumps(document))
+    _, out, _ = await anyio.to_thread.run_sync(run)
+    assert out == "Use has taught nothing of this.\n"
+    _, out, _ = await anyio.to_thread.run_sync(lambda: run("--forget", "--all", "--json"))
+    assert json.loads(out) == {"forgotten": 3}
+
+
+async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):
+    async with world(tmp_path, zoo(), CONFIG) as w, w.client() as client:
+        kept = w.wire._tool_use_cases._parts.learning._kept
+        for query in ("breakfast", "lunch"):
+            await client.search(query)
+            await client.call(FEED)
+        await until(lambda: kept.all() == w.wire._tool_use_cases._parts.learning._known)
+        assert await client.found("breakfast") == [FEED]
+        code, out, _ = await anyio.to_thread.run_sync(lambda: run("breakfast", "--tool", FEED, "--forget"))
+        assert (code, out.split(".")[0]) == (0, "Forgot 1 lesson")
+        with anyio.fail_after(30):
+            while await client.found("breakfast"):
+                await anyio.sleep(0.01)
+        assert await client.found("lunch") == [FEED]
+
+
+@pytest.mark.parametrize("wrong", [["--forget"], ["--forget", "--all", "word"], ["--all"]])
+def test_what_is_to_be_forgotten_has_to_be_said(run, wrong, tmp_path):
+    (tmp_path / "toolcrib.json").write_text("{}")
+    code, _, err = run(*wrong)
+    assert code == 2
+    assert "--forget" in err
+
+
+def test_that_nothing_is_learnt_is_said(run, tmp_path):
+    (tmp_path / "toolcrib.json").write_text(json.dumps({"toolcrib": {"cache_dir": "cache"}}))
+    _, out, _ = run()
+    assert out.splitlines() == [
+        "Nothing is learnt, and nothing learnt counts: tool_search.learn is false.",
+        "Use has taught nothing of this.",
+    ]
