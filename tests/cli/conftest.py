@@ -1,5 +1,7 @@
 """The command line in an empty directory, for tests that bring their own config."""
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,15 @@ from toolcrib.cli import app, main
 
 
 @pytest.fixture(scope="session")
-def _command_line() -> Any:
-    """Return the command line as Typer makes it of our functions, which takes longer than most commands."""
-    return typer.main.get_command(app.build())
+def _command_line() -> Callable[[str], Any]:
+    """Return what makes the command line as Typer makes it of our functions: once for each command, it takes longer."""
+    build = app.build
+    return functools.cache(lambda wanted: typer.main.get_command(build(wanted)))
 
 
 @pytest.fixture(autouse=True)
-def _made_once(monkeypatch: pytest.MonkeyPatch, _command_line: Any) -> None:
-    monkeypatch.setattr(app, "build", lambda: _command_line)
+def _made_once(monkeypatch: pytest.MonkeyPatch, _command_line: Callable[[str], Any]) -> None:
+    monkeypatch.setattr(app, "build", _command_line)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Learning from use: which call after a search teaches something, for whom, and how that comes to be known (R218, ADR 49).
+"""Learning from use: which call after a search teaches what, for whom, and how it comes to be known (R218, ADR 49).
 
 Knows what a session asked for and then used; never knows how a lesson changes a ranking, and keeps no request.
 """
