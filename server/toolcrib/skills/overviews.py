@@ -109,6 +109,9 @@ class Overviews:
             visible, cleaner = self._skill_use_cases.visible(session)
             errors = told_to_agents(self._catalog, session.caller, cleaner)
             loaded = {skill_id: digest for skill_id, digest, _ in session.sent_skills}
+            sources = Counter[str]()
+            for source, count in Counter(skill.source for skill in visible.skills).items():
+                sources[cleaner.text(source)] += count
             return SkillsStatus(
                 count=len(visible.skills),
                 loaded=tuple(
@@ -118,7 +121,7 @@ class Overviews:
                 ),
                 errors_count=len(errors),
                 errors=tuple(errors[:ERRORS_MAX]),
-                sources=Counter(cleaner.text(skill.source) for skill in visible.skills),
+                sources=sources,
                 active=states.of(session, self._parts.indexer.current()),
             )
 
