@@ -6,6 +6,7 @@ Knows how names are spelled and how Markdown marks code; never knows which tools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Literal
 
 from toolcrib.formats.markdown import fences
@@ -46,16 +47,23 @@ _CALLED_A_TOOL = re.compile(
 
 _A_TOOL = re.compile(r"tool", re.IGNORECASE)
 
-_SEVERAL_WORDS_START = re.compile(
-    r"""(?<![A-Za-z0-9_\u00c0-\u1fff-])(?=
-        [A-Za-z0-9\u00c0-\u1fff]*+(?:\\?[_-]|[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])|[+A-Za-z0-9.-]{0,15}+://)
-        | [A-Za-z0-9\u00c0-\u1fff]*?[a-z0-9][A-Z])""",
+_BREAK = re.compile(r"""[^\w\s"'*,/\u2018-\u201d]""")
+"""Stands in nothing that calls a word a tool, so each part between two of these is looked through alone."""
+
+_MARK = re.compile(
+    r"""[_\-\\.:/+A-Z](?:
+        (?<=[_-]) | (?<=\\)(?=[_-]) | (?<=[.:/])(?=[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-]) | (?<=[a-z0-9][A-Z])
+        | (?<=:)(?=//) | (?<=[+.])(?=[+A-Za-z0-9.-]{0,14}+://))""",
     re.VERBOSE,
 )
-"""Where a name of several words, or a URL, begins: found without looking at each word of a text."""
+"""What makes a name of several words, or a URL, of the letters and digits before it.
 
-_SEPARATED, _CAMEL = re.compile(r"[`~_\-\\]|[.:/]\S|[tT][oO][oO][lL]"), re.compile(r"[a-z0-9][A-Z]")
-"""One of the two is in every text that has a place. Most texts have neither, which is found out much faster."""
+The pattern begins with a set of characters, because then a text is gone through without trying each of its places.
+"""
+
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_FIRST_LETTER, _LAST_LETTER = "\u00c0", "\u1fff"
+"""Of the others that a name may have."""
 
 _PLAIN_WORD = re.compile(r"\w+")
 _CONJUNCTIONS = frozenset(("and", "or"))
@@ -103,7 +111,7 @@ def _in_code(piece: str, at: int) -> Iterator[Place]:
 def _in_prose(piece: str, at: int) -> Iterator[Place]:
     # Most texts do not say "tool" at all, which is found out much faster.
     called = _called_tools(piece) if _A_TOOL.search(piece) else frozenset[int]()
-    starts = [found.start() for found in _SEVERAL_WORDS_START.finditer(piece)]
+    starts = several_words(piece)
     if called:
         starts = sorted((*starts, *called))
     end = 0
@@ -113,6 +121,26 @@ def _in_prose(piece: str, at: int) -> Iterator[Place]:
         if found is not None:
             end = found.end()
             yield from _of_word(found, at, "code" if start in called else "prose")
+
+
+def several_words(text: str) -> list[int]:
+    """Return where the names of several words begin, and URLs, and some places inside them."""
+    starts: list[int] = []
+    mark = start = -1
+    for found in _MARK.finditer(text):
+        begin = at = found.start()
+        while begin > mark + 1 and _is_letter(text[begin - 1]):
+            begin -= 1
+        if begin == mark + 1 and mark >= 0 and _is_letter(text[mark]):
+            begin = start  # the mark before is a capital of the same word
+        mark, start = at, begin
+        if starts[-1:] != [begin] and text[begin - 1 : begin] not in ("_", "-"):
+            starts.append(begin)
+    return starts
+
+
+def _is_letter(char: str) -> bool:
+    return char in _LETTERS or _FIRST_LETTER <= char <= _LAST_LETTER
 
 
 def _of_word(found: re.Match[str], at: int, kind: Kind) -> Iterator[Place]:
@@ -129,8 +157,8 @@ def _of_word(found: re.Match[str], at: int, kind: Kind) -> Iterator[Place]:
 
 def candidates(text: str) -> list[tuple[int, str]]:
     """Return where each place of ``text`` begins and what stands there, a word in code with a backtick before it."""
-    if not _SEPARATED.search(text) and not _CAMEL.search(text):
-        return []
+    if "`" not in text and "~~~" not in text and not _A_TOOL.search(text) and not _MARK.search(text):
+        return []  # as in most texts, which is found out much faster
     return [
         (place.start, ("" if place.kind == "prose" else "`") + text[place.start : place.end]) for place in places(text)
     ]
@@ -156,7 +184,9 @@ def instead_of(text: str, place: Place) -> str:
 def _called_tools(piece: str) -> frozenset[int]:
     """Return where the plain words begin that are called tools; ``the search tools`` are tools that search."""
     starts: set[int] = set()
-    for found in _CALLED_A_TOOL.finditer(piece):
+    breaks = [*(found.start() for found in _BREAK.finditer(piece)), len(piece)]
+    parts = (part for part in pairwise((0, *breaks)) if _A_TOOL.search(piece, *part))
+    for found in chain.from_iterable(_CALLED_A_TOOL.finditer(piece, *part) for part in parts):
         group = found.lastgroup if found.lastgroup != "several" else "before"
         assert group is not None, "every alternative has a group"
         words = [word for word in _PLAIN_WORD.finditer(piece, *found.span(group)) if word[0] not in _CONJUNCTIONS]
