@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import httpx2
+from counts import patience_s
 from mcp.client.streamable_http import streamable_http_client
 
 from toolcrib.wire.http import TokenTable, bind, http_app, serve_http, url_of
@@ -22,6 +23,7 @@ from worlds import Client, JsonObject, Servers, World, world
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+TEST_S = patience_s(60)
 META = "io.modelcontextprotocol/"
 ENVELOPE = {
     f"{META}protocolVersion": MODERN,
@@ -152,7 +154,7 @@ async def online(
         http = running.settings.toolcrib.http
         app = http_app(running.serving.gateway, http, running.settings.toolcrib.limits, TokenTable(http.tokens))
         stop = anyio.Event()
-        with bind(http) as listener, anyio.fail_after(60):
+        with bind(http) as listener, anyio.fail_after(TEST_S):
             async with anyio.create_task_group() as tasks, httpx2.AsyncClient(timeout=20, verify=False) as client:
                 tasks.start_soon(serve_http, app, http, listener, stop)
                 yield Online(running, url_of(listener, http), client, stop)

@@ -35,7 +35,7 @@ from toolcrib.streams.sdk import CallNext, Context, HandlerResult
 from toolcrib.streams.sdk_sessions import HttpSessions
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.http_connections import HEAD_MAX_BYTES, accepted_at_once, bounded
-from toolcrib.wire.http_limits import PacedNotes, Presence, SessionQuota, health_routes
+from toolcrib.wire.http_limits import PacedNotes, PlainHosts, Presence, SessionQuota, health_routes
 from toolcrib.wire.replay import RETRY_MS, Replay
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -94,7 +94,7 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
             yield
             gateway.end_subscriptions()
 
-    endpoint = StreamableHTTPASGIApp(manager)
+    endpoint = PlainHosts(StreamableHTTPASGIApp(manager))
     bounds = PaceBounds(limits.notifications_per_s, limits.flood_s)
     noticed = Presence(PacedNotes(endpoint, manager, bounds, http.max_sessions), http.absence_s)
     capped = SessionQuota(noticed, manager, http.sessions_of_one, http.max_sessions)

@@ -5,6 +5,7 @@ Knows requests by their headers; never knows what one asks.
 
 import logging
 import math
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -27,6 +28,10 @@ from toolcrib.wire.presence import KEY, STATE, Client
 
 _log = logging.getLogger(__name__)
 
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\\\[\]]*)(?::\d{1,5})?")
+_ORIGIN = re.compile(r"null|[A-Za-z][\w+.-]*://(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\\\[\]]*)(?::\d{1,5})?")
+"""RFC 9110 section 7.2 and RFC 6454 section 6.2."""
+
 _REFUSAL = {
     "jsonrpc": "2.0",
     "id": None,
@@ -35,6 +40,23 @@ _REFUSAL = {
         "message": "Too many open sessions of this token's subject: end one, or wait for one to.",
     },
 }
+
+
+class PlainHosts:
+    """Refuses a Host or an Origin that is none; which of the others are served, the SDK decides by how they begin."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, unless one of its heads could be read as two things."""
+        headers = Headers(scope=scope)
+        if not _HOST.fullmatch(headers.get("host", "")):
+            await PlainTextResponse("Invalid Host header", status_code=421)(scope, receive, send)
+        elif not _ORIGIN.fullmatch(headers.get("origin", "null")):
+            await PlainTextResponse("Invalid Origin header", status_code=403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 class Presence:
