@@ -1,10 +1,11 @@
 """Fifty clients over HTTP for half an hour: twenty servers, four of which misbehave, reloads, and servers killed.
 
 Every five seconds the config is another and toolcrib takes it over; every seven a healthy server is killed with signal
-9. Each client opens a session, searches and calls, closes it and begins anew. A call is answered when a result or an
-error comes before its deadline and a second. What toolcrib holds (memory, descriptors, threads) is compared once all
-clients have left, with what it held after a first round of all clients had come and left. ``--svg FILE`` draws
-memory and the 99th percentile over time.
+9. Each client opens a session, searches and calls, closes it and begins anew. A call is late when neither a result nor
+an error comes before its deadline and a second, and unanswered when none comes in another minute. What toolcrib holds
+(memory, descriptors but for the pipes of its servers, threads) is compared once all clients have left, with what it
+held after a first round of the same had come and left: four minutes, in which pools and buffers fill. ``--svg FILE``
+draws memory and the 99th percentile over time.
 """
 
 import itertools
@@ -33,11 +34,11 @@ sys.path.insert(0, str(TESTS))
 
 from fakes.menu import FakeServer, Menu  # noqa: E402 - from the tests of the same checkout
 
-HEALTHY, CONNECT_S, CALL_S, LATE_S = 16, 4.0, 2.0, 1.0
+HEALTHY, CONNECT_S, CALL_S, LATE_S, LOST_S = 16, 4.0, 2.0, 1.0, 60.0
 FAULTS: tuple[Menu, ...] = ({"hang_at": "call"}, {"exit_at": "call"}, {"garbage": 1000}, {"storm": True})
 RELOAD_EVERY_S, KILL_EVERY_S, SAMPLE_EVERY_S, PAUSE_S = 5.0, 7.0, 10.0, 1.0
 CALLS_A_SESSION = 20
-FIRST_ROUND_S, SETTLE_S = 30.0, 10.0
+FIRST_ROUND_S, SETTLE_S = 240.0, 10.0
 WIDTH, HEIGHT, MARGIN = 860, 260, 44
 
 
@@ -55,8 +56,15 @@ class Held:
         facts = dict(
             line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
         )
-        descriptors = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - a count of names
+        descriptors = sum(not _is_pipe(each) for each in Path(f"/proc/{pid}/fd").iterdir())
         return cls(int(facts["VmRSS"].split()[0]) * 1024 / 1e6, descriptors, int(facts["Threads"]))
+
+
+def _is_pipe(descriptor: Path) -> bool:
+    try:
+        return str(descriptor.readlink()).startswith("pipe:")
+    except FileNotFoundError:  # closed while it is looked at
+        return True
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,7 @@ class Soak:
 
     calls: int = 0
     errors: int = 0
+    late: int = 0
     unanswered: int = 0
     reloads: int = 0
     kills: int = 0
@@ -99,7 +108,7 @@ async def client(url: str, servers: Sequence[FakeServer], soak: Soak, chance: ra
 async def one_call(session: Client, server: FakeServer, servers: Sequence[FakeServer], soak: Soak) -> None:
     began = time.perf_counter()
     try:
-        with anyio.fail_after(CONNECT_S + CALL_S + LATE_S):
+        with anyio.fail_after(CONNECT_S + CALL_S + LATE_S + LOST_S):
             result = await session.call_tool("tool_call", {"name": f"{server.name}__echo", "arguments": {"a": "b"}})
     except TimeoutError:
         soak.unanswered += 1
@@ -107,10 +116,11 @@ async def one_call(session: Client, server: FakeServer, servers: Sequence[FakeSe
     except MCPError:
         soak.calls, soak.errors = soak.calls + 1, soak.errors + 1
         return
+    took = (time.perf_counter() - began) * 1000
     soak.calls += 1
     soak.errors += bool(result.is_error)
+    soak.late += took > (CONNECT_S + CALL_S + LATE_S) * 1000
     if server in servers[:HEALTHY] and not result.is_error:
-        took = (time.perf_counter() - began) * 1000
         soak.latencies.append(took)
         soak.recent.append(took)
 
@@ -135,11 +145,20 @@ async def kill(servers: Sequence[FakeServer], soak: Soak, chance: random.Random)
     """Kill a healthy server now and then."""
     while True:
         await anyio.sleep(KILL_EVERY_S)
-        alive = chance.choice(servers[:HEALTHY]).survivors()
+        server = chance.choice(servers[:HEALTHY])
+        alive = [pid for pid in server.survivors() if _is_of(server, pid)]
         for pid in alive:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         soak.kills += bool(alive)
+
+
+def _is_of(server: FakeServer, pid: int) -> bool:
+    """Return whether a process is that server, and not another one that has been given its number since."""
+    try:
+        return server.args[-1].encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 async def sample(pid: int, soak: Soak) -> None:
@@ -162,35 +181,42 @@ async def measure(given: Namespace, folder: Path) -> None:
     catalog.index(config)
     for fake, fault in zip(servers[HEALTHY:], FAULTS, strict=True):
         fake.change(**fault)
-    soak, chance = Soak(), random.Random(1)
+    soak = Soak()
     async with AsyncExitStack() as stack:
         command = [*catalog.toolcrib_command(config), "--transport", "http", "--port"]
         url, pid = await served_process(stack, command)
-        say("a first round of all clients ...")
-        await crowd(url, servers, Soak(), given.clients, min(FIRST_ROUND_S, given.minutes * 60))
-        await anyio.sleep(SETTLE_S)
-        before = Held.by(pid)
+        crowded = Crowded(config, url, pid, servers, given.clients)
+        say("a first round ...")
+        before = await crowded.held_after(Soak(), min(FIRST_ROUND_S, given.minutes * 60))
         say(f"{given.clients} clients for {given.minutes:g} minutes ...")
-        async with anyio.create_task_group() as around:
-            around.start_soon(reload, config, pid, soak)
-            around.start_soon(kill, servers, soak, chance)
-            around.start_soon(sample, pid, soak)
-            await crowd(url, servers, soak, given.clients, given.minutes * 60)
-            around.cancel_scope.cancel()
-        await anyio.sleep(SETTLE_S)
-        after = Held.by(pid)
+        after = await crowded.held_after(soak, given.minutes * 60)
     if given.svg:
         given.svg.write_text(drawn(soak.samples), encoding="utf-8")
     show(findings(soak, before, after), notes(soak, given), as_json=given.json)
 
 
-async def crowd(url: str, servers: Sequence[FakeServer], soak: Soak, clients: int, seconds: float) -> None:
-    """Have so many clients at work for so long; then they leave."""
-    async with anyio.create_task_group() as tasks:
-        for number in range(clients):
-            tasks.start_soon(client, url, servers, soak, random.Random(number))
-        await anyio.sleep(seconds)
-        tasks.cancel_scope.cancel()
+@dataclass(frozen=True)
+class Crowded:
+    """A toolcrib that many clients use while its config changes and its servers are killed."""
+
+    config: Path
+    url: str
+    pid: int
+    servers: Sequence[FakeServer]
+    clients: int
+
+    async def held_after(self, soak: Soak, seconds: float) -> Held:
+        """Have the clients at work for so long; return what is held a little after they have left."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reload, self.config, self.pid, soak)
+            tasks.start_soon(kill, self.servers, soak, random.Random(1))
+            tasks.start_soon(sample, self.pid, soak)
+            for number in range(self.clients):
+                tasks.start_soon(client, self.url, self.servers, soak, random.Random(number))
+            await anyio.sleep(seconds)
+            tasks.cancel_scope.cancel()
+        await anyio.sleep(min(SETTLE_S, seconds))
+        return Held.by(self.pid)
 
 
 def findings(soak: Soak, before: Held, after: Held) -> list[Finding]:
@@ -202,6 +228,7 @@ def findings(soak: Soak, before: Held, after: Held) -> list[Finding]:
     p99 = [percentile(half, 0.99) for half in halves]
     return [
         Finding("calls without an answer", "calls", soak.unanswered, target=Target(0)),
+        Finding("calls answered late", "calls", soak.late, target=Target(0)),
         Finding("memory after all have left", "MB", after.rss_mb, before.rss_mb, "first round", Target(1.1, "ratio")),
         Finding("descriptors then", "", after.descriptors, before.descriptors, "first round", Target(4, "difference")),
         Finding("threads then", "", after.threads, before.threads, "first round", Target(4, "difference")),

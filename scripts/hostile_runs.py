@@ -26,7 +26,19 @@ from counts import FULL, THREATS, Threat  # noqa: E402 - from where the tests ar
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- begin, written by scripts/hostile -->", "<!-- end -->"
-HEAD = ("name", "what is tried", "count", "tests", "failures", "worst", "seconds", "processor", "date")
+HEAD = (
+    "name",
+    "threat",
+    "what is tried",
+    "goal",
+    "count",
+    "tests",
+    "failures",
+    "worst",
+    "seconds",
+    "processor",
+    "date",
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,9 @@ def row(name: str, outcome: Outcome, processor: str, date: str) -> str:
     count = f"{threat.full:,} {threat.unit}"
     cells = (
         name,
+        threat.number,
         threat.what,
+        threat.goal,
         count,
         outcome.tests,
         outcome.failures,

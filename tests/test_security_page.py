@@ -72,5 +72,5 @@ def test_a_name_of_which_no_test_ran_is_a_failure():
 @pytest.mark.slow
 def test_a_test_that_ends_the_process_is_a_failure(tmp_path):
     (tmp_path / "test_it.py").write_text("import os\n\ndef test_it():\n    os._exit(1)\n")
-    outcome = run(Threat("It ends", (str(tmp_path / "test_it.py"),)), full=False)
+    outcome = run(Threat("T0", "It ends", "it does not", (str(tmp_path / "test_it.py"),)), full=False)
     assert (outcome.tests, outcome.failures, outcome.worst) == (0, 1, ("pytest ended without a report",))

@@ -1,8 +1,7 @@
-"""Paths that try to get out of a skill's folder, folders that change while they are read, and trees without end."""
+"""Paths that try to get out of a skill's folder, and folders that change while they are read."""
 
 import itertools
 import os
-import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -10,20 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rooting import root_at, write_skill
+from counts import count
 
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
 from toolcrib.errors import UnknownSkill
 from toolcrib.skills.sources.files import Manifests, list_inside, read_inside
-from toolcrib.skills.sources.scanning import scan
 
 pytestmark = pytest.mark.hostile
 
 SECRET = b"OUTSIDE"
 LIMITS = LimitsSection()
 PATIENCE_S = 20
-READS = 3000
 
 
 @pytest.fixture(params=["descriptors", "paths"])
@@ -215,54 +212,10 @@ def test_a_part_swapped_for_a_link_while_reading_lets_nothing_out(tmp_path: Path
     place = skill / part
     seen: set[bytes] = set()
     with swapping(place, target):
-        for _ in range(READS):
+        for _ in range(count("paths") // 3):
             try:
                 seen.add(read_inside(skill, "scripts/run.py", 100, base=skill.parents[1]))
             except UnknownSkill:
                 seen.add(b"")
     assert seen <= {b"inside", b""}
     assert read_inside(skill, "scripts/run.py", 100, base=skill.parents[1]) == b"inside"
-
-
-# -- trees without end ----------------------------------------------------------------------------
-
-
-def test_a_huge_tree_is_scanned_within_bounds(tmp_path: Path):
-    for number in range(1000):
-        folder = write_skill(tmp_path, f"s{number}").parent
-        for other in range(49):
-            os.close(os.open(folder / f"f{other}.txt", os.O_CREAT | os.O_WRONLY))
-    for path in ("huge/SKILL.md", "s1/huge.bin"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).touch()
-        os.truncate(tmp_path / path, 10 * 2**30)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.process_time()
-    found = scan(root_at(tmp_path), {}, LIMITS)
-    manifest = Manifests().of(tmp_path / "s1", LIMITS)
-    seconds, grown_kib = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert sum(len(file.records) for file in found.changed) == 1000
-    assert [problem.code for file in found.changed for problem in file.problems] == ["too-large"]
-    assert manifest.truncated
-    assert len(manifest.files) == 50
-    assert seconds < 10
-    assert grown_kib < 200 * 1024
-
-
-@pytest.mark.parametrize("shape", ["wide", "deep", "links"])
-def test_folders_without_end_are_left(tmp_path: Path, shape: str):
-    if shape == "wide":
-        for number in range(5000):
-            (tmp_path / f"d{number}/inner").mkdir(parents=True)
-    elif shape == "deep":
-        (tmp_path / "/".join("d" * 500)).mkdir(parents=True)
-    else:
-        for number in range(300):
-            (tmp_path / f"d{number}").mkdir()
-            for other in range(20):
-                (tmp_path / f"d{number}" / f"l{other}").symlink_to(f"../d{(number * 7 + other) % 300}")
-    began = time.process_time()
-    found = scan(root_at(tmp_path), {}, LIMITS)
-    assert time.process_time() - began < 10
-    expected = {"wide": ["too-many-folders"], "deep": ["too-deep"], "links": []}
-    assert [problem.code for problem in found.problems] == expected[shape]
