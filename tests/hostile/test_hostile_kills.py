@@ -1,0 +1,120 @@
+"""Two processes on one cache that are killed while they write: what is found next is whole, and decisions stay."""
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+
+import anyio
+import pytest
+from builders import opened
+from counts import count
+
+from fakes.menu import tool
+from worlds import world
+
+pytestmark = pytest.mark.hostile
+
+KILLS = count("kills")
+SIZES = (60, 120)
+NAMED = {"TOOLCRIB_SESSION_ID": "mine"}
+CONFIG = {"tool_search": {"activation_scope": "session"}, "state_dir": "state"}
+"""What has been activated is kept in ``state.db``, by the id of the session."""
+
+FORKER = """
+import itertools, os, sys, traceback
+from pathlib import Path
+import anyio
+from fakes.menu import tool
+from test_hostile_kills import CONFIG, NAMED, listed
+from worlds import world
+
+folder = Path(sys.argv[1])
+
+async def write(number):
+    own = folder / str(number)  # for the config, which a world writes
+    own.mkdir(exist_ok=True)
+    shared = {**CONFIG, **{key: str(folder / name) for key, name in (("cache_dir", "cache"), ("state_dir", "state"))}}
+    async with world(own, {"zoo": listed(number)}, shared, environ=NAMED) as w, w.client() as client:
+        for turn in itertools.count(number):
+            await w["zoo"].change(*listed(turn))
+            await client.call(f"zoo__feed_{turn % 60}", {})
+            await anyio.sleep(0.002)
+
+for line in sys.stdin:
+    pids = []
+    for number in range(2):
+        pids.append(os.fork())
+        if not pids[-1]:
+            try:
+                anyio.run(write, number)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(4)
+    print(*pids, flush=True)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids), flush=True)
+"""
+
+
+def listed(turn: int) -> list[dict]:
+    """Return the list of a server at some turn: the texts of all its tools are of the same turn."""
+    return [tool(f"feed_{number}", f"Turn {turn % 2}. Feeds animal {number}.") for number in range(SIZES[turn % 2])]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
+@pytest.mark.timeout(3600)
+def test_nothing_is_damaged_or_half_written_and_no_decision_is_lost(tmp_path: Path, record_property):
+    index = anyio.run(made, tmp_path)
+    [state] = tmp_path.glob("state/**/state.db")
+    moments, found, longest_s = random.Random(26), Counter[str](), 0.5
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", FORKER, str(tmp_path)]
+    with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forker:
+        while found["killed"] < KILLS:
+            forker.stdin.write("\n")
+            forker.stdin.flush()
+            pids = [int(pid) for pid in forker.stdout.readline().split()]
+            for pid in moments.sample(pids, 2):
+                time.sleep(moments.uniform(0, longest_s))
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            codes = [int(code) for code in forker.stdout.readline().split()]
+            found["killed"] += codes.count(-signal.SIGKILL)
+            found["failed"] += sum(code != -signal.SIGKILL for code in codes)
+            before = found["turns"]
+            look_at(index, state, found)
+            longest_s *= 0.8 if found["turns"] > before else 1.3  # as quick as this machine is, just now
+        forker.stdin.close()
+    told = ", ".join(f"{found[what]} {what}" for what in ("damaged", "half lists", "decisions lost"))
+    record_property("worst", f"{told} in {found['killed']} kills; {found['turns']} of the lists were other than before")
+    assert not found["damaged"] + found["half lists"] + found["decisions lost"] + found["failed"], found
+    assert found["turns"]
+
+
+async def made(folder: Path) -> Path:
+    """Make a cache, and a decision beside it; return the index."""
+    async with world(folder, {"zoo": listed(0)}, CONFIG, environ=NAMED) as w, w.client() as client:
+        await client.call("zoo__feed_7", {})
+        return w.catalog_file
+
+
+def look_at(index: Path, state: Path, found: Counter[str]) -> None:
+    """Open what the killed have left, and count what is wrong with it."""
+    with opened(index) as it:
+        found["damaged"] += it.store.rebuilt is not None or it.index.check() != []
+        row = it.index.server_rows()["zoo"]
+        tools = it.index.load({"zoo": row.config_fingerprint})
+        texts = {each[0][:7] for each in it.index.texts(known.row for known in tools).values()}
+        whole = {(SIZES[turn], (f"Turn {turn}.",)) for turn in (0, 1)}
+        found["half lists"] += (len(tools), tuple(texts)) not in whole
+        found["turns"] += texts == {"Turn 1."}
+    with closing(sqlite3.connect(state)) as connection:
+        found["damaged"] += connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]
+        kept = connection.execute("SELECT count(*) FROM activations WHERE name = 'zoo__feed_7'").fetchone()
+        found["decisions lost"] += kept == (0,)

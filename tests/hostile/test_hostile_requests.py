@@ -1,0 +1,62 @@
+"""HTTP requests for another host, from another page, without a token, of another type or size: none is answered."""
+
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from counts import count
+
+from fakes.menu import tool
+from online import ACCEPT, ENVELOPE, bearer, modern_headers, online, request
+
+pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
+
+TOKEN = "token-ann"
+CONFIG = {"http": {"tokens": [{"token": TOKEN, "subject": "ann"}]}, "limits": {"request_max_bytes": 65_536}}
+HOSTS = (
+    *("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "169.254.169.254", "a" * 300, "[::", "@"),
+    *("localhost:1/mcp?", "127.0.0.1 evil", "xn--lcalhost-tza", "0.0.0.0.nip.io", "evil.example:80@localhost"),
+    *("localhost:80@evil.example", "127.0.0.1:evil.example"),
+)
+ORIGINS = (
+    *("null", "https://evil.example", "http://localhost.evil.example", "file://", "chrome-extension://x", "http://"),
+    *("https://localhost@evil.example", "http://127.0.0.1.evil.example:80", "about:blank", "javascript:0", "a b"),
+    *("http://localhost:80@evil.example", "http://127.0.0.1:x.evil.example"),
+)
+TYPES = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "text/json", "json")
+TOKENS = (
+    *("", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer token-an", "Bearer null", f"Token {TOKEN}"),
+    *(f"bearer {TOKEN.upper()}", f"Bearer {TOKEN},{TOKEN}", "Bearer " + "x" * 3000, TOKEN, f"Bearer: {TOKEN}"),
+)
+
+
+def spoiled(head: Mapping[str, str], body: bytes, chance: random.Random) -> tuple[str, dict[str, str], bytes]:
+    """Return what is wrong with a request, and a good one with that."""
+    kind = chance.choice(("host", "origin", "content-type", "authorization", "size"))
+    if kind == "size":
+        return kind, {**head}, body[:-1] + b" " * chance.choice((70_000, 2_000_000)) + body[-1:]
+    values = {"host": HOSTS, "origin": ORIGINS, "content-type": TYPES, "authorization": TOKENS}
+    return kind, {**head, kind: chance.choice(values[kind])}, body
+
+
+@pytest.mark.timeout(1800)
+async def test_no_spoiled_request_reaches_anybody(tmp_path, record_property):
+    chance, wrong = random.Random(7), list[Any]()
+    async with online(tmp_path, {"zoo": [tool("feed")]}, CONFIG, listing="auto") as it:
+        session = await it.session(TOKEN)
+        good = {**ACCEPT, **bearer(TOKEN)}
+        params = {"name": "zoo__feed", "arguments": {}}
+        for number in range(count("edge")):
+            is_modern = bool(number % 2)
+            era = modern_headers("tools/call", "zoo__feed") if is_modern else session.headers
+            asked = request("tools/call", {**params, "_meta": ENVELOPE} if is_modern else params)
+            kind, head, body = spoiled({**good, **era}, json.dumps(asked).encode(), chance)
+            answer = await it.http.post(it.url, content=body, headers=head)
+            if answer.status_code not in (400, 401, 403, 413, 415, 421):
+                wrong.append((kind, answer.status_code, head, answer.text[:200]))
+        assert wrong == []
+        assert it.world["zoo"].calls() == []
+        assert await session.names()
+    record_property("worst", f"{len(wrong)} of {count('edge')} reached somebody")
