@@ -60,7 +60,8 @@ def _logging_is_as_it_was() -> Generator[None]:
     before = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
     yield
     for logger, level, handlers in before:
-        logger.setLevel(level)
+        if logger.level != level:
+            logger.setLevel(level)
         logger.handlers[:] = [handler for handler in logger.handlers if handler in handlers]
 
 

@@ -362,6 +362,7 @@ class Module:
     name: str
     source: str
     tree: ast.Module
+    nodes: tuple[ast.AST, ...]
 
     @property
     def is_package(self) -> bool:
@@ -383,7 +384,8 @@ def _parse(path: Path) -> Module:
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     source = path.read_text(encoding="utf-8")
-    return Module(path, name, source, ast.parse(source, str(path)))
+    tree = ast.parse(source, str(path))
+    return Module(path, name, source, tree, tuple(ast.walk(tree)))
 
 
 @cache
@@ -393,13 +395,13 @@ def uses(module: Module) -> tuple[tuple[str, int], ...]:
 
 
 def _uses(module: Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from ((f"{_origin(module, node)}.{alias.name}", node.lineno) for alias in node.names)
     bound = bindings(module)
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Name | ast.Attribute) and (dotted := _dotted(node, bound)):
             yield dotted, node.lineno
 
@@ -408,7 +410,7 @@ def _uses(module: Module) -> Iterator[tuple[str, int]]:
 def bindings(module: Module) -> dict[str, str]:
     """Return what each imported name stands for, as a dotted name."""
     bound = {"print": "print"}
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
@@ -437,7 +439,7 @@ def _dotted(node: ast.expr, bound: dict[str, str]) -> str | None:
 
 
 def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in module.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def packages() -> list[str]:
@@ -567,7 +569,7 @@ def test_regular_expressions_are_literals_but_for_a_few_modules():
         for module in modules()
         if module.name not in MADE_REGEXES
         for bound in [bindings(module)]
-        for call in ast.walk(module.tree)
+        for call in module.nodes
         if isinstance(call, ast.Call) and call.args and _dotted(call.func, bound) in REGEX_FUNCTIONS
         if not isinstance(call.args[0], ast.Constant)
     ]
@@ -666,7 +668,7 @@ def test_everything_is_caught_at_marked_barriers_only():
 
 
 def _blankets(module: Module) -> Iterator[int]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ExceptHandler):
             caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
         elif isinstance(node, ast.Call) and _last_name(node.func) == "suppress":

@@ -113,7 +113,8 @@ class Client(mcp.Client):
 
     def told(self, notification: str) -> int:
         """How often it got a notification, by its method without ``notifications/``."""
-        return sum(frame.get("method") == f"notifications/{notification}" for frame in self.frames)
+        said = [json.loads(line) for line in self.heard if notification in line]
+        return sum(frame.get("method") == f"notifications/{notification}" for frame in said)
 
     @asynccontextmanager
     async def listening(self, *uris: str) -> AsyncGenerator[None]:

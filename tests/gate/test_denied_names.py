@@ -11,7 +11,7 @@ from shelving import found, instructions, put, repo, skills
 
 from fakes.menu import tool
 from toolcrib.model import Caller
-from worlds import ERAS, Client, World, world
+from worlds import ERAS, MODERN, Client, World, world
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +99,7 @@ def telling_skill(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.slow), MODERN])
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_no_door_tells_the_name_of_a_denied_tool(tmp_path, policy, era):
     await listed_before(tmp_path, policy)

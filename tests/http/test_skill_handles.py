@@ -117,7 +117,7 @@ async def test_a_session_header_is_a_scope_without_a_handle(shelf):
             assert await open_names(client) == set()
 
 
-@pytest.mark.parametrize("era", [MODERN, "legacy"])
+@pytest.mark.parametrize("era", [MODERN, pytest.param("legacy", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("other", [{"tenant_id": "blue"}, {"tenant_id": "red", "project_id": "two"}, {}], ids=str)
 async def test_a_kept_session_id_is_another_scope_for_each_tenant_and_project_of_a_subject(shelf, era, other):
     red = {"tenant_id": "red"}
