@@ -203,6 +203,20 @@ async def test_what_a_session_has_activated_before_is_listed_by_the_ordinary_way
 
 @pytest.mark.slow
 @pytest.mark.anyio
+async def test_a_list_that_is_no_unicode_is_not_lost(tmp_path):
+    starts = Starts(tmp_path)
+    await starts.settle()
+    [kept] = starts.kept
+    kept.write_text(kept.read_text().replace("Find tools", "\\ud800"))
+    async with starts.open(first=GREETING) as crib:
+        await crib.send({"method": "notifications/initialized"})
+        assert "tool_search" in await listed(crib)
+        await ended(crib)
+    assert answers_to(crib, 1) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
 async def test_a_list_that_turns_out_wrong_is_taken_back(tmp_path):
     starts = Starts(tmp_path)
     await starts.settle()

@@ -102,11 +102,11 @@ class Begun:
             self._looked_at += len(line) + 1
             request = json.loads(line)
             if self._due and _question(request) == self._due[0][0]:
-                exchange, request_id = self._due.pop(0), request["id"]
-                self.given.append(exchange)
-                self.ids.add(request_id)
-                answer = {"jsonrpc": "2.0", "id": request_id, **exchange[1]}
-                _write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+                answer = {"jsonrpc": "2.0", "id": request["id"], **self._due[0][1]}
+                data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+                self.given.append(self._due.pop(0))  # not before: what cannot be encoded here is answered as always
+                self.ids.add(request["id"])
+                _write(data)
             elif request["method"] not in _PASSED_OVER:
                 return False
         return bool(self._due)
