@@ -34,7 +34,10 @@ _VARIABLE = re.compile(rb"\$\{(?:env:)?(\w+)")
 _FILE = re.compile(rb"\$\{file:([^}]+?)(?::-[^}]*)?\}")
 _KEYRING = b"${keyring:"
 _CACHE_DIR = re.compile(rb"""cache_dir["']?\s*:\s*["']?([^"'\n#,}]+)""")
-_PASSED_OVER = ("notifications/initialized", "ping", "prompts/list", "resources/list", "resources/templates/list")
+_PASSED_OVER = (
+    *("notifications/initialized", "ping", "logging/setLevel", "subscriptions/listen"),
+    *("prompts/list", "resources/list", "resources/templates/list"),
+)
 """Messages that change no answer to a later one: they are left to be answered as always."""
 _ROWS = (
     "SELECT key, config_fingerprint, catalog_fingerprint, withheld, denied FROM servers ORDER BY key",
