@@ -7,11 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from counts import count
+from fleets import http_settings
+from mcp.shared.auth import OAuthClientInformationFull
 
 from fakes.menu import tool
+from fakes.oauth_server import guarded_server
 from toolcrib.base.clocks import steady
+from toolcrib.login.bearers import Bearer
+from toolcrib.login.challenges import Challenge
+from toolcrib.login.keyring import NoKeyring
+from toolcrib.login.store import TokenStore
 from worlds import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
@@ -105,3 +113,31 @@ async def test_the_rest_of_a_result_is_there_for_its_time_and_no_longer(tmp_path
             assert not (await client.call("read_more", handle)).get("isError")
         machine.sleep(601)
         assert (await client.call("read_more", handle))["isError"]
+
+
+async def test_a_login_lasts_until_the_server_refuses_it_and_is_renewed_then(tmp_path: Path, record_property):
+    """When a token ends is kept by the wall clock, as it outlives the machine's being on; nothing is decided by it."""
+    machine, ended, renewals = Machine(), 0, max(2, count("clocks") // 50)
+    with guarded_server() as server:
+        entry = TokenStore(tmp_path, NoKeyring(), clock=lambda: machine.wall).entry(server.url, "web")
+        issuer = server.url.removesuffix("/mcp")
+        client = OAuthClientInformationFull(
+            client_id="client-1", redirect_uris=None, token_endpoint_auth_method="none", issuer=issuer
+        )
+        server.provider.clients["client-1"] = client
+        await entry.set_client_info(client)
+        await entry.set_tokens(server.provider.given("client-1", ["read"], server.url))
+        bearer, request = Bearer(http_settings(server.url), entry), httpx2.Request("POST", server.url)
+        for _ in range(count("clocks")):
+            machine.jump()
+            await bearer.load()
+            ended += not bearer.authorize(request)
+        assert server.provider.refreshes == 0
+        metadata = server.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+        challenge = Challenge(401, f'Bearer resource_metadata="{metadata}"', "127.0.0.1")
+        for _ in range(renewals):
+            machine.jump()
+            ended += not await bearer.renew(bearer.authorize(request), challenge)
+        assert server.provider.refreshes == renewals
+    record_property("worst", f"{ended} of {count('clocks')} jumps and {renewals} renewals ended a login")
+    assert ended == 0
