@@ -103,12 +103,17 @@ def opened(dataset: Dataset, section: Mapping[str, Any] | None = None) -> Genera
         with opened_skills(dataset.folder, len(dataset.documents)) as skills:
             yield skills
         return
+    ids = {(document.server, document.name): document.id for document in dataset.documents}
+    with opened_tools(lists_of(dataset), ids, section) as tools:
+        yield tools
+
+
+def lists_of(dataset: Dataset) -> ToolLists:
+    """Return the tools of a set, by server."""
     lists: dict[str, list[Mapping[str, Any]]] = {}
     for document in dataset.documents:
         lists.setdefault(document.server, []).append(document.definition)
-    ids = {(document.server, document.name): document.id for document in dataset.documents}
-    with opened_tools(lists, ids, section) as tools:
-        yield tools
+    return lists
 
 
 @contextmanager
@@ -116,12 +121,21 @@ def opened_tools(
     lists: ToolLists, ids: Mapping[tuple[str, str], str] | None = None, section: Mapping[str, Any] | None = None
 ) -> Generator[Opened]:
     """Stand toolcrib before servers with these tools. ``ids`` are theirs by server and name."""
+    began = time.perf_counter()
+    with opened_use_cases(lists, section) as (portal, crib):
+        yield _tools(portal, crib, (lists, ids or {}), began)
+
+
+@contextmanager
+def opened_use_cases(
+    lists: ToolLists, section: Mapping[str, Any] | None = None
+) -> Generator[tuple[BlockingPortal, ToolUseCases]]:
+    """Stand toolcrib's own use cases before servers with these tools; they are asked through the portal."""
     with tempfile.TemporaryDirectory() as folder, start_blocking_portal() as portal:
         settings = configured(Path(folder), list(lists), {**SECTION, "skills": {"enabled": False}, **(section or {})})
-        began = time.perf_counter()
         outside = Outside(connector=connector(lists))
         with portal.wrap_async_context_manager(open_tools(settings, outside)) as crib:
-            yield _tools(portal, crib, (lists, ids or {}), began)
+            yield portal, crib
 
 
 def _tools(

@@ -49,6 +49,7 @@ QUALITY_BENCHMARKS = {
     "retrieval_groups",
     "retrieval_halves",
     "retrieval_languages",
+    "retrieval_learning",
     "retrieval_pools",
 }
 """These say how good an answer is."""
@@ -173,7 +174,12 @@ def test_retrieval_is_measured_beside_baselines_on_the_same_queries(labelled_too
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("retrieval_halves", []), ("retrieval_confidence", []), ("retrieval_pools", ["--foreign", "20"])],
+    [
+        ("retrieval_halves", []),
+        ("retrieval_confidence", []),
+        ("retrieval_learning", []),
+        ("retrieval_pools", ["--foreign", "20"]),
+    ],
 )
 def test_what_a_change_of_the_ranking_gives_is_measured(name: str, options: list[str], labelled_tools: Path):
     assert run(name, *options, str(labelled_tools))

@@ -44,9 +44,10 @@ def lifted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> 
 
 
 def _shares(lessons: Lessons, rarity: Callable[[str], float]) -> Mapping[int, float]:
-    total = sum(map(rarity, lessons))
+    told = {word: rarity(word) for word in lessons}
+    total = sum(told.values())
     shares: dict[int, float] = {}
     for word, sureness in lessons.items():
         for number, sure in sureness.items():
-            shares[number] = shares.get(number, 0.0) + sure * rarity(word) / total
+            shares[number] = shares.get(number, 0.0) + sure * told[word] / total
     return {number: share for number, share in shares.items() if share >= _SHARE_MIN}

@@ -6,6 +6,7 @@ Knows how people ask; never knows what is searched or what any word means there.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
@@ -29,6 +30,9 @@ _TERMS_MAX = 160
 
 _PART_WORDS_MIN, _WHOLE_WORDS_MIN, _PARTS_MAX = 2, 8, 6
 """A part has so many telling words at least; a request that is looked at by parts so many in all; and so many parts."""
+
+_REMEMBERED_MAX = 16
+"""Requests are read again within one search only."""
 
 _SET_APART = re.compile(
     r"(?P<placeholder><[^<>\n]{1,60}>)"
@@ -59,6 +63,7 @@ class Query(Part):
     parts: Sequence[Part] = ()
 
 
+@lru_cache(_REMEMBERED_MAX)
 def parsed(text: str) -> Query:
     """Return a request as its words and parts; no more than ``QUERY_MAX`` characters of it count."""
     text = text[:QUERY_MAX]

@@ -24,8 +24,8 @@ WEIGHT_MAX = 4.0
 _WORDS_MAX, _LONGEST, _SHORTEST = 8, 20, 3
 """A request with more words teaches nothing: most of them are incidental. Letters of a word that is learnt."""
 
-_WORD = re.compile(r"[^\w\s]*([^\W\d_]+(?:['\u2019-][^\W\d_]+)?)[^\w\s]*\Z")
-"""Letters, perhaps in two parts, with marks around them."""
+_PLAIN = re.compile(r"(?<!\S)[^\w\s]*+([^\W\d_]++(?:['\u2019-][^\W\d_]++)?+)[^\w\s]*+(?!\S)")
+"""Letters, perhaps in two parts, with marks around them, between spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,23 @@ class Vocabulary:
 
     def sureness(self, word: str) -> Mapping[str, float]:
         """Return how surely a word means each tool that it was taught for, above 0 and below 1."""
-        now = self.newest
-        weights = {tool: entry.weight_at(now) for tool, entry in self.entries.get(word, {}).items()}
-        return {tool: weight / (1 + weight) for tool, weight in weights.items()}
+        known = self._sureness.get(word)
+        if known is None and word in self.entries:
+            now = self.newest
+            weights = {tool: entry.weight_at(now) for tool, entry in self.entries[word].items()}
+            known = self._sureness[word] = {tool: weight / (1 + weight) for tool, weight in weights.items()}
+        return known or {}
+
+    def words_of(self, query: str, stem: Callable[[str], str]) -> tuple[str, ...]:
+        """Return the stems of the words of a query that can be learnt; none where nothing was taught of any word."""
+        if self.entries.keys().isdisjoint(map(stem, parsed(query).terms)):
+            return ()
+        return learnable(query, stem)
+
+    @cached_property
+    def _sureness(self) -> dict[str, Mapping[str, float]]:
+        """What was worked out of the words that were asked for."""
+        return {}
 
     def _lessened(self) -> "Vocabulary":
         """Return it without the tenth that weighs least; of equal weights the later name goes."""
@@ -125,15 +139,12 @@ def learnable(text: str, stem: Callable[[str], str]) -> tuple[str, ...]:
     Only plain words in letters: nothing quoted, no address, nothing with a digit or written like a name or a key, none
     that merely asks. What a person types besides words, such as a password, should not be kept.
     """
-    text = text[:QUERY_MAX]
-    telling = {word for word, weight in parsed(text).terms.items() if weight == 1}
-    plain: dict[str, None] = {}
-    for token in text.split():
-        found = _WORD.match(token)
-        if found and _is_natural(found[1]):
-            plain |= dict.fromkeys(words(found[1]))
-    chosen = [word for word in plain if word in telling and _is_word(word)]
-    return tuple(dict.fromkeys(map(stem, chosen))) if len(telling) <= _WORDS_MAX else ()
+    terms = parsed(text).terms
+    telling = {word for word, weight in terms.items() if weight == 1}
+    if len(telling) > _WORDS_MAX:
+        return ()
+    plain = words(" ".join(filter(_is_natural, _PLAIN.findall(text, 0, QUERY_MAX))))
+    return tuple(dict.fromkeys(stem(word) for word in plain if word in telling and _is_word(word)))
 
 
 def _is_natural(word: str) -> bool:

@@ -24,7 +24,7 @@ from toolcrib.tools.answers import SearchAnswer
 _SOON_S = 300.0
 """A call later than this after a search says nothing about it."""
 
-_FOUND, _NOT_FOUND = 1.0, 0.5
+FOUND, NOT_FOUND = 1.0, 0.5
 """What a lesson weighs about a tool that the search has found, and about another, which may serve another end."""
 
 _LOOK_EVERY_S = 0.25
@@ -83,7 +83,7 @@ class Learning:
         session.trail.asked = None
         if not self._enabled or asked is None or not 0 <= now - asked.at <= _SOON_S or name in asked.found[:1]:
             return
-        lesson = Lesson(asked.words, name, _FOUND if name in asked.found else _NOT_FOUND, now)
+        lesson = Lesson(asked.words, name, FOUND if name in asked.found else NOT_FOUND, now)
         learner = self._learner(session)
         self._known = taught(self._known, learner, lesson)
         self._unwritten.append((learner, lesson))

@@ -14,7 +14,7 @@ from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.search.stemming import stem
-from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary, learnable
+from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.wording import FIELDS, Wording, Wordings
 
@@ -91,15 +91,18 @@ class _Scope:
         return self._permitted.tools[number]
 
     def lessons(self, query: str) -> Lessons:
-        words = learnable(query, stem) if self._learnt.entries else ()
-        if self._learnt.entries.keys().isdisjoint(words):
-            return NO_LESSONS
-        return {word: self._meant_by(word) for word in words}
+        words = self._learnt.words_of(query, stem) if self._learnt.entries else ()
+        return {word: self._meant_by(word) for word in words} if words else NO_LESSONS
 
     def _meant_by(self, word: str) -> Mapping[int, float]:
         """Return how surely a word means tools that may be found: what is hidden, or gone, counts for nothing."""
         found = ((self._catalog.get(name), sure) for name, sure in self._learnt.sureness(word).items())
-        return {number: sure for tool, sure in found if tool for number in self._inside([tool])}
+        numbers = ((self._permitted.number_by_row.get(tool.row), sure) for tool, sure in found if tool)
+        return {
+            number: sure
+            for number, sure in numbers
+            if number is not None and (self.numbers is None or number in self.numbers)
+        }
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
         spelled = self._inside(self._catalog.spelled(query)) if as_written else []
