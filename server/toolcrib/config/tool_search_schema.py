@@ -58,8 +58,7 @@ class ToolSearchSection(Section):
     max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
     """Most hits of one search."""
     learn: Bool = False
-    """Learn from use: a tool that is called soon after a search, though it was not the first hit, is found sooner by
-    words of that search."""
+    """Learn from use: words of a search come to mean the tool that is called soon after it."""
     learn_shared: Bool = False
     """With `learn`: what one caller teaches counts for all of them."""
     cache_dir: Str | None = None
