@@ -92,6 +92,20 @@ async def test_calls_tell_which_tools_it_is_worked_with_and_which_of_these_it_do
     assert [(told.principal, told.reports, told.failure_share) for told in letters.outcomes] == [("local", 1, 1.0)]
 
 
+async def test_calls_count_in_a_session_that_goes_on_with_what_an_earlier_one_activated(tmp_path):
+    put(repo(tmp_path), "letters", "Writes letters.", tools=["post.send"])
+    kept = {"tool_search": {"activation_scope": "session"}, "context": {"session_id": "s"}}
+    servers = {key: MemoryServer(tools) for key, tools in SERVERS.items()}
+    async with world(tmp_path, servers, {**skills(), **kept}) as w:
+        for _connection in range(2):
+            async with w.client() as client:
+                await client.skill("get", names=["letters"])
+                await client.tool_call("post__send")
+    async with world(tmp_path, servers, skills()) as w:
+        found = await examined(w)
+    assert [(each.tool, each.calls) for each in found["letters"].tools] == [("post__send", 2)]
+
+
 async def test_a_skill_that_its_own_words_do_not_find_is_told(tmp_path):
     put(repo(tmp_path), "vague", "Does it.", title="It")
     for number in range(12):

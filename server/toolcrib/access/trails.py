@@ -40,8 +40,9 @@ class Trail:
     """What a session has done. ``began`` and ``active``, when it last asked for something, are seconds since the epoch.
 
     ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the
-    scope of skills that its last request was in: to be told, not to be decided by. ``asked`` is its last search, until
-    a call has settled what that teaches; always None where nothing is learnt.
+    scope of skills that its last request was in: to be told, not to be decided by. ``told_active`` are ids of skills of
+    which events say that they are active in it. ``asked`` is its last search, until a call has settled what that
+    teaches; always None where nothing is learnt.
     """
 
     began: float = 0.0
@@ -51,6 +52,7 @@ class Trail:
     failed: int = 0
     scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
+    told_active: frozenset[str] = frozenset()
     asked: Asked | None = None
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 

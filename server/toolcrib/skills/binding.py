@@ -103,7 +103,7 @@ class SkillBinding:
         self._parts.around.keep(session)
         catalog, after = self._parts.indexer.current(), {each.id for each in session.skills.skills}
         self._tell_gone(session, [each for each in before if each.id not in after], "exclusive")
-        self._tell_new(session, catalog, before)
+        self._tell_new(session, catalog)
         opened = self._gate.opened(session, catalog).keys() - self._gate.opened(session, catalog, before).keys()
         for tool in self._gate.allowed(session, catalog).tools if opened else ():
             if tool.row in opened and tool.public_name not in session.activations.names:
@@ -123,8 +123,10 @@ class SkillBinding:
         await session.activations.have_active(session.skills.skills)
         return unknown
 
-    def _tell_new(self, session: Session, catalog: Catalog, before: Active) -> None:
-        known, allowed = {each.id for each in before}, self._gate.allowed(session, catalog)
+    def _tell_new(self, session: Session, catalog: Catalog) -> None:
+        # A session that goes on with what another has activated tells of that too: events know sessions by their label.
+        known, allowed = session.trail.told_active, self._gate.allowed(session, catalog)
+        session.trail.told_active = frozenset(each.id for each in session.skills.skills)
         for each in session.skills.skills:
             if each.id not in known:
                 named = self._bindings.named(catalog, allowed, (*self._bindings.of(each).tools, *each.tools))
@@ -132,6 +134,7 @@ class SkillBinding:
 
     def _tell_gone(self, session: Session, gone: Iterable[ActiveSkill], reason: str) -> None:
         for each in gone:
+            session.trail.told_active -= {each.id}
             self._parts.events.emit(SkillDeactivated(each.label, reason), session=session.label)
 
     def _joined(self, active: Active, skills: Iterable[LoadedSkill]) -> Active:
