@@ -26,11 +26,12 @@ class Origin:
 class Asked:
     """A search that the next call may say something about.
 
-    ``words`` are those of its query that may be learnt, in stems; ``found`` the public names of its hits, in order;
+    ``told`` is its query without what the caller may not know; ``found`` are the public names of its hits, in order;
     ``at`` is when, in seconds since the epoch.
     """
 
-    words: tuple[str, ...]
+    query: str
+    told: str
     found: tuple[str, ...]
     at: float
 

@@ -71,11 +71,8 @@ class Learning:
         is_named = bool(answer.hits) and answer.hits[0].match_type is SearchType.EXACT
         if not is_one or is_named:
             return
-        # The words are those of the query itself: what is masked must leave no word of the mask either.
-        allowed = {*learnable(self._clean(told), stem)}
-        words = tuple(word for word in learnable(answer.query, stem) if word in allowed)
-        if words:
-            session.trail.asked = Asked(words, tuple(hit.tool.public_name for hit in answer.hits), self._now())
+        found = tuple(hit.tool.public_name for hit in answer.hits)
+        session.trail.asked = Asked(answer.query, told, found, self._now())
 
     def called(self, session: Session, name: str) -> None:
         """Take note of a call that did: the first one soon after a search teaches, unless it was the first hit."""
@@ -83,7 +80,10 @@ class Learning:
         session.trail.asked = None
         if not self._enabled or asked is None or not 0 <= now - asked.at <= _SOON_S or name in asked.found[:1]:
             return
-        lesson = Lesson(asked.words, name, FOUND if name in asked.found else NOT_FOUND, now)
+        words = self._words(asked)
+        if not words:
+            return
+        lesson = Lesson(words, name, FOUND if name in asked.found else NOT_FOUND, now)
         learner = self._learner(session)
         self._known = taught(self._known, learner, lesson)
         self._unwritten.append((learner, lesson))
@@ -118,6 +118,12 @@ class Learning:
         except StoreError as error:  # it counts in this process still
             _log.warning("what use has taught could not be read or kept: %s %s", error, error.detail)
             return None
+
+    def _words(self, asked: Asked) -> tuple[str, ...]:
+        """Return the words that a search may teach: no secret, and nothing of what the caller may not know."""
+        # Of both texts, because the marks that take the place of something are words too.
+        allowed = {*learnable(self._clean(asked.told), stem)}
+        return tuple(word for word in learnable(asked.query, stem) if word in allowed)
 
     def _learner(self, session: Session) -> str:
         return EVERYBODY if self._shared else learner_of(session.caller)
