@@ -107,6 +107,12 @@ def row(name: str, outcome: Outcome, processor: str, date: str) -> str:
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
+def missing_rows(page: str) -> dict[str, str]:
+    """Return lines for those that the page has none of: what is tried, and that it was not run in full."""
+    names = [name for name in THREATS if f"\n| {name} |" not in page]
+    return {name: row(name, Outcome(0, 0, ("not run in full yet",), 0), "-", "-") for name in names}
+
+
 def with_rows(page: str, rows: dict[str, str]) -> str:
     """Return the page with these rows in the place of those of the same names; others stay, as long as they exist."""
     before, _, rest = page.partition(BEGIN)
@@ -147,7 +153,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{name}: {outcome.tests} tests, {outcome.failures} failed; {'; '.join(outcome.worst)}")
         if chosen.full:
             line = row(name, outcome, processor(), time.strftime("%Y-%m-%d", time.gmtime()))
-            PAGE.write_text(with_rows(PAGE.read_text(encoding="utf-8"), {name: line}), encoding="utf-8")
+            page = PAGE.read_text(encoding="utf-8")
+            PAGE.write_text(with_rows(page, {**missing_rows(page), name: line}), encoding="utf-8")
     return 1 if failures else 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from counts import THREATS, Threat
-from hostile_runs import BEGIN, END, outcome_of, row, run, with_rows
+from hostile_runs import BEGIN, END, missing_rows, outcome_of, row, run, with_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
@@ -62,6 +62,14 @@ def test_a_report_becomes_one_row_that_takes_the_place_of_the_one_before():
     assert "2026-01-01" not in again
     assert again.startswith("before\n")
     assert again.endswith("after\n")
+
+
+def test_what_was_not_run_in_full_is_said():
+    page = with_rows(f"{BEGIN}\n{END}\n", {"clocks": row("clocks", outcome_of(REPORT), "2 x cpu", "2026-01-01")})
+    missing = missing_rows(page)
+    assert missing.keys() == THREATS.keys() - {"clocks"}
+    assert all("not run in full yet" in line for line in missing.values())
+    assert missing_rows(with_rows(page, missing)) == {}
 
 
 def test_a_name_of_which_no_test_ran_is_a_failure():
