@@ -90,13 +90,20 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(SLOW_S))
 
 
-def pytest_collection() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Have what tests start end by an interrupt, also where all of this runs in the background of a shell.
 
-    There the signal is ignored, which a program inherits.
+    There the signal is ignored, which a program inherits. Nearly all that collecting makes stays: to look for garbage
+    in it, again and again, would take a third of its time.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
