@@ -1,6 +1,6 @@
 """Learning from use: which call after a search teaches what, for whom, and how it comes to be known (R218, ADR 49).
 
-Knows what a session asked for and then used; never knows how a lesson changes a ranking, and keeps no request.
+Knows what a session asked for and then used; never knows how a lesson changes a ranking, and writes no request.
 """
 
 import logging
