@@ -212,10 +212,10 @@ class TestLessons:
 
     @given(
         st.dictionaries(
-            st.sampled_from(["list", "a", "project", "shelf", "export", "files"]),
+            st.sampled_from(["list", "a", "project", "shelf", "export", "files", "expo"]),
             st.dictionaries(st.integers(0, len(SAID) - 1), st.floats(0.01, 0.99)),
         ),
-        st.sampled_from(["list", "a project", "shelf", "export", "files of the shelf", "joins two branches"]),
+        st.sampled_from(["list", "a project", "shelf", "export", "expo", "files of the shelf", "joins two branches"]),
     )
     def test_whatever_was_taught_an_answer_is_no_surer_and_one_that_is_sure_stays_as_it_is(self, taught, query):
         world = World(SAID)
@@ -230,3 +230,9 @@ class TestLessons:
         scores = [match.score for match in after.matches]
         assert scores == sorted(scores, reverse=True)
         assert all(0.0 <= score <= 1.0 for score in scores)
+
+    def test_a_name_that_begins_with_the_query_stays_before_what_only_use_has_taught(self):
+        world = World(SAID)
+        found = world.engine.search(Request("expo"), Scope(world.documents, taught={"expo": {0: 0.8}}))
+        assert names(found) == ["export", world.documents.names[0]]
+        assert reasons(found)[0] == "prefix"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from plain_texts import SAID, World, names
+from plain_texts import SAID, World, names, reasons
 
 from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.model import SearchType
@@ -218,6 +218,11 @@ class TestVectors:
         assert names(World(said).search("wood")) == []
         found = World(said, semantic=semantic).search("wood")
         assert (names(found), found.confidence) == (["one"], "low")
+
+    def test_a_name_that_begins_with_the_query_stays_before_what_only_meaning_finds(self):
+        semantic = Semantic(SharedModel(Encoder), Vectors({100: "wall", 101: "wood"}), 0.5)
+        found = World({"woodwork": "sand", "two": "wall"}, semantic=semantic).search("wood")
+        assert (names(found), reasons(found)) == (["woodwork", "two"], ["prefix", "text"])
 
     def test_a_search_is_as_quick_as_its_vectors(self):
         rows = dict(enumerate(SAID.values(), 100))

@@ -202,6 +202,7 @@ class Engine(Generic[T]):
                 scope.numbers,
                 max(CANDIDATES + len(known), NEAREST if self._semantic else 0),
             )
+            is_found_by_words = bool(ranked.matches)
             if self._semantic is not None:
                 ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
             # Where words are sure, use changes nothing: what is clearly better is not to be pushed aside.
@@ -209,7 +210,7 @@ class Engine(Generic[T]):
                 ranked = lifted(ranked, lessons, postings.rarity)
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
         begun: list[int] = []
-        if is_name or self._kind.plain_beginnings or not ranked.matches:
+        if is_name or self._kind.plain_beginnings or not is_found_by_words:
             begun = _begun(query, scope, known)
         evidence = ranked.evidence
         # Evidence is about the first match: the only name that begins like this is certain, and what speaks for the
