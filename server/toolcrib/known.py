@@ -96,8 +96,8 @@ def open_catalog(
 ) -> Generator[Known]:
     """Open all that is known of tools, with the event log, ready for servers to be listed anew.
 
-    ``state`` are decisions that are open already. ``again``: another config is in use meanwhile, so nothing is dropped
-    of what is indexed.
+    ``state`` are decisions that are open already. ``again``: no server is listed anew, or another config is in use
+    meanwhile, so nothing is dropped of what is indexed: another process may be finding tools by it.
     """
     with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events, state) as known:
         if again:

@@ -108,6 +108,22 @@ async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):
         assert await client.found("lunch") == [FEED]
 
 
+async def test_commands_that_only_look_take_nothing_from_the_index_of_a_running_toolcrib(tmp_path, run):
+    skills = {"enabled": True, "core_pack": False, "discover": []}
+    anew = {"tool_search": {"learn": True, "rebuild_cache_on_init": True}, "skills": skills}
+    config = ["--config", str(tmp_path / "toolcrib.json")]
+    async with world(tmp_path, zoo(), anew) as w, w.client() as client:
+        indexer, kept = w.wire._tool_use_cases.indexer, w.wire._tool_use_cases._parts.learning._kept
+        await client.search("breakfast")
+        await client.call(FEED)
+        await until(lambda: bool(kept.all()))
+        _, out, _ = await anyio.to_thread.run_sync(run)
+        assert out.splitlines()[1].split()[:2] == ["breakfast", FEED]
+        for command in (["tokens"], ["skills", "list"], ["search", "animals"]):
+            assert await anyio.to_thread.run_sync(main, [*command, *config]) == 0
+            assert indexer.unlisted() == [], command
+
+
 @pytest.mark.parametrize("wrong", [["--forget"], ["--forget", "--all", "word"], ["--all"]])
 def test_what_is_to_be_forgotten_has_to_be_said(run, wrong, tmp_path):
     (tmp_path / "toolcrib.json").write_text("{}")
