@@ -1,5 +1,6 @@
 """What clients may take before anybody knows who they are: connections, time, sessions; and what they are told."""
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
@@ -150,6 +151,11 @@ async def noted(it: Online, session: HttpSession, times: int) -> list[int]:
     return [(await it.post(NOTE, **session.headers)).status_code for _ in range(times)]
 
 
+def errors_in(log: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged as an error: by us, by the SDK or by the web server."""
+    return [each.getMessage() for each in log.records if each.levelno >= logging.ERROR]
+
+
 async def test_a_session_that_notifies_too_fast_is_slowed_down(tmp_path):
     async with online(tmp_path, {}, {"limits": {"notifications_per_s": PER_S}}) as it:
         session = await it.session()
@@ -167,6 +173,23 @@ async def test_a_session_that_notifies_too_fast_for_too_long_is_ended(tmp_path, 
         assert answers[-1] == 404
         assert await status(it, calm) == 200
     assert "ended, because its client sent more than 2 notifications a second" in caplog.text
+    assert errors_in(caplog) == []
+
+
+async def test_notifications_that_wait_while_their_session_ends_are_not_accepted(tmp_path, caplog):
+    async with online(tmp_path, {}, {"limits": {"notifications_per_s": 2, "flood_s": 0.1}}) as it:
+        flooding, answers = await it.session(), list[int]()
+
+        async def flood() -> None:
+            answers.extend(await noted(it, flooding, 5))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(flood)
+        assert set(answers) == {202, 404}
+        assert await status(it, flooding) == 404
+    assert caplog.text.count("is ended, because its client") == 1
+    assert errors_in(caplog) == []
 
 
 # -- sessions ------------------------------------------------------------------------------------

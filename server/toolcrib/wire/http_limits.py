@@ -12,8 +12,10 @@ from http import HTTPStatus
 from weakref import WeakValueDictionary
 
 import anyio
+import anyio.lowlevel
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp_types import INVALID_REQUEST
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -40,6 +42,9 @@ _REFUSAL = {
         "message": "Too many open sessions of this token's subject: end one, or wait for one to.",
     },
 }
+
+_GONE = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": "Session not found"}}
+"""What the SDK answers to a session that it does not know."""
 
 
 class PlainHosts:
@@ -85,7 +90,8 @@ class PacedNotes:
     """Slows the client of a session that sends faster than it may what is accepted and not answered; ends a flood.
 
     That are notifications and answers. They are accepted late, so that a client that waits for it sends no faster, and
-    one that does not has as many on the way as it has connections.
+    one that does not has as many on the way as it has connections. Those that wait when their session ends are not
+    accepted: 404.
     """
 
     def __init__(self, app: ASGIApp, sessions: HttpSessions, bounds: PaceBounds, most: int) -> None:
@@ -99,12 +105,20 @@ class PacedNotes:
             await self._app(scope, receive, send)
             return
 
-        async def told(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.ACCEPTED:
-                await self._slow_down(session)
-            await send(message)
+        with anyio.CancelScope() as serving:
 
-        await self._app(scope, receive, told)
+            async def told(message: Message) -> None:
+                if message["type"] == "http.response.start" and message["status"] == HTTPStatus.ACCEPTED:
+                    await self._slow_down(session)
+                    if session not in self._sessions.idle_ends():
+                        # Accepting it now would have the SDK write into a session that has been closed.
+                        serving.cancel()
+                        await anyio.lowlevel.checkpoint()
+                await send(message)
+
+            await self._app(scope, receive, told)
+        if serving.cancelled_caught:
+            await JSONResponse(_GONE, status_code=HTTPStatus.NOT_FOUND)(scope, receive, send)
 
     async def _slow_down(self, session: str) -> None:
         pace = self._paces.get(session, lambda: Pace(self._bounds, anyio.current_time))
