@@ -225,7 +225,7 @@ class LimitsSection(Section):
     message_values: Count = 1_000_000
     """Values in one message: texts, numbers, lists and objects together."""
     notifications_per_s: Count = 500
-    """Notifications a second that a server or client may send; one that sends more is read more slowly."""
+    """Notifications a second of a server or client (over HTTP answers too); one that sends more is read more slowly."""
     flood_s: Seconds = 30
     """How long it may go on sending more before its connection is ended."""
     garbage_lines: Count = 1000

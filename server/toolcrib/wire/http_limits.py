@@ -89,9 +89,10 @@ class Presence:
 class PacedNotes:
     """Slows the client of a session that sends faster than it may what is accepted and not answered; ends a flood.
 
-    That are notifications and answers. They are accepted late, so that a client that waits for it sends no faster, and
-    one that does not has as many on the way as it has connections. Those that wait when their session ends are not
-    accepted: 404.
+    That are notifications and answers, of which none is told from another here: unlike over stdio, an answer that a
+    server waits for and progress count as much as what nobody asked for. They are accepted late, so that a client that
+    waits for it sends no faster, and one that does not has as many on the way as it has connections. Those that wait
+    when their session ends are not accepted: 404.
     """
 
     def __init__(self, app: ASGIApp, sessions: HttpSessions, bounds: PaceBounds, most: int) -> None:
