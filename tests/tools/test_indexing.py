@@ -121,6 +121,14 @@ async def test_tools_that_are_ranked_in_memory_get_no_stems(tmp_path, monkeypatc
 # -- what is trusted -----------------------------------------------------------------------------
 
 
+async def test_what_never_got_stems_leaves_nothing_to_be_done_when_it_goes(tmp_path):
+    with indexing(tmp_path) as it:
+        for number in range(5):
+            await it.take_in("a", tool("x", f"Version {number}."))
+    with closing(sqlite3.connect(tmp_path / "tool_cache.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM tools_stems_due").fetchone() == (1,)
+
+
 async def test_after_a_restart_the_last_known_list_is_there_at_once(tmp_path):
     with indexing(tmp_path) as it:
         assert it.indexer.unlisted() == ["a", "b"]

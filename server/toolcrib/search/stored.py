@@ -75,7 +75,8 @@ class StoredPostings:
 
         """
         for attempt in range(_ATTEMPTS):
-            stamp = self._stems.settled(seen.number_by_row, _PATIENCE_S if attempt else 0)
+            # What changed meanwhile are others' rows too, so that is waited for before the second look.
+            stamp = self._stems.settled(None if attempt else seen.number_by_row, _PATIENCE_S if attempt else 0)
             key = seen, stamp
             # Read before the rest, since a store in memory reads one thing at a time.
             words, edited = self._edited.get(key, partial(self._read_edited, seen))

@@ -241,10 +241,13 @@ class StemTables:
         # Not OR IGNORE: what the statement outside says of conflicts holds in a trigger, too.
         note = f"INSERT INTO {due} SELECT {{0}} WHERE NOT EXISTS (SELECT 1 FROM {due} WHERE id = {{0}});"
         of_new, of_old = (note.format(f"{row}.{self.key}") for row in ("new", "old"))
+        forget = f"DELETE FROM {due} WHERE id = old.{self.key} "
+        forget += f"AND NOT EXISTS (SELECT 1 FROM {table}_stems_rows WHERE id = old.{self.key});"
         return {
             f"{table}_stems_after_insert": f"AFTER INSERT ON {table} BEGIN {of_new} END",
             f"{table}_stems_after_update": (f"AFTER UPDATE ON {table} WHEN ({old}) IS NOT ({new}) BEGIN {of_new} END"),
-            f"{table}_stems_after_delete": f"AFTER DELETE ON {table} BEGIN {of_old} END",
+            # One without stems yet has none to be taken out.
+            f"{table}_stems_after_delete": f"AFTER DELETE ON {table} BEGIN {of_old} {forget} END",
         }
 
     @cached_property

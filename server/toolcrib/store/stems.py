@@ -44,8 +44,8 @@ class Stems:
             while self._store.change(partial(self.tables.fill, stem=self.stem)):
                 pass
 
-    def settled(self, rows: Container[int], patience_s: float) -> int:
-        """Bring these rows up to date, if they are due, as far as that can be done; return the stamp of what is there.
+    def settled(self, rows: Container[int] | None, patience_s: float) -> int:
+        """Bring these rows (None: all) up to date, if they are due, as far as that can be done; return the stamp then.
 
         Where somebody else of this process does so just now, wait for that so many seconds at most.
         """
@@ -64,10 +64,10 @@ class Stems:
         with self._store.read() as connection:
             yield StemReader(connection, self.tables)
 
-    def _is_due(self, rows: Container[int]) -> bool:
+    def _is_due(self, rows: Container[int] | None) -> bool:
         with self._store.read() as connection:
             due = connection.execute(f"SELECT json_group_array(id) FROM {self.tables.table}_stems_due").fetchone()
-        return any(row in rows for row in json.loads(due[0]))
+        return any(rows is None or row in rows for row in json.loads(due[0]))
 
 
 class StemReader:

@@ -43,6 +43,10 @@ class CatalogChange:
     rows: Changes | None
 
 
+_Was = tuple[int, int]
+"""The generation and version of the index before a list was stored."""
+
+
 class Indexer:
     """Keeps the index and the catalog in memory in step with what the servers list, and what other processes write.
 
@@ -59,8 +63,8 @@ class Indexer:
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self.closed = frozenset(key for key in settings.servers if not policy.anyone.permits_some_of(key))
         self._swap = anyio.Lock()
-        # One list at a time: several would be taken in no faster, and a search would get a smaller part of the time.
-        self._taking = anyio.CapacityLimiter(1)
+        # One at a time, without a thread for each list that waits: what one brings up to date is done for all.
+        self._filling = anyio.Lock()
         self._version = self._generation = 0
         self._look_wanted = anyio.Event()
         self._on_change: list[Callable[[CatalogChange], None]] = []
@@ -152,11 +156,16 @@ class Indexer:
 
     async def listed(self, server: ServerSettings, raw_tools: list[Any], era: str) -> dict[str, str]:
         """Take in a server's whole list. Return its tools' names with the fingerprints of their records."""
-        taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools, limiter=self._taking)
+        taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools)
+        async with self._swap:
+            was, rows = await anyio.to_thread.run_sync(self._store, taken, era)
+        # Before anybody knows of the list: a search waits for the stems of what it knows. Others are stored meanwhile.
+        async with self._filling:
+            await anyio.to_thread.run_sync(self._fill_stems)
         async with self._swap:
             before = self.catalog
-            self._version, rows, after = await anyio.to_thread.run_sync(self._store, taken, era)
-            self.catalog = after
+            self._version, self.catalog = await anyio.to_thread.run_sync(self._known_with, server.key, was)
+            after = self.catalog
             self.refused[server.key] = taken.refused
         self._tell(CatalogChange(server.key, before, after, rows))
         if self._index.generation != self._generation:
@@ -182,15 +191,19 @@ class Indexer:
         for on_change in self._on_change:
             on_change(change)
 
-    def _store(self, taken: Ingest, era: str) -> tuple[int, Changes, Catalog]:
-        fingerprint = self._fingerprints[taken.server]
-        generation = self._index.generation
+    def _store(self, taken: Ingest, era: str) -> tuple[_Was, Changes]:
+        was, fingerprint = (self._index.generation, self._index.data_version()), self._fingerprints[taken.server]
+        return was, self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
+
+    def _known_with(self, server: str, was: _Was) -> tuple[int, Catalog]:
+        """Return the catalog in which a server's list is new, and the version of the index that it shows."""
+        generation, before = was
+        if self._index.generation != generation:
+            return before, self._prepared()  # the next look finds another file, and has the other servers listed
         version = self._index.data_version()  # before the rows are read: what is written meanwhile is seen next time
-        changes = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
-        self._fill_stems()  # before anybody knows of the list: a search waits for the stems of what it knows
-        if version != self._version or self._index.generation != generation:
-            return version, changes, self._prepared()
-        return version, changes, self._with_list(taken.server)
+        if version != self._version:
+            return version, self._prepared()
+        return version, self._with_list(server)
 
     def _fill_stems(self) -> None:
         """Make the stems of what was stored. The list is known all the same where that fails: a search tries again."""
