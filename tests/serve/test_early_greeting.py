@@ -4,6 +4,7 @@ Whether it is early is seen by holding back the import of the SDK until a file i
 """
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from typing import Any
 import anyio
 import pytest
 
-from fakes.menu import FakeServer
-from serve.served import INITIALIZE, Served, command, started, write_config
+from fakes.menu import FakeServer, tool
+from serve.served import ENDINGS, INITIALIZE, PATIENCE_S, Served, command, started, write_config
 
 HELD = """
 import importlib.abc, os, sys, time
@@ -41,7 +42,8 @@ class Starts:
         skill.write_text("---\nname: pour-tea\ndescription: Pour tea for guests.\n---\nPour it slowly.\n")
         self.skill = skill
         section = {"skills": {"discover": [], "core_pack": False, "skill_dirs": ["skills"]}, **toolcrib}
-        self.config = write_config(folder, FakeServer(folder, "kitchen"), **section)
+        self.kitchen = FakeServer(folder, "kitchen")
+        self.config = write_config(folder, self.kitchen, **section)
 
     def open(self, *options: str, held: bool = False, first: bytes = b"", **more: str):
         self.go.unlink() if held else self.go.touch()
@@ -258,6 +260,52 @@ async def test_nothing_that_is_sent_right_behind_is_lost(tmp_path, pieces):
             await crib.receive()
         await ended(crib)
     assert [answers_to(crib, key) for key in (1, 2, 3)] == [1, 1, 1]
+
+
+async def with_a_long_list(folder: Path) -> Starts:
+    """Return starts that answer early with a list that fits into no pipe."""
+    config = {"tool_search": {"default_loading_mode": "always"}, "servers": {"kitchen": {"start": "eager"}}}
+    starts = Starts(folder, **config)
+    starts.kitchen.change(tools=[tool("echo"), *(tool(f"tool_{number}", "Long. " * 1000) for number in range(60))])
+    await starts.settle()
+    assert starts.kept[0].stat().st_size > 320_000
+    return starts
+
+
+LISTING = line_of(method="notifications/initialized") + line_of(id=2, method="tools/list")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_it_can_be_ended_while_a_client_does_not_read_the_list_that_it_was_given(tmp_path):
+    starts = await with_a_long_list(tmp_path)
+    for end in ENDINGS:
+        before = len(starts.kitchen.starts())
+        async with starts.open(first=GREETING + LISTING) as crib:
+            with anyio.fail_after(PATIENCE_S):
+                while len(starts.kitchen.starts()) == before:
+                    await anyio.sleep(0.01)
+            await end(crib)
+            assert await crib.ended() == 0
+        assert crib.said == ""
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_client_may_write_all_that_it_asks_before_it_reads_the_list_that_it_was_given(tmp_path, held):
+    starts = await with_a_long_list(tmp_path)
+    call = {"name": "kitchen__echo", "arguments": {"text": "x" * 300_000}}
+    async with starts.open(held=held, first=GREETING) as crib:
+        os.set_blocking(crib.to_it, False)
+        await crib.write(LISTING)
+        starts.go.touch()
+        with anyio.fail_after(PATIENCE_S):
+            await crib.write(line_of(id=3, method="tools/call", params=call))
+        assert call["arguments"]["text"] in str(await crib.answer(3))
+        assert [answers_to(crib, key) for key in (1, 2, 3)] == [1, 1, 1]
+        await ended(crib)
+    assert crib.said == ""
 
 
 @pytest.mark.slow

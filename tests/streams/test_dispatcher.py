@@ -703,3 +703,29 @@ async def test_requests_are_not_slowed_unless_they_are_to_be():
             assert (await peer.receive())["id"] == 1
         assert peer.channel.fault == ""
         tasks.cancel_scope.cancel()
+
+
+# -- begun by somebody else ----------------------------------------------------------------------
+
+
+async def test_what_somebody_else_has_left_unsent_comes_before_every_answer():
+    unsent = b'padding": "' + b"x" * 1_000_000 + b'"}}\n'
+    asked = b"".join(json.dumps({"jsonrpc": "2.0", "id": key, "method": "ask"}).encode() + b"\n" for key in (1, 2))
+    with two_pipes() as (near, (far_in, far_out)), open_dispatcher(*near, BOUNDS, [].append) as channel:
+        wire = Wire(far_in, far_out)
+        peer = Peer(channel, wire.send, wire.receive, wire.hang_up, handlers={"ask": await says({})})
+        channel.take_up(asked, {1}, unsent)
+        wire.rest += b'{"jsonrpc": "2.0", "id": 1, "result": {"'
+        async with running(peer):
+            assert [(await peer.receive())["id"] for _ in range(2)] == [1, 2]
+
+
+async def test_somebody_elses_peer_that_is_gone_is_an_end_like_any_other():
+    with two_pipes() as (near, (far_in, far_out)), open_dispatcher(*near, BOUNDS, [].append) as channel:
+        wire = Wire(far_in, far_out)
+        os.close(far_in)
+        channel.take_up(b"", (), b"the rest\n")
+        async with running(Peer(channel, wire.send, wire.receive, wire.hang_up)):
+            await wire.hang_up()
+            await channel.ended.wait()
+        assert channel.fault == ""

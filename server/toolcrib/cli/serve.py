@@ -178,7 +178,7 @@ async def _serve_stdio(run: _Run) -> None:
         if sys.stdin.isatty():
             print(_waiting_text(run.settings), file=sys.stderr, flush=True)
         gateway = serving.gateway
-        await to_thread.run_sync(run.begun.end, abandon_on_cancel=True)
+        run.begun.end()
         async with greeting_kept(gateway.greeting, run.begun) as greeter:
             gateway.greet_by(greeter)
             if greeter:

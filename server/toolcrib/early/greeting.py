@@ -55,7 +55,8 @@ class Begun:
     """What was done with a client before there was anybody else to do it.
 
     ``data`` are the bytes read from it, ``given`` the questions that it was answered, each with its outcome as members
-    of the answer, and ``ids`` those of these requests. A question is a method with its params.
+    of the answer, and ``ids`` those of these requests. A question is a method with its params. ``unsent`` is the rest
+    of the last answer, which the client has not made room for: nobody waits until it does, as it may be writing itself.
     """
 
     def __init__(self) -> None:
@@ -63,6 +64,7 @@ class Begun:
         self.data = b""
         self.given: list[Any] = []
         self.ids: set[int | str] = set()
+        self.unsent = b""
         self._due: list[Any] = []
         self._looked_at = 0
         self._going_on: tuple[threading.Thread, int, int] | None = None
@@ -78,14 +80,14 @@ class Begun:
         A client asks them in this order, or is answered as always from there on.
         """
         self._due = due
-        if self._answer_lines() and self.given:
+        if (self._answer_lines() or self.unsent) and self.given:
             woken, wake = os.pipe()
             thread = threading.Thread(target=self._go_on, args=(woken,), daemon=True)
             self._going_on = thread, woken, wake
             thread.start()
 
     def end(self) -> None:
-        """Leave the client to who serves it from now on. Waits for a client that does not read what it is answered."""
+        """Leave the client to who serves it from now on, and sends it first what is ``unsent``."""
         if self._going_on:
             thread, woken, wake = self._going_on
             self._going_on = None
@@ -95,8 +97,11 @@ class Begun:
 
     def _go_on(self, woken: int) -> None:
         with suppress(*_NOT_FOR_US):
-            while select.select([_STDIN, woken], [], [])[0] == [_STDIN] and self.read() and self._answer_lines():
-                pass
+            may_read = not self.unsent
+            while may_read and select.select([_STDIN, woken], [], [])[0] == [_STDIN]:
+                may_read = self.read() and self._answer_lines()
+            while self.unsent and not select.select([woken], [_STDOUT], [])[0]:
+                self.unsent = self.unsent[_written(self.unsent) :]
 
     def _answer_lines(self) -> bool:
         """Answer the whole lines that were read since; return whether what comes next may be answered here too."""
@@ -109,7 +114,9 @@ class Begun:
                 data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
                 self.given.append(self._due.pop(0))  # not before: what cannot be encoded here is answered as always
                 self.ids.add(request["id"])
-                _write(data)
+                self.unsent = data[_written(data) :]
+                if self.unsent:
+                    return False
             elif request["method"] not in _PASSED_OVER:
                 return False
         return bool(self._due)
@@ -208,9 +215,16 @@ def _question(message: Any) -> Any:
     return [message["method"], message.get("params", {})]
 
 
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(_STDOUT, data) :]
+def _written(data: bytes) -> int:
+    """Write as much as there is room for, and return how many bytes that is."""
+    was_blocking = os.get_blocking(_STDOUT)
+    os.set_blocking(_STDOUT, False)
+    try:
+        return os.write(_STDOUT, data)
+    except BlockingIOError:
+        return 0
+    finally:
+        os.set_blocking(_STDOUT, was_blocking)  # others may write to it too, such as stderr
 
 
 def _stamp(path: str) -> list[int] | None:

@@ -99,11 +99,15 @@ class LineDispatcher(Channel):
         self._ended = anyio.Event()
         self._answered = set[RequestId]()
 
-    def take_up(self, data: bytes, answered: Iterable[RequestId]) -> None:
+    def take_up(self, data: bytes, answered: Iterable[RequestId], unsent: bytes) -> None:
         """Go on where somebody else began with the peer: take what they read of it as the first that it sends.
 
-        The requests with the ids in ``answered`` are handled, but they have their answers already.
+        The requests with the ids in ``answered`` are handled, but they have their answers already, and the peer is sent
+        first what of those is ``unsent``.
         """
+        if unsent:
+            with suppress(anyio.BrokenResourceError):
+                self._writer.post(unsent)
         self._reader.begin_with(data)
         self._answered.update(answered)
 

@@ -49,7 +49,7 @@ async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channe
         paces_requests=False,  # a client may ask as fast as it is answered
     )
     with _claimed_descriptors() as (read_fd, write_fd), open_dispatcher(read_fd, write_fd, bounds, _ignore) as channel:
-        channel.take_up(begun.data, begun.ids)
+        channel.take_up(begun.data, begun.ids, begun.unsent)
         yield channel
         if channel.fault:
             _log.warning("ended, because the client %s", channel.fault)
