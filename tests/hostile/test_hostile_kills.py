@@ -23,6 +23,9 @@ pytestmark = pytest.mark.hostile
 
 KILLS = count("kills")
 SIZES = (60, 120)
+FIRST = 7
+"""The number of the tool that is called before anything is killed, and by none of those that are."""
+OTHERS = [number for number in range(min(SIZES)) if number != FIRST]
 NAMED = {"TOOLCRIB_SESSION_ID": "mine"}
 CONFIG = {"tool_search": {"activation_scope": "session"}, "state_dir": "state"}
 """What has been activated is kept in ``state.db``, by the id of the session."""
@@ -32,7 +35,7 @@ import itertools, os, sys, traceback
 from pathlib import Path
 import anyio
 from fakes.menu import tool
-from test_hostile_kills import CONFIG, NAMED, listed
+from test_hostile_kills import CONFIG, NAMED, OTHERS, listed
 from worlds import world
 
 folder = Path(sys.argv[1])
@@ -44,7 +47,9 @@ async def write(number):
     async with world(own, {"zoo": listed(number)}, shared, environ=NAMED) as w, w.client() as client:
         for turn in itertools.count(number):
             await w["zoo"].change(*listed(turn))
-            await client.call(f"zoo__feed_{turn % 60}", {})
+            name = f"zoo__feed_{OTHERS[turn % len(OTHERS)]}"
+            await client.call(name, {})
+            os.write(1, f"answered {name}\\n".encode())  # in one piece, whenever it is killed
             await anyio.sleep(0.002)
 
 for line in sys.stdin:
@@ -57,8 +62,8 @@ for line in sys.stdin:
             except BaseException:
                 traceback.print_exc()
             os._exit(4)
-    print(*pids, flush=True)
-    print(*(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids), flush=True)
+    print("begun", *pids, flush=True)
+    print("ended", *(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids), flush=True)
 """
 
 
@@ -73,39 +78,52 @@ def test_nothing_is_damaged_or_half_written_and_no_decision_is_lost(tmp_path: Pa
     index = anyio.run(made, tmp_path)
     [state] = tmp_path.glob("state/**/state.db")
     moments, found, longest_s = random.Random(26), Counter[str](), 0.5
+    answered = {f"zoo__feed_{FIRST}"}
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", FORKER, str(tmp_path)]
     with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forker:
         while found["killed"] < KILLS:
             forker.stdin.write("\n")
             forker.stdin.flush()
-            pids = [int(pid) for pid in forker.stdout.readline().split()]
+            pids = told(forker, "begun", answered)
             for pid in moments.sample(pids, 2):
                 time.sleep(moments.uniform(0, longest_s))
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            codes = [int(code) for code in forker.stdout.readline().split()]
+            codes = told(forker, "ended", answered)
             found["killed"] += codes.count(-signal.SIGKILL)
             found["failed"] += sum(code != -signal.SIGKILL for code in codes)
             before = found["turns"]
-            look_at(index, state, found)
+            look_at(index, state, answered, found)
             longest_s *= 0.8 if found["turns"] > before else 1.3  # as quick as this machine is, just now
         forker.stdin.close()
-    told = ", ".join(f"{found[what]} {what}" for what in ("damaged", "half lists", "decisions lost"))
-    record_property("worst", f"{told} in {found['killed']} kills; {found['turns']} of the lists were other than before")
+    worst = ", ".join(f"{found[what]} {what}" for what in ("damaged", "half lists", "decisions lost"))
+    worst += f" of {len(answered)}, in {found['killed']} kills"
+    record_property("worst", f"{worst}; {found['turns']} of the lists were other than before")
     assert not found["damaged"] + found["half lists"] + found["decisions lost"] + found["failed"], found
     assert found["turns"]
+    assert len(answered) > 1, "no writer lived to be answered"
+
+
+def told(forker: subprocess.Popen[str], word: str, answered: set[str]) -> list[int]:
+    """Return the numbers after ``word``; take what writers have been answered meanwhile into ``answered``."""
+    while line := forker.stdout.readline().split():
+        if line[0] == word:
+            return [int(number) for number in line[1:]]
+        assert line[0] == "answered", line
+        answered.add(line[1])
+    raise AssertionError("those that start writers have ended")
 
 
 async def made(folder: Path) -> Path:
     """Make a cache, and a decision beside it; return the index."""
     async with world(folder, {"zoo": listed(0)}, CONFIG, environ=NAMED) as w, w.client() as client:
-        await client.call("zoo__feed_7", {})
+        await client.call(f"zoo__feed_{FIRST}", {})
         return w.catalog_file
 
 
-def look_at(index: Path, state: Path, found: Counter[str]) -> None:
-    """Open what the killed have left, and count what is wrong with it."""
+def look_at(index: Path, state: Path, answered: set[str], found: Counter[str]) -> None:
+    """Open what the killed have left, and count what is wrong with it: each name in ``answered`` is a decision."""
     with opened(index) as it:
         found["damaged"] += it.store.rebuilt is not None or it.index.check() != []
         row = it.index.server_rows()["zoo"]
@@ -116,5 +134,5 @@ def look_at(index: Path, state: Path, found: Counter[str]) -> None:
         found["turns"] += texts == {"Turn 1."}
     with closing(sqlite3.connect(state)) as connection:
         found["damaged"] += connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]
-        kept = connection.execute("SELECT count(*) FROM activations WHERE name = 'zoo__feed_7'").fetchone()
-        found["decisions lost"] += kept == (0,)
+        kept = {name for (name,) in connection.execute("SELECT name FROM activations")}
+        found["decisions lost"] += len(answered - kept)
