@@ -95,8 +95,14 @@ def test_what_another_process_teaches_or_forgets_shows_in_the_version(path: Path
         assert here.version() != before
 
 
-def test_a_learner_is_one_principal_of_one_tenant_and_project_and_can_be_read_again():
-    callers = [Caller("ann"), Caller("ann", "red"), Caller("ann", None, "red"), Caller('a"],')]
-    assert len({*map(learner_of, callers), EVERYBODY}) == 5
+def test_a_learner_is_one_principal_of_one_tenant_project_and_profile_and_can_be_read_again():
+    callers = [
+        Caller("ann"),
+        Caller("ann", "red"),
+        Caller("ann", None, "red"),
+        Caller("ann", None, None, "red"),
+        Caller('a"],'),
+    ]
+    assert len({*map(learner_of, callers), EVERYBODY}) == 6
     assert [caller_of(learner_of(caller)) for caller in callers] == callers
     assert [caller_of(text) for text in (EVERYBODY, "not JSON", "{}", "3")] == [None] * 4

@@ -72,6 +72,7 @@ async def test_it_is_shown_to_a_person_and_to_a_program(tmp_path, run):
         "principal": "ann",
         "tenant_id": "red",
         "project_id": None,
+        "profile": "guest",
         "weight": 0.5,
         "taught_at": "2027-01-15T08:00:00+00:00",
     }

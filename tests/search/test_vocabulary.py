@@ -1,5 +1,7 @@
 """What use teaches about words: which of them are learnt, what a lesson weighs, and what there is room for."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,11 @@ def taught(*lessons: Lesson) -> Vocabulary:
     for lesson in lessons:
         vocabulary = vocabulary.after(lesson)
     return vocabulary
+
+
+def sureness(vocabulary: Vocabulary, word: str) -> Mapping[str, float]:
+    """Return what a word means to somebody who may use every tool."""
+    return vocabulary.sureness(word, vocabulary.last_lessons)
 
 
 def lesson(words: str, tool: str = "calendar__create_event", *, worth: float = 1.0, at: float = NOW) -> Lesson:
@@ -58,22 +65,30 @@ def test_whatever_is_asked_few_short_words_are_learnt(text: str):
 
 def test_a_lesson_makes_a_word_mean_a_tool_and_the_same_again_makes_it_surer_within_a_bound():
     once, often = taught(lesson("standup")), taught(*[lesson("standup")] * 1000)
-    assert once.sureness("standup") == {"calendar__create_event": 0.5}
-    assert often.sureness("standup") == {"calendar__create_event": WEIGHT_MAX / (1 + WEIGHT_MAX)}
-    assert once.sureness("meeting") == {}
+    assert sureness(once, "standup") == {"calendar__create_event": 0.5}
+    assert sureness(often, "standup") == {"calendar__create_event": WEIGHT_MAX / (1 + WEIGHT_MAX)}
+    assert sureness(once, "meeting") == {}
 
 
 def test_a_lesson_counts_half_once_others_came_a_half_life_later_and_not_by_a_clock():
     before = taught(lesson("standup"))
     after = before.after(lesson("invoice", "books__pay", at=NOW + HALF_LIFE_S))
-    assert before.sureness("standup") == {"calendar__create_event": 0.5}
-    assert after.sureness("standup") == {"calendar__create_event": pytest.approx(1 / 3)}
+    assert sureness(before, "standup") == {"calendar__create_event": 0.5}
+    assert sureness(after, "standup") == {"calendar__create_event": pytest.approx(1 / 3)}
+
+
+def test_lessons_about_other_tools_than_one_may_use_make_none_older():
+    before = taught(lesson("standup"))
+    after = before.after(lesson("standup invoice", "books__pay", at=NOW + 5 * HALF_LIFE_S))
+    mine = {"calendar__create_event"}
+    assert after.sureness("standup", mine) == before.sureness("standup", mine) == {"calendar__create_event": 0.5}
+    assert after.sureness("invoice", mine) == {}
 
 
 def test_a_clock_that_is_set_back_makes_no_lesson_weigh_more():
     back = taught(lesson("standup"), lesson("standup", at=NOW - 10 * HALF_LIFE_S))
     assert back.entries["standup"]["calendar__create_event"].weight == 2.0
-    assert back.newest == NOW
+    assert back.newest(back.last_lessons) == NOW
 
 
 def test_a_flood_of_lessons_stays_within_bounds_and_what_weighs_least_goes_first():
@@ -81,9 +96,17 @@ def test_a_flood_of_lessons_stays_within_bounds_and_what_weighs_least_goes_first
     for number in range(ENTRIES_MAX + 300):
         vocabulary = vocabulary.after(lesson(f"w{number}", "flood", at=NOW + number))
         assert vocabulary.size <= ENTRIES_MAX
-    assert vocabulary.sureness("standup")
-    assert not vocabulary.sureness("w0")
-    assert vocabulary.sureness(f"w{ENTRIES_MAX + 299}")
+    assert sureness(vocabulary, "standup")
+    assert not sureness(vocabulary, "w0")
+    assert sureness(vocabulary, f"w{ENTRIES_MAX + 299}")
+
+
+def test_a_flood_about_one_tool_takes_nothing_from_what_was_taught_of_others():
+    vocabulary = taught(lesson("standup retro team"))
+    for number in range(2 * ENTRIES_MAX):
+        vocabulary = vocabulary.after(lesson(f"w{number}", "flood", at=NOW + number))
+    assert vocabulary.sureness("standup", {"calendar__create_event"}) == {"calendar__create_event": 0.5}
+    assert {word for word, tool, _ in vocabulary.pairs() if tool != "flood"} == {"standup", "retro", "team"}
 
 
 def test_a_vocabulary_is_a_value_that_a_later_lesson_does_not_change():

@@ -99,6 +99,20 @@ def test_a_lesson_for_a_tool_that_is_hidden_gone_or_left_out_of_the_search_count
     assert found == world.searcher.search(SearchRequest("standup"), catalog, guests, NOTHING_LEARNT)
 
 
+def test_lessons_about_hidden_tools_make_those_about_others_no_older(world: World):
+    world.listed(CALENDAR, ISSUES)
+    catalog = world.catalog()
+    guests = catalog.permitted(guests_without("calendar.create_event").permissions(GUEST))
+    mine = taught("standup", "calendar__list_events")
+    later = Lesson(("standup",), EVENT, 1.0, 1e9 + 90 * 86_400)
+
+    def found(learnt: Vocabulary):
+        return world.searcher.search(SearchRequest("standup of the week"), catalog, guests, learnt)
+
+    assert found(mine) == found(mine.after(later))
+    assert found(mine) != found(mine.after(Lesson(("standup",), "issues__open_ticket", 1.0, later.at)))
+
+
 def test_each_line_of_several_requests_counts_what_it_was_taught(world: World):
     world.listed(CALENDAR, ISSUES)
     assert EVENT in names(search(world, "standup\nopen a ticket", taught("standup", EVENT)))

@@ -153,6 +153,26 @@ async def test_shared_lessons_count_for_everybody_who_may_use_the_tool(tmp_path)
             assert await eve.search("standup") == before
 
 
+@pytest.mark.parametrize("shared", [True, False])
+async def test_what_others_teach_of_hidden_tools_changes_no_byte_of_what_one_taught_oneself_finds(tmp_path, shared):
+    section = {
+        "tool_search": {"learn": True, "learn_shared": shared},
+        "policy": {"visibility": [{"when": {"profile": "guest"}, "deny": ["calendar.create_event"]}]},
+    }
+    guest_ann = Caller("ann", profile="guest")
+    async with (
+        world(tmp_path, servers(), section) as w,
+        w.client(caller=ANN) as ann,
+        w.client(caller=guest_ann) as guest,
+    ):
+        await teach(guest, "standup", ISSUE)
+        w.clock.now += 90 * 86_400
+        before = await guest.search("standup")
+        assert before["tools"]
+        await teach(ann, "breakfast")
+        assert await guest.search("standup") == before
+
+
 async def test_a_denied_tool_is_found_by_no_lesson_and_its_name_is_never_learnt(tmp_path):
     async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
         await teach(client)

@@ -3,7 +3,7 @@
 Knows how a lesson is shown and which are meant; never knows when one is learnt or what it does in a search.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolcrib.access.state.vocabularies import Vocabularies
-    from toolcrib.config.settings import Settings
     from toolcrib.known import Known
     from toolcrib.model import Caller, JsonObject
 
@@ -45,7 +44,7 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
     meant = _Meant(word, tool, principal)
     with open_catalog(settings, Clocks(), again=True) as known:
         if not forget:
-            _show([*_shown(settings, known, meant)], as_json=as_json, learns=settings.toolcrib.tool_search.learn)
+            _show([*_shown(known, meant)], as_json=as_json, learns=settings.toolcrib.tool_search.learn)
             return
         gone = _forgotten(known, meant)
     if as_json:
@@ -92,11 +91,12 @@ def _forgotten(known: "Known", meant: _Meant) -> int:
     return sum(kept.forget(Forgotten(learners, word, meant.tool)) for word in sorted(stems))
 
 
-def _shown(settings: "Settings", known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
+def _shown(known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
     """Yield the lessons that are meant, about tools that who taught them may use now: what is denied is not told of."""
     every = known.state.vocabularies.all()
     for learner, caller in sorted(meant.learners(every).items()):
-        allowed, now = _names(settings, known, caller), every[learner].newest
+        allowed = _names(known, caller)
+        now = every[learner].newest(allowed)
         for word, tool, entry in sorted(every[learner].pairs(), key=lambda pair: pair[:2]):
             if tool in allowed and meant.tool in (None, tool) and meant.has(word):
                 yield {
@@ -105,29 +105,22 @@ def _shown(settings: "Settings", known: "Known", meant: _Meant) -> "Iterator[Jso
                     "principal": caller.principal if caller else None,
                     "tenant_id": caller.tenant_id if caller else None,
                     "project_id": caller.project_id if caller else None,
+                    "profile": caller.profile if caller else None,
                     "weight": round(entry.weight_at(now), 2),
                     "taught_at": datetime.fromtimestamp(entry.at, tz=UTC).isoformat(timespec="seconds"),
                 }
 
 
-def _names(settings: "Settings", known: "Known", learner: "Caller | None") -> set[str]:
+def _names(known: "Known", learner: "Caller | None") -> set[str]:
     """Return the public names of what somebody may use now; of what all share, of what there is."""
     from toolcrib.access.activations import RunActivations
-    from toolcrib.access.sessions import Session, local_caller
-    from toolcrib.model import Caller
+    from toolcrib.access.sessions import Session
 
     catalog = known.indexer.current()
     if learner is None:
         return {tool.public_name for tool in catalog.tools}
-    # What a caller may use may hang on a profile too, which is no part of who learns.
-    tokens = settings.toolcrib.http.tokens
-    callers = [
-        local_caller(settings),
-        *(Caller(token.subject, token.tenant_id, token.project_id, token.profile) for token in tokens),
-    ]
-    same = [caller for caller in callers if replace(caller, profile=None) == learner]
-    sessions = (Session("command-line", caller, RunActivations(), growing=False) for caller in same or [learner])
-    return {tool.public_name for each in sessions for tool in known.gate.allowed(each, catalog).tools}
+    session = Session("command-line", learner, RunActivations(), growing=False)
+    return {tool.public_name for tool in known.gate.allowed(session, catalog).tools}
 
 
 def _show(found: "list[JsonObject]", *, as_json: bool, learns: bool) -> None:
@@ -144,5 +137,5 @@ def _show(found: "list[JsonObject]", *, as_json: bool, learns: bool) -> None:
 
 
 def _whose(each: "JsonObject") -> str:
-    place = "/".join(filter(None, (each["tenant_id"], each["project_id"])))
+    place = "/".join(filter(None, (each["tenant_id"], each["project_id"], each["profile"])))
     return f"{each['principal'] or 'everybody'}{f' ({place})' if place else ''}"

@@ -3,9 +3,9 @@
 Knows words, names and times; never knows who has taught them, whether there is such a tool or who may use it.
 """
 
-import heapq
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ HALF_LIFE_S = 30 * 86_400.0
 """A lesson weighs half once others have come for so long."""
 
 ENTRIES_MAX = 1000
-"""Pairs of a word and a tool that one vocabulary has; beyond them a tenth goes, that which weighs least."""
+"""Pairs of a word and a tool that one vocabulary has; beyond them a tenth goes, of the tools with the most words."""
 
 WEIGHT_MAX = 4.0
 """However often the same is taught, it weighs no more: what is taught otherwise can always catch up."""
@@ -68,9 +68,16 @@ class Vocabulary:
     entries: Entries
 
     @cached_property
-    def newest(self) -> float:
-        """When the last lesson was, in seconds since the epoch; 0 without any."""
-        return max((entry.at for by_tool in self.entries.values() for entry in by_tool.values()), default=0.0)
+    def last_lessons(self) -> Mapping[str, float]:
+        """When the last lesson about each tool was, in seconds since the epoch."""
+        last: dict[str, float] = {}
+        for _, tool, entry in self.pairs():
+            last[tool] = max(entry.at, last.get(tool, entry.at))
+        return last
+
+    def newest(self, tools: Container[str]) -> float:
+        """Return when the last lesson about some tools was, in seconds since the epoch; 0 without any."""
+        return max((at for tool, at in self.last_lessons.items() if tool in tools), default=0.0)
 
     @cached_property
     def size(self) -> int:
@@ -93,14 +100,15 @@ class Vocabulary:
         taught = Vocabulary(entries)
         return taught._lessened() if taught.size > ENTRIES_MAX else taught
 
-    def sureness(self, word: str) -> Mapping[str, float]:
-        """Return how surely a word means each tool that it was taught for, above 0 and below 1."""
-        known = self._sureness.get(word)
-        if known is None and word in self.entries:
-            now = self.newest
-            weights = {tool: entry.weight_at(now) for tool, entry in self.entries[word].items()}
-            known = self._sureness[word] = {tool: weight / (1 + weight) for tool, weight in weights.items()}
-        return known or {}
+    def sureness(self, word: str, tools: Container[str]) -> Mapping[str, float]:
+        """Return how surely a word means each of ``tools`` that it was taught for, above 0 and below 1.
+
+        Lessons about other tools count for nothing, and make none older: who may not use those must not notice.
+        """
+        now = self.newest(tools)
+        by_tool = self.entries.get(word, {})
+        weights = {tool: entry.weight_at(now) for tool, entry in by_tool.items() if tool in tools}
+        return {tool: weight / (1 + weight) for tool, weight in weights.items()}
 
     def words_of(self, query: str, stem: Callable[[str], str]) -> tuple[str, ...]:
         """Return the stems of the words of a query that can be learnt; none where nothing was taught of any word."""
@@ -108,18 +116,20 @@ class Vocabulary:
             return ()
         return learnable(query, stem)
 
-    @cached_property
-    def _sureness(self) -> dict[str, Mapping[str, float]]:
-        """What was worked out of the words that were asked for."""
-        return {}
-
     def _lessened(self) -> "Vocabulary":
-        """Return it without the tenth that weighs least; of equal weights the later name goes."""
-        now = self.newest
-        kept = heapq.nsmallest(
-            ENTRIES_MAX * 9 // 10, self.pairs(), key=lambda pair: (-pair[2].weight_at(now), -pair[2].at, *pair[:2])
-        )
-        return vocabulary_of(kept)
+        """Return it without a tenth: of the tools with the most words those that weigh least.
+
+        So what is taught of some tools, however much, takes little of what was taught of others.
+        """
+        now = self.newest(self.last_lessons)
+        by_weight = sorted(self.pairs(), key=lambda pair: (-pair[2].weight_at(now), -pair[2].at, *pair[:2]))
+        words_of = Counter[str]()
+        ranked: list[tuple[int, tuple[str, str, Entry]]] = []
+        for pair in by_weight:
+            words_of[pair[1]] += 1
+            ranked.append((words_of[pair[1]], pair))
+        ranked.sort(key=lambda each: each[0])
+        return vocabulary_of([pair for _, pair in ranked[: ENTRIES_MAX * 9 // 10]])
 
 
 NOTHING_LEARNT = Vocabulary({})

@@ -92,17 +92,20 @@ class _Scope:
 
     def lessons(self, query: str) -> Lessons:
         words = self._learnt.words_of(query, stem) if self._learnt.entries else ()
-        return {word: self._meant_by(word) for word in words} if words else NO_LESSONS
-
-    def _meant_by(self, word: str) -> Mapping[int, float]:
-        """Return how surely a word means tools that may be found: what is hidden, or gone, counts for nothing."""
-        found = ((self._catalog.get(name), sure) for name, sure in self._learnt.sureness(word).items())
-        numbers = ((self._permitted.number_by_row.get(tool.row), sure) for tool, sure in found if tool)
+        if not words:
+            return NO_LESSONS
+        numbers = self._taught()
+        lessons = ((word, self._learnt.sureness(word, numbers)) for word in words)
         return {
-            number: sure
-            for number, sure in numbers
-            if number is not None and (self.numbers is None or number in self.numbers)
+            word: {numbers[name]: sure for name, sure in meant.items() if self._may_find(numbers[name])}
+            for word, meant in lessons
         }
+
+    def _taught(self) -> Mapping[str, int]:
+        """Return the tools that something was taught of, with their numbers, without those that are hidden or gone."""
+        tools = ((name, self._catalog.get(name)) for name in self._learnt.last_lessons)
+        numbers = ((name, self._permitted.number_by_row.get(tool.row)) for name, tool in tools if tool)
+        return {name: number for name, number in numbers if number is not None}
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
         spelled = self._inside(self._catalog.spelled(query)) if as_written else []
@@ -121,7 +124,10 @@ class _Scope:
     def _inside(self, tools: Iterable[Tool]) -> list[int]:
         """Return the numbers of those of ``tools`` that may be found."""
         numbers = (self._permitted.number_by_row.get(tool.row) for tool in tools)
-        return [each for each in numbers if each is not None and (self.numbers is None or each in self.numbers)]
+        return [each for each in numbers if each is not None and self._may_find(each)]
+
+    def _may_find(self, number: int) -> bool:
+        return self.numbers is None or number in self.numbers
 
 
 def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:

@@ -45,17 +45,17 @@ class Forgotten:
 
 
 def learner_of(caller: Caller) -> str:
-    """Return the text by which a caller learns; tokens of one subject may be of several tenants and projects."""
-    return json.dumps([caller.principal, caller.tenant_id, caller.project_id])
+    """Return the text by which a caller learns: all that may decide what the caller may use."""
+    return json.dumps([caller.principal, caller.tenant_id, caller.project_id, caller.profile])
 
 
 def caller_of(learner: str) -> Caller | None:
-    """Return who learns by a text, as far as it tells; None where all do, or another program has written it."""
+    """Return who learns by a text; None where all do, or another program has written it."""
     try:
         known = as_list(json.loads(learner))
     except ValueError:
         return None
-    return Caller(str(known[0]), *known[1:]) if len(known) == 3 else None
+    return Caller(str(known[0]), *known[1:]) if len(known) == 4 else None
 
 
 def taught(known: Vocabularies, learner: str, lesson: Lesson, others: int = 0) -> Vocabularies:
