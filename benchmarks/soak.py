@@ -227,6 +227,7 @@ def findings(soak: Soak, before: Held, after: Held) -> list[Finding]:
     ]
     p99 = [percentile(half, 0.99) for half in halves]
     return [
+        Finding("calls answered", "calls", soak.calls, target=Target(1, is_least=True)),
         Finding("calls without an answer", "calls", soak.unanswered, target=Target(0)),
         Finding("calls answered late", "calls", soak.late, target=Target(0)),
         Finding("memory after all have left", "MB", after.rss_mb, before.rss_mb, "first round", Target(1.1, "ratio")),
