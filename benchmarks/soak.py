@@ -3,9 +3,9 @@
 Every five seconds the config is another and toolcrib takes it over; every seven a healthy server is killed with signal
 9. Each client opens a session, searches and calls, closes it and begins anew. A call is late when neither a result nor
 an error comes before its deadline and a second, and unanswered when none comes in another minute. What toolcrib holds
-(memory, descriptors but for the pipes of its servers, threads) is compared once all clients have left, with what it
-held after a first round of the same had come and left: four minutes, in which pools and buffers fill. ``--svg FILE``
-draws memory and the 99th percentile over time.
+(memory, descriptors but for the pipes of servers that are running then, threads) is compared once all clients have
+left, with what it held after a first round of the same had come and left: four minutes, in which pools and buffers
+fill. ``--svg FILE`` draws memory and the 99th percentile over time.
 """
 
 import itertools
@@ -56,15 +56,34 @@ class Held:
         facts = dict(
             line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
         )
-        descriptors = sum(not _is_pipe(each) for each in Path(f"/proc/{pid}/fd").iterdir())
-        return cls(int(facts["VmRSS"].split()[0]) * 1024 / 1e6, descriptors, int(facts["Threads"]))
+        return cls(int(facts["VmRSS"].split()[0]) * 1024 / 1e6, _descriptors(pid), int(facts["Threads"]))
 
 
-def _is_pipe(descriptor: Path) -> bool:
-    try:
-        return str(descriptor.readlink()).startswith("pipe:")
-    except FileNotFoundError:  # closed while it is looked at
-        return True
+def _descriptors(pid: int) -> int:
+    """Return how many descriptors are open, but for one end of each pipe to a child that is alive."""
+    held = _open_in(pid)
+    alive = {each for child in _children(pid) for each in _open_in(child) if each.startswith("pipe:")}
+    return len(held) - len(alive.intersection(held))
+
+
+def _open_in(pid: int) -> list[str]:
+    """Return what the descriptors of a process are of: none where it has ended."""
+    found: list[str] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for each in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed while it is looked at
+                found.append(str(each.readlink()))
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            # The name of the program stands before this, in brackets, and may have brackets and spaces of its own.
+            parent = each.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
+            found += [int(each.parent.name)] if int(parent) == pid else []
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """Many clients, servers that misbehave, reloads and kills: every call is answered, and nothing that is held grows."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from counts import THREATS, count
+
+from soak import Held
 
 pytestmark = pytest.mark.hostile
 
@@ -16,6 +19,17 @@ IS_FULL = THREATS["soak"].full == SECONDS
 """Only then there is something to say of what is held: at first pools and buffers fill."""
 ENDS_WITHIN_S = 2 * SECONDS + (900 if IS_FULL else 200)
 """With its begin, its first round and the last calls that are waited for, on a busy machine."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads /proc")
+def test_pipes_of_a_child_count_once_it_has_ended():
+    before = Held.by(os.getpid()).descriptors
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert Held.by(os.getpid()).descriptors == before
+        child.kill()
+        child.wait()
+        assert Held.by(os.getpid()).descriptors == before + 2
+    assert Held.by(os.getpid()).descriptors == before
 
 
 @pytest.mark.timeout(ENDS_WITHIN_S + 60)
