@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.base.text import QUERY_MAX
 from toolcrib.search.stemming import stem
 from toolcrib.search.vocabulary import (
     ENTRIES_MAX,
@@ -46,6 +47,11 @@ def lesson(words: str, tool: str = "calendar__create_event", *, worth: float = 1
         ("use sk-live-AbCdEfGh as xKcdPasswd", ()),
         ("mail ann@example.com about 'the secret plan' at https://x.example/secretpath", ("mail",)),
         ("delete <project_name> now", ("delet", "now")),
+        ('"my secret phrase"', ()),
+        ("“my secret phrase” <customer surname> 'and another'", ()),
+        ('tell"my secret"phrase', ()),
+        ("please help", ()),
+        ("standup" + " " * (QUERY_MAX - 20) + "correct horse", ()),
         ("abcdefghijklmnopqrstuvwxyz", ()),
         ("go to X", ()),
         ("one two three four five six seven eight nine words here", ()),

@@ -9,6 +9,7 @@ import pytest
 
 from fakes.menu import tool
 from toolcrib.access.state.vocabularies import Forgotten
+from toolcrib.base.text import QUERY_MAX
 from toolcrib.model import Caller
 from worlds import ERAS, Client, MemoryServer, World, text, until, world
 
@@ -192,6 +193,7 @@ async def test_a_denied_tool_is_found_by_no_lesson_and_its_name_is_never_learnt(
 async def test_secrets_are_not_learnt(tmp_path):
     section = {**LEARN, "http": {"tokens": [{"token": "correcthorsebattery", "subject": "ann"}]}}
     async with world(tmp_path, servers(), section) as w, w.client() as client:
+        await teach(client, "retro".ljust(QUERY_MAX - 5) + "correcthorsebattery")
         for secret in ("correcthorsebattery", "hunter2", "'my secret phrase'", "sk-live-abcdefgh"):
             await teach(client, f"standup {secret}")
         await until(lambda: bool(kept(w)))

@@ -38,6 +38,9 @@ _SET_APART = re.compile(
     r"(?P<placeholder><[^<>\n]{1,60}>)"
     r"|(?P<quoted>'[^'\n]{2,120}'(?!\w)|\"[^\"\n]{2,200}\"|“[^“”\n]{2,200}”|https?://\S{1,200}|[\w.+-]{1,60}@[\w.-]{1,60})"
 )
+SET_APART_MARK = "0"
+"""A digit, so that with what it touches it is no word in letters."""
+
 _WEIGHTS = {"placeholder": _PLACEHOLDER, "quoted": _QUOTED}
 _PART_END = re.compile(
     r"(?<=[.!?;])\s+|\n+|;\s*|,\s+and\s+|,?\s+(?:and\s+)?(?:then|afterwards|after that|finally|next|also)[,\s]+",
@@ -74,6 +77,11 @@ def parsed(text: str) -> Query:
 def plain(text: str) -> Query:
     """Return a request of which every word counts alike, such as one of stop words only."""
     return Query(text[:QUERY_MAX], dict.fromkeys(islice(words(text[:QUERY_MAX]), _TERMS_MAX), 1.0))
+
+
+def without_set_apart(text: str) -> str:
+    """Return a request with ``SET_APART_MARK`` in the place of what is quoted, an address or a placeholder."""
+    return _SET_APART.sub(SET_APART_MARK, text)
 
 
 def _terms(text: str) -> Terms:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolcrib.base.text import QUERY_MAX, words
-from toolcrib.search.query import parsed
+from toolcrib.search.query import FRAMING_WORDS, SET_APART_MARK, parsed, without_set_apart
 
 HALF_LIFE_S = 30 * 86_400.0
 """A lesson weighs half once others have come for so long."""
@@ -144,16 +144,19 @@ def vocabulary_of(pairs: Collection[tuple[str, str, Entry]]) -> Vocabulary:
 
 
 def learnable(text: str, stem: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the stems of the words of a request that may be learnt; none of a long one.
+    """Return the stems of the words of a request that may be learnt; none of a long one, or one that may be cut short.
 
     Only plain words in letters: nothing quoted, no address, nothing with a digit or written like a name or a key, none
     that merely asks. What a person types besides words, such as a password, should not be kept.
     """
-    terms = parsed(text).terms
-    telling = {word for word, weight in terms.items() if weight == 1}
+    # A secret that is cut short is known to nobody any more.
+    if len(text) >= QUERY_MAX:
+        return ()
+    text = without_set_apart(text)
+    telling = parsed(text).terms.keys() - FRAMING_WORDS - {SET_APART_MARK}
     if len(telling) > _WORDS_MAX:
         return ()
-    plain = words(" ".join(filter(_is_natural, _PLAIN.findall(text, 0, QUERY_MAX))))
+    plain = words(" ".join(filter(_is_natural, _PLAIN.findall(text))))
     return tuple(dict.fromkeys(stem(word) for word in plain if word in telling and _is_word(word)))
 
 
