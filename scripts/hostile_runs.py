@@ -31,6 +31,7 @@ HEAD = (
     "threat",
     "what is tried",
     "goal",
+    "goal met",
     "count",
     "tests",
     "failures",
@@ -43,12 +44,23 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the tests of one name. ``worst`` is what they said of themselves, or why there is nothing to say."""
+    """What came of the tests of one name. ``worst`` is what they said of themselves, or why there is nothing to say.
+
+    ``is_short`` is whether one of them that passed said that it did not meet the goal.
+    """
 
     tests: int
     failures: int
     worst: tuple[str, ...]
     seconds: float
+    is_short: bool = False
+
+    @property
+    def goal_met(self) -> str:
+        """Whether the goal was met, as the page says it: a dash where nothing was run."""
+        if not self.tests and not self.failures:
+            return "-"
+        return "**no**" if self.failures or self.is_short else "yes"
 
 
 def outcome_of(report: str) -> Outcome:
@@ -56,11 +68,14 @@ def outcome_of(report: str) -> Outcome:
     cases = list(ET.fromstring(report).iter("testcase"))  # noqa: S314 - pytest has just written it
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
-    worst = [each.get("value", "") for case in cases for each in case.iter("property") if each.get("name") == "worst"]
+    told = [(each.get("name", ""), each.get("value", "")) for case in cases for each in case.iter("property")]
+    worst = [value for name, value in told if name == "worst"]
     seconds = sum(float(case.get("time", 0)) for case in cases)
     if len(cases) == len(skipped):
         return Outcome(0, 1, ("no test ran",), seconds)
-    return Outcome(len(cases) - len(skipped), len(failed), tuple(dict.fromkeys(worst)), seconds)
+    return Outcome(
+        len(cases) - len(skipped), len(failed), tuple(dict.fromkeys(worst)), seconds, ("goal met", "False") in told
+    )
 
 
 def run(threat: Threat, *, full: bool) -> Outcome:
@@ -96,6 +111,7 @@ def row(name: str, outcome: Outcome, processor: str, date: str) -> str:
         threat.number,
         threat.what,
         threat.goal,
+        outcome.goal_met,
         count,
         outcome.tests,
         outcome.failures,
@@ -150,7 +166,8 @@ def main(arguments: Sequence[str]) -> int:
     for name in chosen.names or THREATS:
         outcome = run(THREATS[name], full=chosen.full)
         failures += outcome.failures
-        print(f"{name}: {outcome.tests} tests, {outcome.failures} failed; {'; '.join(outcome.worst)}")
+        said = f"{outcome.tests} tests, {outcome.failures} failed, goal met: {outcome.goal_met}"
+        print(f"{name}: {said}; {'; '.join(outcome.worst)}")
         if chosen.full:
             line = row(name, outcome, processor(), time.strftime("%Y-%m-%d", time.gmtime()))
             page = PAGE.read_text(encoding="utf-8")

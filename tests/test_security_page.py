@@ -16,6 +16,8 @@ REPORT = """<testsuites><testsuite><testcase name="a" time="1.5"><properties><pr
 </properties></testcase><testcase name="b" time="1"><failure/></testcase>
 <testcase name="c" time="0"><skipped/></testcase></testsuite></testsuites>"""
 
+MET = '<properties><property name="goal met" value="True"/></properties>'
+
 
 def functions_in(path: str) -> set[str]:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
@@ -62,6 +64,20 @@ def test_a_report_becomes_one_row_that_takes_the_place_of_the_one_before():
     assert "2026-01-01" not in again
     assert again.startswith("before\n")
     assert again.endswith("after\n")
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (REPORT, "**no**"),
+        (REPORT.replace("<failure/>", ""), "yes"),
+        (REPORT.replace("<failure/>", MET), "yes"),
+        (REPORT.replace("<failure/>", MET.replace("True", "False")), "**no**"),
+        ("<testsuites><testsuite/></testsuites>", "**no**"),
+    ],
+)
+def test_a_goal_that_a_failed_test_or_its_own_word_says_is_missed_is_not_met(report, said):
+    assert f" | {said} | " in row("bodies", outcome_of(report), "2 x cpu", "2026-01-01")
 
 
 def test_what_was_not_run_in_full_is_said():

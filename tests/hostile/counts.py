@@ -1,7 +1,8 @@
 """How often each hostile test does what it does: few times in CI, often enough to be a figure by ``scripts/hostile``.
 
 A test asks :func:`count` with its name in ``THREATS``, and says with ``record_property("worst", …)`` what the worst of
-all was; ``scripts/hostile --full`` runs them at full count and writes docs/reliability.md.
+all was. Where it asserts less than the goal, because a machine may be busy, it says with ``record_property("goal met",
+…)`` whether the goal was met. ``scripts/hostile --full`` runs them at full count and writes docs/reliability.md.
 """
 
 import os
@@ -129,7 +130,7 @@ THREATS = {
     "schemas": Threat(
         "T11",
         "Schemas made to be slow or large",
-        "none keeps the event loop for 50 ms",
+        "none takes 50 ms of CPU, in the worker thread that takes it in or checks by it",
         _hostile("schemas"),
         100,
         1000,
@@ -147,7 +148,7 @@ THREATS = {
     "skills": Threat(
         "T13",
         "Damaged files of skills",
-        "0 failures, each within 100 ms",
+        "0 failures, each within 100 ms of CPU",
         _hostile("skill_files"),
         2000,
         2000,

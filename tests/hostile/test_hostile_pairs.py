@@ -72,6 +72,7 @@ async def test_denied_and_unknown_are_told_apart_by_nothing(tmp_path, record_pro
                 told.update(answers)
             alike.append(probability(*taken))
         record_property("worst", f"{different} answers differ; p = {', '.join(f'{p:.2f}' for p in alike)}")
+        record_property("goal met", min(alike) > ALIKE)
         assert different == 0
         assert len(told) == 1
         assert vault.starts == starts
