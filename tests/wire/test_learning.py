@@ -202,6 +202,13 @@ async def test_secrets_are_not_learnt(tmp_path):
     assert set(known.entries) == {"standup"}
 
 
+async def test_what_was_taught_just_before_another_config_is_found_under_it(tmp_path):
+    async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
+        await teach(client)
+        assert not (await w.reload({**LEARN, "limits": {"ranked_in_memory": 19_999}})).failure
+        await comes(client, "standup", [EVENT])
+
+
 async def test_two_processes_learn_from_each_other_and_forget_together(tmp_path: Path):
     async with world(tmp_path, servers(), LEARN) as one, world(tmp_path, servers(), LEARN) as other:
         async with one.client() as here, other.client() as there:

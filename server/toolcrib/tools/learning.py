@@ -46,7 +46,7 @@ class Learning:
         self._clean = settings.redactor.redact
         self._kept, self._now = kept, now
         self._known: Vocabularies = {}
-        self._version: int | None = None
+        self._version: tuple[int, object] | None = None
         self._unwritten: list[tuple[str, Lesson]] = []
         self._work = anyio.Event()
 
@@ -108,7 +108,7 @@ class Learning:
         self._settled(lessons)
 
     def _settled(self, lessons: list[tuple[str, Lesson]]) -> Vocabularies | None:
-        """Write lessons; return what is known where another process has written too, else None. Blocks."""
+        """Write lessons; return what is known where anybody has written since, else None. Blocks."""
         try:
             if lessons:
                 self._kept.teach(lessons)

@@ -73,10 +73,11 @@ class KeptVocabularies:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._last_change = object()
 
-    def version(self) -> int:
-        """Return a number that changes once another process has written something; never waits."""
-        return self._store.data_version()
+    def version(self) -> tuple[int, object]:
+        """Return what is another once lessons were taken in here, or another process has written; never waits."""
+        return self._store.data_version(), self._last_change
 
     def all(self) -> Vocabularies:
         """Return every vocabulary."""
@@ -99,6 +100,7 @@ class KeptVocabularies:
             connection.executemany(_KEEP, new - old)
 
         self._store.change(teach, owed=f"lessons {lessons}")
+        self._last_change = object()
 
     def forget(self, what: Forgotten) -> int:
         """Forget what was taught; return how many pairs of a word and a tool that was."""
