@@ -342,7 +342,6 @@ class Serving:
                 skill_use_cases=skill_use_cases,
                 instructions=instructions,
                 listing=Listing(cases.tool_use_cases, builtins, known.events),
-                sessions=sessions,
                 stores=known.stores,
             ),
             offers=cases.offers,

@@ -102,6 +102,11 @@ class ListChanges:
         for subscriptions in self.listening:
             subscriptions.close()
 
+    def tell_tools_changed(self) -> None:
+        """Tell every session and subscriber that their list of tools is another one."""
+        for _session, say in self._everybody(ToolsListChanged()):
+            self._tasks.start_soon(tell, say)
+
     def on_catalog_change(self, change: CatalogChange) -> None:
         """Tell every session and subscriber whose list of tools is another one now."""
         for session, say in self._everybody(ToolsListChanged()):

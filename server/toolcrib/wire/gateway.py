@@ -46,6 +46,10 @@ class Gateway:
         """End every subscription in order."""
         self.wire.changes.end_subscriptions()
 
+    def tell_tools_changed(self) -> None:
+        """Tell everybody who can be told that their list of tools is another one."""
+        self.wire.changes.tell_tools_changed()
+
     @property
     def greeting(self) -> GreetingParts:
         """What ``initialize`` is answered with."""

@@ -7,10 +7,9 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,6 @@ from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.envelopes import list_result
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.listing import Listing
-from toolcrib.wire.sessions import Sessions
-from toolcrib.wire.updates import tell
 
 _KEPT = 32
 """Greetings in one cache directory: one for each client, working directory and command line."""
@@ -58,7 +55,6 @@ class GreetingParts:
     skill_use_cases: SkillUseCases | None
     instructions: Instructions
     listing: Listing
-    sessions: Sessions
     stores: Mapping[str, Store]
 
 
@@ -72,10 +68,11 @@ class Greeter:
 
     ``given`` is what the client was answered before we could ask anybody: questions, each with its outcome. For a
     greeting among them nobody waits for instructions: they are made in the background, to tell whether it was right.
+    ``take_back`` is called where it was not.
     """
 
-    def __init__(self, parts: GreetingParts, start: Start, given: Sequence[Any]) -> None:
-        self._parts, self._start, self._given = parts, start, list(given)
+    def __init__(self, parts: GreetingParts, start: Start, given: Sequence[Any], take_back: Callable[[], None]) -> None:
+        self._parts, self._start, self._given, self._take_back = parts, start, list(given), take_back
         self._answered = anyio.Event()
         self._session: Session | None = None
         self._refused: list[Any] = []
@@ -116,8 +113,7 @@ class Greeter:
                 return
             _log.warning("the client was answered as the last time, and would be told something else now")
             await anyio.to_thread.run_sync(self._drop)
-            for connected in self._parts.sessions.open():
-                await tell(partial(connected.announce, mcp_types.ToolListChangedNotification()))
+            self._take_back()
         await self.keep_again()
 
     async def keep_again(self) -> None:
@@ -204,12 +200,17 @@ def _question(context: Context) -> Any:
 
 
 @asynccontextmanager
-async def greeting_kept(parts: GreetingParts, begun: Begun) -> AsyncGenerator[Greeter | None]:
-    """Give what answers ``initialize`` and keeps the answer; None where no later start would look for it."""
+async def greeting_kept(
+    parts: GreetingParts, begun: Begun, take_back: Callable[[], None]
+) -> AsyncGenerator[Greeter | None]:
+    """Give what answers ``initialize`` and keeps the answer; None where no later start would look for it.
+
+    ``take_back`` tells the client that its list has changed.
+    """
     if begun.start is None:
         yield None
         return
-    greeter = Greeter(parts, begun.start, begun.given)
+    greeter = Greeter(parts, begun.start, begun.given, take_back)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(greeter.keep)
         try:

@@ -1,0 +1,62 @@
+"""What a client was answered before the program was there is looked at again, and taken back where it was wrong."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.memory import MODERN
+from fakes.menu import tool
+from toolcrib.early.greeting import FOLDER, Begun, Start
+from toolcrib.wire import greeting
+from toolcrib.wire.greeting import greeting_kept
+from worlds import ERAS, Client, World, until, world
+
+pytestmark = pytest.mark.anyio
+
+DB = {"db": [tool("read_row", "Read a row.")]}
+ALWAYS = {"tool_search": {"default_loading_mode": "always"}}
+WRONG = "would be told something else"
+
+
+@pytest.fixture(autouse=True)
+def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(greeting, "_NO_HURRY_S", 0)
+
+
+@asynccontextmanager
+async def begun(w: World, given: list[Any]) -> AsyncGenerator[None]:
+    """Serve the next client as one that was answered ``given`` before; keep for the next start what it is answered."""
+    it = Begun()
+    it.start, it.given = Start([], {"HOME": str(w.settings.config_path.parent)}), given
+    gateway = w.serving.gateway
+    async with greeting_kept(gateway.greeting, it, gateway.tell_tools_changed) as greeter:
+        gateway.greet_by(greeter)
+        yield
+
+
+async def greeted(client: Client, era: str) -> None:
+    """Have a client greeted that was not, as it connected."""
+    if era == MODERN:
+        await client.ask("server/discover")
+
+
+async def kept(w: World, era: str) -> str:
+    """Return what a client of this era is answered at the next start, as JSON."""
+    async with begun(w, []), w.client(era) as client:
+        await greeted(client, era)
+    [file] = (w.settings.cache_dir / FOLDER).glob("*.json")
+    return json.dumps(json.loads(file.read_bytes())["answers"])
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_wrong_list_is_taken_back_from_a_client_that_listens(tmp_path: Path, era: str, caplog: Any):
+    async with world(tmp_path, DB, ALWAYS, listing="auto") as w:
+        given = (await kept(w, era)).replace("read_row", "write_row")
+        async with begun(w, json.loads(given)), w.client(era) as client, client.listening():
+            await greeted(client, era)
+            await until(lambda: client.list_changes == 1)
+    assert WRONG in caplog.text
