@@ -11,6 +11,8 @@ import pytest
 from fakes.memory import MODERN
 from fakes.menu import tool
 from toolcrib.early.greeting import FOLDER, Begun, Start
+from toolcrib.errors import StoreError
+from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.wire import greeting
 from toolcrib.wire.greeting import greeting_kept
 from worlds import ERAS, Client, World, until, world
@@ -60,3 +62,25 @@ async def test_a_wrong_list_is_taken_back_from_a_client_that_listens(tmp_path: P
             await greeted(client, era)
             await until(lambda: client.list_changes == 1)
     assert WRONG in caplog.text
+
+
+async def test_an_index_that_cannot_be_read_when_it_is_looked_at_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+):
+    async with world(tmp_path, DB, ALWAYS) as w:
+        given = json.loads(await kept(w, "legacy"))
+        read = ToolIndex.shown
+        failed: list[str] = []
+
+        def fails_once(index: ToolIndex, ids: Any) -> Any:
+            if not failed:
+                failed.append("the index")
+                raise StoreError("The index cannot be read.")
+            return read(index, ids)
+
+        monkeypatch.setattr(ToolIndex, "shown", fails_once)
+        async with begun(w, given), w.client() as client:
+            await until(lambda: "cannot be read" in caplog.text)
+            assert "db__read_row" in await client.names()
+            assert client.list_changes == 0
+    assert failed

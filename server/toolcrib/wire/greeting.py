@@ -42,6 +42,8 @@ _PATHS_MAX = 10_000
 _NO_HURRY_S = 0.5
 """After how long an answer that was given before is looked at: the first requests of the client go first."""
 _LAST_LOOK_S = 1.0
+_UNREADABLE = (OSError, sqlite3.Error, ToolcribError)
+"""What may be wrong with the files that an answer is made of."""
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +110,11 @@ class Greeter:
             await anyio.sleep(_NO_HURRY_S)
             if self._is_retired:
                 return
-            answers = await self._answers(self._session, await self._parts.instructions.told_to(self._session))
+            try:
+                answers = await self._answers(self._session, await self._parts.instructions.told_to(self._session))
+            except _UNREADABLE as error:
+                _log.warning("what the client was answered as the last time could not be looked at again: %s", error)
+                return
             if answers[: len(self._given)] == self._given:
                 return
             _log.warning("the client was answered as the last time, and would be told something else now")
@@ -125,7 +131,7 @@ class Greeter:
             if kept is not None and kept != self._kept:
                 await anyio.to_thread.run_sync(self._write, kept)
                 self._kept = kept
-        except (OSError, sqlite3.Error, ToolcribError) as error:
+        except _UNREADABLE as error:
             _log.info("the greeting is not kept: %s", error)
 
     async def _certain(self, session: Session) -> Any:
