@@ -84,3 +84,13 @@ async def test_an_index_that_cannot_be_read_when_it_is_looked_at_ends_nothing(
             assert "db__read_row" in await client.names()
             assert client.list_changes == 0
     assert failed
+
+
+async def test_only_the_first_greeting_was_answered_before(tmp_path: Path):
+    async with world(tmp_path, DB, listing="auto") as w:
+        given = json.loads(await kept(w, MODERN))
+        async with begun(w, given), w.client(MODERN) as client:
+            await client.ask("server/discover")
+            again = await client.ask("server/discover")
+    assert again == given[0][1]["result"]
+    assert "instructions" in again

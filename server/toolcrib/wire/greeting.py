@@ -95,8 +95,8 @@ class Greeter:
         if self._session is None:
             self._session, self._question, self._result = session, question, result
             self._answered.set()
-        if any(question == given for given, _outcome in self._given):
-            return result
+            if any(question == given for given, _outcome in self._given):
+                return result
         return with_instructions(result, await self._parts.instructions.told_to(session))
 
     def retire(self) -> None:
