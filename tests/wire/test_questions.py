@@ -297,8 +297,12 @@ async def test_a_parked_call_expires_and_is_cancelled_at_the_server(tmp_path):
     async with world(tmp_path, {"zoo": server}, limits, listing="auto") as w, w.client(MODERN, **person()) as client:
         first = await client.call("zoo__feed")
         await until(lambda: "notifications/cancelled" in server.methods())
-        with pytest.raises(MCPError, match="expired"):
-            await client.call("zoo__feed", {}, **accepted(first, "one"))
+        # Its place has as much time as its question, from a moment later: what comes in between is told of the call.
+        try:
+            told = answered(await client.call("zoo__feed", {}, **accepted(first, "one")))
+        except MCPError as error:
+            told = error.message
+        assert "it has expired" in told or "given up" in told
         assert len(server.calls()) == 1
 
 

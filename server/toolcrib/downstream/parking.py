@@ -225,11 +225,9 @@ class Parking:
         return place.parked
 
     def _drop_expired(self) -> None:
-        # A question has the same time, from a moment earlier: with it, its call has ended before its place has.
         now = anyio.current_time()
-        for key, place in list(self._places.items()):
-            if place.until <= now or place.parked.scope.cancel_called:
-                self._places.pop(key).parked.scope.cancel()
+        for key in [key for key, place in self._places.items() if place.until <= now]:
+            self._places.pop(key).parked.scope.cancel()
 
 
 def refused() -> DownstreamError:
