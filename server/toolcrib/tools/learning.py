@@ -30,6 +30,9 @@ FOUND, NOT_FOUND = 1.0, 0.5
 _LOOK_EVERY_S = 0.25
 """At most so often it is written what was taught, and looked what other processes have written."""
 
+_UNWRITTEN_MAX = 1000
+"""More lessons do not wait for a file that cannot be written."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +56,7 @@ class Learning:
     def open(self) -> None:
         """Read what was taught before. Blocks."""
         if self._enabled:
-            self._known = self._settled([]) or {}
+            self._known = self._read() or {}
 
     def of(self, session: Session) -> Vocabulary:
         """Return what counts in searches of a session."""
@@ -86,7 +89,8 @@ class Learning:
         lesson = Lesson(words, name, FOUND if name in asked.found else NOT_FOUND, now)
         learner = self._learner(session)
         self._known = taught(self._known, learner, lesson)
-        self._unwritten.append((learner, lesson))
+        if len(self._unwritten) < _UNWRITTEN_MAX:
+            self._unwritten.append((learner, lesson))
         self._work.set()
 
     async def keep(self) -> Never:
@@ -94,30 +98,44 @@ class Learning:
         while True:
             await self._work.wait()
             self._work = anyio.Event()
-            lessons, self._unwritten = self._unwritten, []
-            known = await anyio.to_thread.run_sync(self._settled, lessons)
+            lessons = [*self._unwritten]
+            # Only now they are written: whoever is cancelled before leaves them to :meth:`flush`.
+            if await anyio.to_thread.run_sync(self._is_written, lessons):
+                del self._unwritten[: len(lessons)]
+            known = await anyio.to_thread.run_sync(self._read)
             if known is not None:
-                for learner, lesson in self._unwritten:  # taught meanwhile
+                for learner, lesson in self._unwritten:  # taught meanwhile, or not written yet
                     known = taught(known, learner, lesson)
                 self._known = known
             await anyio.sleep(_LOOK_EVERY_S)
 
     def flush(self) -> None:
         """Write what was taught and is not written yet. Blocks."""
-        lessons, self._unwritten = self._unwritten, []
-        self._settled(lessons)
+        self._is_written(self._unwritten)
+        self._unwritten = []
 
-    def _settled(self, lessons: list[tuple[str, Lesson]]) -> Vocabularies | None:
-        """Write lessons; return what is known where anybody has written since, else None. Blocks."""
+    def _is_written(self, lessons: list[tuple[str, Lesson]]) -> bool:
+        """Write lessons; return whether they are. Blocks."""
         try:
             if lessons:
                 self._kept.teach(lessons)
-            version, before = self._kept.version(), self._version
-            self._version = version
-            return None if version == before else self._kept.all()
-        except StoreError as error:  # it counts in this process still
-            _log.warning("what use has taught could not be read or kept: %s %s", error, error.detail)
+        except StoreError as error:  # they count in this process still, and the next time writes them
+            _log.warning("what use has taught could not be kept: %s %s", error, error.detail)
+            return False
+        return True
+
+    def _read(self) -> Vocabularies | None:
+        """Return what is known where anybody has written since the last time, else None. Blocks."""
+        try:
+            version = self._kept.version()
+            if version == self._version:
+                return None
+            known = self._kept.all()
+        except StoreError as error:  # the next time reads it
+            _log.warning("what use has taught could not be read: %s %s", error, error.detail)
             return None
+        self._version = version
+        return known
 
     def _words(self, asked: Asked) -> tuple[str, ...]:
         """Return the words that a search may teach: no secret, and nothing of what the caller may not know."""
