@@ -69,9 +69,9 @@ def test_what_fits_all_that_is_given_is_forgotten(path: Path):
     with opened(path) as kept:
         lessons = [(ANN, lesson("standup team")), (ANN, lesson("standup", "b")), (BOB, lesson("standup"))]
         kept.teach(lessons)
-        assert kept.forget(Forgotten([ANN], word="standup", tool="b")) == 1
-        assert kept.forget(Forgotten([], word="standup")) == 0
-        assert kept.forget(Forgotten(word="standup")) == 2
+        assert kept.forget(Forgotten([ANN], words=["standup"], tool="b")) == 1
+        assert kept.forget(Forgotten([], words=["standup"])) == 0
+        assert kept.forget(Forgotten(words=["standup"])) == 2
         assert [(word, tool) for word, tool, _ in kept.all()[ANN].pairs()] == [("team", "calendar__create")]
         assert kept.forget(Forgotten()) == 1
         assert kept.all() == {}

@@ -10,6 +10,7 @@ import anyio.to_thread
 import pytest
 
 from fakes.menu import tool
+from toolcrib.access.state.vocabularies import Forgotten, KeptVocabularies
 from toolcrib.cli import main
 from toolcrib.model import Caller
 from worlds import MemoryServer, until, world
@@ -91,6 +92,22 @@ async def test_what_is_denied_now_is_not_shown_and_is_forgotten_all_the_same(tmp
     assert out == "Use has taught nothing of this.\n"
     _, out, _ = await anyio.to_thread.run_sync(lambda: run("--forget", "--all", "--json"))
     assert json.loads(out) == {"forgotten": 3}
+
+
+@pytest.mark.parametrize(("meant", "gone"), [(["--all"], 3), (["--tool", FEED], 2), (["--principal", "ann"], 1)])
+async def test_all_that_is_meant_is_forgotten_at_once(tmp_path, run, monkeypatch, meant, gone):
+    await taught(tmp_path)
+    changes: list[Forgotten] = []
+    forget = KeptVocabularies.forget
+
+    def noted(kept: KeptVocabularies, what: Forgotten) -> int:
+        changes.append(what)
+        return forget(kept, what)
+
+    monkeypatch.setattr(KeptVocabularies, "forget", noted)
+    _, out, _ = await anyio.to_thread.run_sync(lambda: run("--forget", *meant, "--json"))
+    assert json.loads(out) == {"forgotten": gone}
+    assert len(changes) == 1
 
 
 async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):

@@ -219,6 +219,6 @@ async def test_two_processes_learn_from_each_other_and_forget_together(tmp_path:
             await teach(there, "retro")
             await comes(here, "retro", [EVENT])
             assert await here.found("standup") == [EVENT]
-            one.wire._tool_use_cases._parts.learning._kept.forget(Forgotten(word="standup"))
+            one.wire._tool_use_cases._parts.learning._kept.forget(Forgotten(words=["standup"]))
             await comes(there, "standup", [])
             assert await there.found("retro") == [EVENT]

@@ -5,6 +5,7 @@ Knows how a lesson is shown and which are meant; never knows when one is learnt 
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,7 +54,7 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
         print_text(f"Forgot {counted(gone, 'lesson')}. A toolcrib that is running forgets within a second of a search.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Meant:
     """Which lessons a person means: those that fit each of these that is given."""
 
@@ -72,23 +73,24 @@ class _Meant:
             if self.principal is None or (caller is not None and caller.principal == self.principal)
         }
 
-    def has(self, stem: str) -> bool:
-        """Return whether a word, which is kept as its stem, is meant."""
+    @cached_property
+    def stems(self) -> list[str] | None:
+        """What the word may be kept as: its stem, or itself where it is one; None where every word is meant."""
         from toolcrib.base.text import words
-        from toolcrib.search.stemming import stem as stem_of
+        from toolcrib.search.stemming import stem
 
-        return self.word is None or self.word == stem or stem in map(stem_of, words(self.word))
+        return None if self.word is None else [self.word, *map(stem, words(self.word))]
 
 
 def _forgotten(known: "Known", meant: _Meant) -> int:
-    """Forget what is meant; return how many lessons that was."""
+    """Forget what is meant, all of it or nothing; return how many lessons that was."""
     from toolcrib.access.state.vocabularies import Forgotten
 
     kept = known.state.vocabularies
-    every = kept.all()
-    learners = list(meant.learners(every))
-    stems = {word for learner in learners for word in every[learner].entries if meant.has(word)}
-    return sum(kept.forget(Forgotten(learners, word, meant.tool)) for word in sorted(stems))
+    learners: list[str] | None = None
+    if meant.principal is not None:
+        learners = list(meant.learners(kept.all()))
+    return kept.forget(Forgotten(learners, meant.stems, meant.tool))
 
 
 def _shown(known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
@@ -98,7 +100,7 @@ def _shown(known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
         allowed = _names(known, caller)
         now = every[learner].newest(allowed)
         for word, tool, entry in sorted(every[learner].pairs(), key=lambda pair: pair[:2]):
-            if tool in allowed and meant.tool in (None, tool) and meant.has(word):
+            if tool in allowed and meant.tool in (None, tool) and (meant.stems is None or word in meant.stems):
                 yield {
                     "word": word,
                     "tool": tool,

@@ -40,7 +40,7 @@ class Forgotten:
     """What is to be forgotten: all that fits each of these that is given."""
 
     learners: Sequence[str] | None = None
-    word: str | None = None
+    words: Sequence[str] | None = None
     tool: str | None = None
 
 
@@ -106,16 +106,20 @@ class KeptVocabularies:
         """Forget what was taught; return how many pairs of a word and a tool that was."""
         statement = (
             "DELETE FROM vocabulary WHERE (:learners IS NULL OR learner IN (SELECT value FROM json_each(:learners))) "
-            "AND (:word IS NULL OR word = :word) AND (:tool IS NULL OR tool = :tool)"
+            "AND (:words IS NULL OR word IN (SELECT value FROM json_each(:words))) "
+            "AND (:tool IS NULL OR tool = :tool)"
         )
-        learners = None if what.learners is None else json.dumps(list(what.learners))
-        values = {"learners": learners, "word": what.word, "tool": what.tool}
+        values = {"learners": _as_list(what.learners), "words": _as_list(what.words), "tool": what.tool}
         return self._store.change(lambda connection: connection.execute(statement, values).rowcount)
 
     def expire(self, now: float) -> None:
         """Forget what was taught too long ago."""
         statement, older_than = "DELETE FROM vocabulary WHERE taught_at < ?", now - _FORGOTTEN_S
         self._store.change(lambda connection: connection.execute(statement, (older_than,)))
+
+
+def _as_list(given: Sequence[str] | None) -> str | None:
+    return None if given is None else json.dumps(list(given))
 
 
 def _vocabularies(rows: Iterable[_Row]) -> Vocabularies:
