@@ -46,7 +46,8 @@ HEAD = (
 class Outcome:
     """What came of the tests of one name. ``worst`` is what they said of themselves, or why there is nothing to say.
 
-    ``is_short`` is whether one of them that passed said that it did not meet the goal.
+    ``is_short`` is whether one of them that passed said that it did not meet the goal; ``count`` how often all of them
+    did what they do, by their own word.
     """
 
     tests: int
@@ -54,6 +55,7 @@ class Outcome:
     worst: tuple[str, ...]
     seconds: float
     is_short: bool = False
+    count: int = 0
 
     @property
     def goal_met(self) -> str:
@@ -69,13 +71,12 @@ def outcome_of(report: str) -> Outcome:
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
     told = [(each.get("name", ""), each.get("value", "")) for case in cases for each in case.iter("property")]
-    worst = [value for name, value in told if name == "worst"]
+    worst = tuple(dict.fromkeys(value for name, value in told if name == "worst"))
+    count = sum(int(value) for name, value in told if name == "count")
     seconds = sum(float(case.get("time", 0)) for case in cases)
     if len(cases) == len(skipped):
         return Outcome(0, 1, ("no test ran",), seconds)
-    return Outcome(
-        len(cases) - len(skipped), len(failed), tuple(dict.fromkeys(worst)), seconds, ("goal met", "False") in told
-    )
+    return Outcome(len(cases) - len(skipped), len(failed), worst, seconds, ("goal met", "False") in told, count)
 
 
 def run(threat: Threat, *, full: bool) -> Outcome:
@@ -105,7 +106,7 @@ def row(name: str, outcome: Outcome, processor: str, date: str) -> str:
     """Return one line of the page."""
     threat = THREATS[name]
     worst = "; ".join(outcome.worst) or "-"
-    count = f"{threat.full:,} {threat.unit}"
+    count = f"{outcome.count:,} {threat.unit}" if outcome.count else "-"
     cells = (
         name,
         threat.number,

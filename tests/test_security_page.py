@@ -43,6 +43,12 @@ def test_each_threat_has_files_of_tests(name):
     assert 0 < THREATS[name].few <= THREATS[name].full
 
 
+@pytest.mark.parametrize("name", [name for name, threat in THREATS.items() if threat.unit])
+def test_each_threat_with_counts_has_a_test_that_says_its_own(name):
+    files = [(ROOT / path).read_text(encoding="utf-8") for path in THREATS[name].tests]
+    assert any('record_property("count", ' in text for text in files)
+
+
 def test_each_file_of_hostile_tests_belongs_to_a_threat():
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "hostile").glob("test_*.py")}
     assert files - {path for threat in THREATS.values() for path in threat.tests} == set()
@@ -86,6 +92,13 @@ def test_what_was_not_run_in_full_is_said():
     assert missing.keys() == THREATS.keys() - {"clocks"}
     assert all("not run in full yet" in line for line in missing.values())
     assert missing_rows(with_rows(page, missing)) == {}
+
+
+def test_the_count_is_what_the_tests_say_and_a_dash_where_they_say_none():
+    counted = REPORT.replace('name="worst" value="3 ms"', 'name="count" value="1500"')
+    both = counted.replace("<failure/>", '<properties><property name="count" value="20"/></properties>')
+    assert " | 1,520 jumps | " in row("clocks", outcome_of(both), "2 x cpu", "2026-01-01")
+    assert "jumps" not in row("clocks", outcome_of(REPORT), "2 x cpu", "2026-01-01")
 
 
 def test_a_name_of_which_no_test_ran_is_a_failure():

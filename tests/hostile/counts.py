@@ -1,8 +1,9 @@
 """How often each hostile test does what it does: few times in CI, often enough to be a figure by ``scripts/hostile``.
 
 A test asks :func:`count` with its name in ``THREATS``, and says with ``record_property("worst", …)`` what the worst of
-all was. Where it asserts less than the goal, because a machine may be busy, it says with ``record_property("goal met",
-…)`` whether the goal was met. ``scripts/hostile --full`` runs them at full count and writes docs/reliability.md.
+all was, and with ``record_property("count", …)`` how often it has done what it does. Where it asserts less than the
+goal, because a machine may be busy, it says with ``record_property("goal met", …)`` whether the goal was met.
+``scripts/hostile --full`` runs them at full count and writes docs/reliability.md.
 """
 
 import os
@@ -26,7 +27,7 @@ class Threat:
     tests: tuple[str, ...]
     few: int = 1
     full: int = 1
-    unit: str = "run"
+    unit: str = ""
 
 
 def _hostile(*names: str) -> tuple[str, ...]:
@@ -213,7 +214,7 @@ THREATS = {
         _hostile("ends"),
         1,
         100,
-        "ends of each kind",
+        "ends",
     ),
     "spawns": Threat(
         "T21", "Requests that ask for a program to be started", "0 are", _hostile("spawns"), 100, 5000, "calls"

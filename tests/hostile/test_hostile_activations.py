@@ -49,6 +49,7 @@ async def test_nobody_lists_what_another_has_used_or_gets_its_answers(tmp_path, 
             for number in range(clients):
                 tasks.start_soon(use, w, number, found)
     wrong = found["answers of others"] + found["wrong lists"]
+    record_property("count", found["calls"])
     record_property("worst", f"{wrong} leaks in {found['calls']} calls and {found['lists']} lists of {clients} clients")
     assert wrong == 0
     assert found["calls"] == count("activations")

@@ -110,6 +110,7 @@ async def test_no_address_of_a_private_network_is_connected_to(record_property, 
                 with pytest.raises((LoginFailed, httpx2.InvalidURL)) as refused:
                     await fetcher.fetch(httpx2.Request("GET", url))
                 said.append(str(refused.value))
+    record_property("count", len(chosen))
     record_property("worst", f"{len(come)} connections to {len(chosen)} addresses")
     assert come == []
     assert not [text for text in said if "did not answer" in text]  # nothing is waited for

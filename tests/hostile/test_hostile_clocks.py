@@ -36,9 +36,11 @@ class Machine:
 
     passed: float = 0.0
     wall: float = 1_800_000_000.0
+    jumps: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(7))
 
     def jump(self) -> None:
+        self.jumps += 1
         self.wall = 1_800_000_000.0 + self.passed + self.chance.uniform(-TEN_YEARS_S, TEN_YEARS_S)
 
     def sleep(self, seconds: float) -> None:
@@ -56,13 +58,14 @@ def stale(w: World) -> list[str]:
     return w.wire._tool_use_cases.indexer.stale()
 
 
-def test_a_steady_clock_goes_by_the_time_that_has_passed():
+def test_a_steady_clock_goes_by_the_time_that_has_passed(record_property):
     machine = Machine()
     began = machine.begin()["lasting_clock"]
     for number in range(count("clocks")):
         machine.jump()
         machine.sleep(1.0)
         assert began() == pytest.approx(1_800_000_000.0 + number + 1)
+    record_property("count", machine.jumps)
 
 
 async def test_no_list_is_read_again_early_and_an_old_one_is_noticed(tmp_path: Path, record_property):
@@ -74,6 +77,7 @@ async def test_no_list_is_read_again_early_and_an_old_one_is_noticed(tmp_path: P
         machine.sleep(DAY_S + 1)
         machine.jump()
         assert stale(w) == ["zoo"]
+    record_property("count", machine.jumps)
     record_property("worst", f"{wrong} of {count('clocks')} jumps made a fresh list look old")
     assert wrong == 0
 
@@ -90,7 +94,8 @@ async def test_what_a_session_has_activated_stays_as_long_as_the_config_says(tmp
                 async with w.client() as client:
                     lost += "zoo__feed" not in await client.names()
             machine.sleep(DAY_S)
-    record_property("worst", f"{lost} activations lost")
+    record_property("count", machine.jumps)
+    record_property("worst", f"{lost} activations lost in {machine.jumps} jumps")
     assert lost == 0
     machine.sleep(4 * DAY_S)
     async with world(tmp_path, {"zoo": [tool("feed")]}, SESSION, environ=NAMED, **machine.begin()) as w:
@@ -98,7 +103,7 @@ async def test_what_a_session_has_activated_stays_as_long_as_the_config_says(tmp
             assert "zoo__feed" not in await client.names()
 
 
-async def test_the_rest_of_a_result_is_there_for_its_time_and_no_longer(tmp_path: Path):
+async def test_the_rest_of_a_result_is_there_for_its_time_and_no_longer(tmp_path: Path, record_property):
     machine = Machine()
     limits = {"limits": {"result_max_bytes": 1024, "results_kept_s": 600}}
     async with world(tmp_path, {"zoo": [tool("feed")]}, limits, **machine.begin()) as w, w.client() as client:
@@ -113,6 +118,7 @@ async def test_the_rest_of_a_result_is_there_for_its_time_and_no_longer(tmp_path
             assert not (await client.call("read_more", handle)).get("isError")
         machine.sleep(601)
         assert (await client.call("read_more", handle))["isError"]
+    record_property("count", machine.jumps)
 
 
 async def test_a_login_lasts_until_the_server_refuses_it_and_is_renewed_then(tmp_path: Path, record_property):
@@ -139,5 +145,6 @@ async def test_a_login_lasts_until_the_server_refuses_it_and_is_renewed_then(tmp
             machine.jump()
             ended += not await bearer.renew(bearer.authorize(request), challenge)
         assert server.provider.refreshes == renewals
+    record_property("count", machine.jumps)
     record_property("worst", f"{ended} of {count('clocks')} jumps and {renewals} renewals ended a login")
     assert ended == 0

@@ -51,8 +51,9 @@ async def made(folder: Path) -> Path:
 @pytest.mark.timeout(3000)
 async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, record_property):
     good = await made(tmp_path)
-    chance, slowest, wrong = random.Random(7), 0.0, 0
+    chance, slowest, wrong, tries = random.Random(7), 0.0, 0, 0
     for _ in range(count("damage")):
+        tries += 1
         folder = tmp_path / "try"
         folder.mkdir()
         file = folder / good.name
@@ -68,6 +69,7 @@ async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, r
                 connection.execute("DELETE FROM tools WHERE namespace = 'nobody'")
         slowest = max(slowest, time.perf_counter() - began)
         shutil.rmtree(folder)
+    record_property("count", tries)
     record_property("worst", f"up again after {slowest * 1000:.0f} ms; {wrong} half catalogs")
     record_property("goal met", slowest < 2)
     assert wrong == 0
@@ -77,8 +79,9 @@ async def test_every_damaged_index_opens_with_what_is_sound_or_empty(tmp_path, r
 @pytest.mark.timeout(3000)
 async def test_toolcrib_starts_with_each_and_a_decision_outlives_the_index(tmp_path, record_property):
     good = await made(tmp_path)
-    kept, chance, failed, lost = good.read_bytes(), random.Random(8), 0, 0
+    kept, chance, failed, lost, tries = good.read_bytes(), random.Random(8), 0, 0, 0
     for _ in range(max(4, count("damage") // 10)):
+        tries += 1
         for other in good.parent.glob(f"{good.name}*"):
             other.unlink()
         good.write_bytes(kept)
@@ -86,6 +89,7 @@ async def test_toolcrib_starts_with_each_and_a_decision_outlives_the_index(tmp_p
         async with world(tmp_path, {"zoo": TOOLS}, SESSION, environ=NAMED) as w, w.client() as client:
             failed += not await client.found("feed animal 7", limit=1)
             lost += "zoo__feed_7" not in await client.names()
+    record_property("count", tries)
     record_property("worst", f"{failed} starts failed, {lost} decisions lost")
     assert failed == 0
     assert lost == 0

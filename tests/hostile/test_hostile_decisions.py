@@ -54,6 +54,7 @@ async def test_every_door_decides_as_the_policy_says(tmp_path, record_property):
                     decided += len(said)
                     if set(said) != {is_permitted(who, server, name)}:
                         wrong.append((who, f"{server}__{name}", said))
+    record_property("count", decided)
     record_property("worst", f"{len(wrong)} of {decided} decisions wrong")
     assert decided == count("decisions")
     assert wrong == []

@@ -99,6 +99,7 @@ def test_nothing_is_damaged_or_half_written_and_no_decision_is_lost(tmp_path: Pa
         forker.stdin.close()
     worst = ", ".join(f"{found[what]} {what}" for what in ("damaged", "half lists", "decisions lost"))
     worst += f" of {len(answered)}, in {found['killed']} kills"
+    record_property("count", found["killed"])
     record_property("worst", f"{worst}; {found['turns']} of the lists were other than before")
     assert not found["damaged"] + found["half lists"] + found["decisions lost"] + found["failed"], found
     assert found["turns"]

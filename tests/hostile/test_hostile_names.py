@@ -55,6 +55,7 @@ def test_no_two_pairs_share_a_name_and_none_takes_one_of_ours(record_property):
         pairs.add((alike(chance), alike(chance)))
     public = [public_name(server, tool, NAME_MAX) for server, tool in pairs]
     same = len(public) - len(set(public))
+    record_property("count", len(pairs))
     record_property("worst", f"{same} of {len(pairs)} share a name")
     assert same == 0
     assert set(BUILTIN_NAMES).isdisjoint(public)

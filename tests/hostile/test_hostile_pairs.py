@@ -53,7 +53,7 @@ async def timed(client: Client, name: str) -> tuple[float, str]:
 
 @pytest.mark.timeout(1800)
 async def test_denied_and_unknown_are_told_apart_by_nothing(tmp_path, record_property):
-    chance, alike, different, told = random.Random(7), list[float](), 0, set[str]()
+    chance, alike, different, told, tried = random.Random(7), list[float](), 0, set[str](), 0
     vault = MemoryServer([tool(f"open_{number:03}") for number in range(TOOLS)])
     servers = {"vault": vault, "zoo": [tool("feed")]}
     async with world(tmp_path, servers, {"policy": {"deny": ["vault__open_*"]}}) as w, w.client() as client:
@@ -71,6 +71,8 @@ async def test_denied_and_unknown_are_told_apart_by_nothing(tmp_path, record_pro
                 different += answers[0] != answers[1]
                 told.update(answers)
             alike.append(probability(*taken))
+            tried += len(taken[0])
+        record_property("count", tried)
         record_property("worst", f"{different} answers differ; p = {', '.join(f'{p:.2f}' for p in alike)}")
         record_property("goal met", min(alike) > ALIKE)
         assert different == 0

@@ -204,18 +204,22 @@ def swapping(place: Path, lure: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("part", ["scripts/run.py", "scripts", "."])
-def test_a_part_swapped_for_a_link_while_reading_lets_nothing_out(tmp_path: Path, skill: Path, part: str):
+def test_a_part_swapped_for_a_link_while_reading_lets_nothing_out(
+    tmp_path: Path, skill: Path, part: str, record_property
+):
     lure = tmp_path / "lure" / "scripts" / "run.py"
     lure.parent.mkdir(parents=True)
     lure.write_bytes(SECRET)
     target = {"scripts/run.py": lure, "scripts": lure.parent, ".": lure.parent.parent}[part]
     place = skill / part
-    seen: set[bytes] = set()
+    seen, reads = set[bytes](), 0
     with swapping(place, target):
         for _ in range(count("paths") // 3):
+            reads += 1
             try:
                 seen.add(read_inside(skill, "scripts/run.py", 100, base=skill.parents[1]))
             except UnknownSkill:
                 seen.add(b"")
+    record_property("count", reads)
     assert seen <= {b"inside", b""}
     assert read_inside(skill, "scripts/run.py", 100, base=skill.parents[1]) == b"inside"

@@ -68,6 +68,7 @@ async def test_no_spoiled_request_reaches_anybody(tmp_path, record_property):
                 wrong.append((kind, answer.status_code, head, answer.text[:200]))
         assert wrong == []
         assert len(it.world["zoo"].calls()) == len(good)
+    record_property("count", number + 1)
     record_property("worst", f"{len(wrong)} of {count('edge')} reached somebody")
 
 

@@ -107,7 +107,7 @@ def seeds() -> list[bytes]:
     return own * 5 + [file.read_bytes() for file in random.Random(7).sample(files, min(FROM_CORPUS, len(files)))]
 
 
-def test_no_damaged_file_breaks_or_stalls_the_reader_and_each_lost_skill_is_one_error():
+def test_no_damaged_file_breaks_or_stalls_the_reader_and_each_lost_skill_is_one_error(record_property):
     chance, originals = random.Random(20261120), seeds()
     slow: list[tuple[float, bytes]] = []
     lost = 0
@@ -126,6 +126,8 @@ def test_no_damaged_file_breaks_or_stalls_the_reader_and_each_lost_skill_is_one_
             assert text.name
             assert text.description
             assert all(problem.path == path for problem in conformance(text, f"skill-{number}", path))
+    record_property("count", number + 1)
+    record_property("worst", f"{lost} of {number + 1} were lost, with an error each")
     assert not slow, slow
     assert FILES / 10 < lost < FILES * 9 / 10, "the damage is too small or too great to mean something"
 

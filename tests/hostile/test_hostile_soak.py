@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from counts import THREATS, count
@@ -19,6 +20,12 @@ IS_FULL = THREATS["soak"].full == SECONDS
 """Only then there is something to say of what is held: at first pools and buffers fill."""
 ENDS_WITHIN_S = 2 * SECONDS + (900 if IS_FULL else 200)
 """With its begin, its first round and the last calls that are waited for, on a busy machine."""
+
+
+def in_words(finding: dict[str, Any]) -> str:
+    """Return one finding of the soak as the page says it."""
+    before = "" if finding["baseline"] is None else f" (before: {finding['baseline']:.0f})"
+    return f"{finding['what']}: {finding['toolcrib']:.0f} {finding['unit']}".strip() + before
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads /proc")
@@ -40,8 +47,8 @@ def test_nobody_waits_in_vain_and_nothing_grows(tmp_path: Path, record_property)
     command = [sys.executable, str(ROOT / "benchmarks" / "soak.py"), *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=ENDS_WITHIN_S)
     found = {each["what"]: each for each in json.loads(done.stdout)["findings"]}
-    told = [f"{what}: {each['toolcrib']:g} {each['unit']}".strip() for what, each in found.items()]
-    record_property("worst", ", ".join(told))
+    record_property("count", SECONDS)
+    record_property("worst", "; ".join(map(in_words, found.values())))
     assert picture.read_text(encoding="utf-8").startswith("<svg")
     assert found["calls answered"]["toolcrib"] > 0
     assert found["calls without an answer"]["toolcrib"] == 0

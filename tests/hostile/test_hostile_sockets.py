@@ -65,8 +65,10 @@ async def test_a_good_client_does_not_wait_for_those_that_send_a_byte_now_and_th
             assert (await it.modern("tools/call", {"name": "zoo__feed", "arguments": {}})).status_code == 200
             took.append(time.perf_counter() - began)
             await anyio.sleep(0.01)
+        lasted = round(anyio.current_time() - ends_at + seconds)
         tasks.cancel_scope.cancel()
     p99 = sorted(took)[int(len(took) * 0.99)]
+    record_property("count", lasted)
     record_property("worst", f"p99 of {len(took)} calls beside {SLOW} slow sockets in {seconds} s: {p99 * 1000:.0f} ms")
     record_property("goal met", p99 < 0.2)
     assert p99 < 2  # a bound against waiting, on a busy machine; the figure is in the report

@@ -66,5 +66,6 @@ async def test_no_hidden_character_of_a_description_is_told(tmp_path, record_pro
             assert hidden_in(answer["tools"][0]["description"]) == set()
         told = [hidden_in(text) for line in client.heard for text in strings(json.loads(line))]
     found = set().union(*told)
+    record_property("count", len(tools))
     record_property("worst", f"{era}: {len(found)} kinds of hidden characters in {len(told)} texts")
     assert found == set()

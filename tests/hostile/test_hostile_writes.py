@@ -83,6 +83,7 @@ def test_it_serves_on_a_full_disk_and_goes_on_when_there_is_room(tmp_path: Path,
                 continue
             found["kept"] += anyio.run(started_again, folder)
         forker.stdin.close()
+    record_property("count", found["kept"] + len(wrong))
     record_property("worst", f"{len(wrong)} of {sizes} failed; after {found['kept']} what was decided then is there")
     assert wrong == []
     assert found["kept"] == sizes
