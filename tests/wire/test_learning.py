@@ -11,7 +11,7 @@ from fakes.menu import tool
 from toolcrib.access.state.vocabularies import Forgotten
 from toolcrib.base.text import QUERY_MAX
 from toolcrib.model import Caller
-from worlds import ERAS, Client, MemoryServer, World, text, until, world
+from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +96,40 @@ async def test_only_the_first_call_that_did_soon_after_a_search_teaches(tmp_path
         await until(lambda: bool(kept(w)))
         [known] = kept(w).values()
         assert {tool for _, tool, _ in known.pairs()} == {ISSUE, EVENT}, "the first hit teaches nothing"
+
+
+async def test_who_searches_for_several_steps_first_teaches_nothing_of_one_by_the_call_for_another(tmp_path):
+    async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
+        await client.search("add an event to the calendar")
+        await client.search("standup")
+        await client.call(EVENT)
+        assert await client.found("standup") == []
+        await client.call(ISSUE)
+        assert await client.found("standup") == [ISSUE], "the second step was still open"
+
+
+async def test_a_call_teaches_nothing_of_a_search_that_was_made_while_it_ran(tmp_path):
+    known_servers = servers()
+    running, go_on, done = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def slow(_call: Call) -> dict[str, Any]:
+        running.set()
+        await go_on.wait()
+        return text("done")
+
+    known_servers["calendar"].answers["create_event"] = slow
+    async with world(tmp_path, known_servers, LEARN) as w, w.client() as client, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            assert not (await client.call(EVENT)).get("isError")
+            done.set()
+
+        tasks.start_soon(call)
+        await running.wait()
+        await client.search("standup")
+        go_on.set()
+        await done.wait()
+        assert await client.found("standup") == []
 
 
 async def test_a_call_that_fails_or_is_refused_teaches_nothing_and_the_next_one_does(tmp_path):
@@ -216,6 +250,7 @@ async def test_two_processes_learn_from_each_other_and_forget_together(tmp_path:
             await until(lambda: bool(kept(one)))
 
             await comes(there, "standup", [EVENT])
+            await there.call(EVENT)
             await teach(there, "retro")
             await comes(here, "retro", [EVENT])
             assert await here.found("standup") == [EVENT]

@@ -24,7 +24,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A search that the next call may say something about.
+    """A search that a later call may say something about.
 
     ``told`` is its query without what the caller may not know; ``found`` are the public names of its hits, in order;
     ``at`` is when, in seconds since the epoch.
@@ -42,8 +42,8 @@ class Trail:
 
     ``calls`` are those of tools of servers, ``failed`` those of them that failed or did not run. ``scope`` is the
     scope of skills that its last request was in: to be told, not to be decided by. ``told_active`` are ids of skills of
-    which events say that they are active in it. ``asked`` is its last search, until a call has settled what that
-    teaches; always None where nothing is learnt.
+    which events say that they are active in it. ``asked`` are its last searches, the newest last, until a call has
+    settled what they teach; none where nothing is learnt.
     """
 
     began: float = 0.0
@@ -54,7 +54,7 @@ class Trail:
     scope: ActiveSkills = field(default_factory=ActiveSkills)
     skills: Recent[str, None] = field(default_factory=lambda: Recent(_SKILLS_MAX))
     told_active: frozenset[str] = frozenset()
-    asked: Asked | None = None
+    asked: tuple[Asked, ...] = ()
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 
     def searched(self, names: Iterable[str]) -> int:

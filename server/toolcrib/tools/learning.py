@@ -30,6 +30,9 @@ FOUND, NOT_FOUND = 1.0, 0.5
 _LOOK_EVERY_S = 0.25
 """At most so often it is written what was taught, and looked what other processes have written."""
 
+_OPEN_MAX = 5
+"""Searches of a session that a call may be about: somebody may search for several steps first and call then."""
+
 _UNWRITTEN_MAX = 1000
 """More lessons do not wait for a file that cannot be written."""
 
@@ -69,24 +72,28 @@ class Learning:
         """Take note of a search. ``told`` is its query without what the caller may not know."""
         if not self._enabled:
             return
-        session.trail.asked = None
         is_one = answer.effective is SearchType.FTS and len(separate(answer.query)) == 1
         is_named = bool(answer.hits) and answer.hits[0].match_type is SearchType.EXACT
-        if not is_one or is_named:
-            return
         found = tuple(hit.tool.public_name for hit in answer.hits)
-        session.trail.asked = Asked(answer.query, told, found, self._now())
+        # One that teaches nothing is what the next call is about all the same.
+        query = answer.query if is_one and not is_named else ""
+        session.trail.asked = (*session.trail.asked, Asked(query, told, found, self._now()))[-_OPEN_MAX:]
 
-    def called(self, session: Session, name: str) -> None:
-        """Take note of a call that did: the first one soon after a search teaches, unless it was the first hit."""
-        asked, now = session.trail.asked, self._now()
-        session.trail.asked = None
-        if not self._enabled or asked is None or not 0 <= now - asked.at <= _SOON_S or name in asked.found[:1]:
+    def called(self, session: Session, name: str, asked: tuple[Asked, ...]) -> None:
+        """Take note of a call that did; ``asked`` are the searches that no call had settled when it began.
+
+        The first one soon after a search teaches, unless it was of the first hit or made for an earlier search.
+        """
+        now, still_open = self._now(), session.trail.asked
+        asked = tuple(each for each in asked if each in still_open and 0 <= now - each.at <= _SOON_S)
+        settled = _settled(asked, name)
+        session.trail.asked = tuple(each for each in still_open if each not in settled)
+        if not self._enabled or not settled or settled is not asked or name in asked[-1].found[:1]:
             return
-        words = self._words(asked)
+        words = self._words(asked[-1])
         if not words:
             return
-        lesson = Lesson(words, name, FOUND if name in asked.found else NOT_FOUND, now)
+        lesson = Lesson(words, name, FOUND if name in asked[-1].found else NOT_FOUND, now)
         learner = self._learner(session)
         self._known = taught(self._known, learner, lesson)
         if len(self._unwritten) < _UNWRITTEN_MAX:
@@ -145,3 +152,18 @@ class Learning:
 
     def _learner(self, session: Session) -> str:
         return EVERYBODY if self._shared else learner_of(session.caller)
+
+
+def _settled(asked: tuple[Asked, ...], name: str) -> tuple[Asked, ...]:
+    """Return the searches that a call of ``name`` settles: all, or those up to an earlier one that it was made for.
+
+    It was made for an earlier one that has it first, or has it where the last one has not; never if the last one has it
+    first.
+    """
+    if asked and name in asked[-1].found[:1]:
+        return asked
+    for end in range(len(asked) - 1, 0, -1):
+        found = asked[end - 1].found
+        if name in found[:1] or (name in found and name not in asked[-1].found):
+            return asked[:end]
+    return asked

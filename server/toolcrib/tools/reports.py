@@ -93,7 +93,7 @@ class ToolReports:
         """Tell of a call that was made."""
         session.trail.called(ok=call.ok)
         if call.ok:
-            self._learning.called(session, tool.public_name)
+            self._learning.called(session, tool.public_name, call.asked)
         search, rank = _origin(session, tool.public_name)
         called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
         self._events.emit(called, session=session.label, duration_ms=duration_ms)
@@ -119,11 +119,13 @@ class Calling:
     Nothing is told of one that was never sent.
     """
 
-    __slots__ = ("_began", "_reports", "_session", "_tool", "ok", "size")
+    __slots__ = ("_began", "_reports", "_session", "_tool", "asked", "ok", "size")
 
     def __init__(self, reports: ToolReports, session: Session, tool: Tool, began: float) -> None:
         self._reports, self._session, self._tool, self._began = reports, session, tool, began
         self.ok, self.size = False, 0
+        # A call says nothing about a search that is made while it runs.
+        self.asked = session.trail.asked
 
     def __enter__(self) -> Self:
         return self
