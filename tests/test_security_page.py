@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from counts import THREATS, Threat
-from hostile_runs import BEGIN, END, missing_rows, outcome_of, row, run, with_rows
+from hostile_runs import BEGIN, END, HEAD, missing_rows, outcome_of, row, run, with_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
@@ -84,6 +84,13 @@ def test_a_report_becomes_one_row_that_takes_the_place_of_the_one_before():
 )
 def test_a_goal_that_a_failed_test_or_its_own_word_says_is_missed_is_not_met(report, said):
     assert f" | {said} | " in row("bodies", outcome_of(report), "2 x cpu", "2026-01-01")
+
+
+def test_each_row_of_the_page_has_a_cell_for_each_column():
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    rows = [line for line in page.partition(BEGIN)[2].partition(END)[0].splitlines() if line.startswith("| ")]
+    assert [each.split(" | ")[0].strip("| ") for each in rows] == ["name", *THREATS]
+    assert {len(each.replace("\\|", "").split("|")) for each in rows} == {len(HEAD) + 2}
 
 
 def test_what_was_not_run_in_full_is_said():
