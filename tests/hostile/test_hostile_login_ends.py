@@ -131,7 +131,8 @@ def test_whatever_is_killed_while_it_renews_loses_nothing_that_was_used(tmp_path
     record_property("worst", f"{counts['needs_login']} of {killed} had to log in again, 0 lost what was used")
     print(f"{counts}, {len(journal.given)} tokens given, one in {renews_s:.3f} s")
     assert counts["killed"]
-    assert len(journal.given) > KILLS // 4
+    # How many are renewed before the kill depends on how busy the machine is; the first ones were left alone.
+    assert len(journal.given) > MEASURED + 2
 
 
 def _kill(pid: int) -> None:
