@@ -127,6 +127,24 @@ async def test_a_first_start_that_failed_is_tried_again_by_itself(tmp_path: Path
     assert len(flaky.starts()) == 3
 
 
+async def test_who_comes_while_a_failed_server_is_tried_again_for_another_waits_too(tmp_path: Path):
+    flaky = FakeServer(tmp_path, "flaky", exit_at="list", faulty_starts=1, slow_s={"list": 0.3}, eras=["legacy"])
+    seen: list[int] = []
+    async with fleet_of(settings_of(flaky, protocol="legacy")) as it:
+
+        async def try_again() -> None:
+            await it.fleet.try_again("flaky")
+            seen.append(len(it.lists))
+
+        it.fleet.begin(Due(["flaky"], []))
+        await it.fleet.first_listing(["flaky"])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(try_again)
+            await it.is_in(State.STARTING, "flaky")
+            tasks.start_soon(try_again)
+    assert seen == [1, 1]
+
+
 # -- eager ---------------------------------------------------------------------------------------
 
 

@@ -296,9 +296,13 @@ class Fleet:
                 await listed.wait()
 
     async def try_again(self, key: str) -> None:
-        """Start a server that failed before it was ever listed, unless it pauses; wait for it a little."""
+        """Start a server that failed before it was ever listed, unless it pauses; wait for it a little.
+
+        Whoever comes while it is being tried again for another waits likewise.
+        """
         server = self._servers[key]
-        if server.was_never_listed and server.status.state in DOWN:
+        is_tried = server.status.state is State.STARTING and key not in self.listing_first
+        if server.was_never_listed and (is_tried or server.status.state in DOWN):
             with suppress(StartFailed), anyio.move_on_after(_SILENT_S):
                 await server.connection(wanted=False)
 
