@@ -14,9 +14,9 @@ from typing import Any
 
 import anyio
 import httpx2
-from counts import patience_s
 from mcp.client.streamable_http import streamable_http_client
 
+from hostile.counts import patience_s
 from toolcrib.wire.http import TokenTable, bind, http_app, serve_http, url_of
 from worlds import Client, JsonObject, Servers, World, world
 

@@ -17,7 +17,6 @@ from typing import Any, Self
 import anyio
 import jsonschema
 import mcp
-from counts import patience_s
 from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -25,6 +24,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp_types import Implementation
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
+from hostile.counts import patience_s
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside
 from toolcrib.config.loading import load
