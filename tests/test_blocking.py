@@ -161,7 +161,9 @@ async def test_one_request_reads_at_most_once_on_the_loop(tmp_path: Path, monkey
             with blocking.watched() as calls, monkeypatch.context() as patched:
                 patched.setattr(blocking, "ALLOWED", {})
                 await request()
-            assert [call.split()[1] for call in calls] == ["BEGIN", "SELECT", "ROLLBACK"] * reads
+            # While a thread reads too, there is no idle connection to lend, and another is opened.
+            statements = [call.split()[1] for call in calls if "Store._borrow" not in call]
+            assert statements == ["BEGIN", "SELECT", "ROLLBACK"] * reads
 
 
 @pytest.mark.parametrize("era", ERAS)
