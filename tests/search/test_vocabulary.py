@@ -1,6 +1,6 @@
 """What use teaches about words: which of them are learnt, what a lesson weighs, and what there is room for."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 from hypothesis import given
@@ -28,9 +28,9 @@ def taught(*lessons: Lesson) -> Vocabulary:
     return vocabulary
 
 
-def sureness(vocabulary: Vocabulary, word: str) -> Mapping[str, float]:
-    """Return what a word means to somebody who may use every tool."""
-    return vocabulary.sureness(word, vocabulary.last_lessons)
+def sureness(vocabulary: Vocabulary, word: str, tools: Collection[str] | None = None) -> Mapping[str, float]:
+    """Return what a word means to somebody who may use these tools (None: every one)."""
+    return vocabulary.sureness([word], vocabulary.last_lessons if tools is None else tools)[word]
 
 
 def lesson(words: str, tool: str = "calendar__create_event", *, worth: float = 1.0, at: float = NOW) -> Lesson:
@@ -87,8 +87,8 @@ def test_lessons_about_other_tools_than_one_may_use_make_none_older():
     before = taught(lesson("standup"))
     after = before.after(lesson("standup invoice", "books__pay", at=NOW + 5 * HALF_LIFE_S))
     mine = {"calendar__create_event"}
-    assert after.sureness("standup", mine) == before.sureness("standup", mine) == {"calendar__create_event": 0.5}
-    assert after.sureness("invoice", mine) == {}
+    assert sureness(after, "standup", mine) == sureness(before, "standup", mine) == {"calendar__create_event": 0.5}
+    assert sureness(after, "invoice", mine) == {}
 
 
 def test_a_clock_that_is_set_back_makes_no_lesson_weigh_more():
@@ -111,7 +111,7 @@ def test_a_flood_about_one_tool_takes_nothing_from_what_was_taught_of_others():
     vocabulary = taught(lesson("standup retro team"))
     for number in range(2 * ENTRIES_MAX):
         vocabulary = vocabulary.after(lesson(f"w{number}", "flood", at=NOW + number))
-    assert vocabulary.sureness("standup", {"calendar__create_event"}) == {"calendar__create_event": 0.5}
+    assert sureness(vocabulary, "standup", {"calendar__create_event"}) == {"calendar__create_event": 0.5}
     assert {word for word, tool, _ in vocabulary.pairs() if tool != "flood"} == {"standup", "retro", "team"}
 
 

@@ -5,7 +5,7 @@ Knows words, names and times; never knows who has taught them, whether there is 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,6 +48,11 @@ class Entry:
     def weight_at(self, now: float) -> float:
         """Return what is left of the weight: half after each half-life."""
         return self.weight * 0.5 ** (max(now - self.at, 0.0) / HALF_LIFE_S)
+
+    def sureness_at(self, now: float) -> float:
+        """Return what is left of the weight as a share of certainty, from 0 and below 1."""
+        weight = self.weight_at(now)
+        return weight / (1 + weight)
 
     def after(self, lesson: Lesson) -> "Entry":
         """Return it with one more lesson."""
@@ -100,15 +105,17 @@ class Vocabulary:
         taught = Vocabulary(entries)
         return taught._lessened() if taught.size > ENTRIES_MAX else taught
 
-    def sureness(self, word: str, tools: Container[str]) -> Mapping[str, float]:
-        """Return how surely a word means each of ``tools`` that it was taught for, above 0 and below 1.
+    def sureness(self, words: Iterable[str], tools: Container[str]) -> Mapping[str, Mapping[str, float]]:
+        """Return how surely each of these words means each of ``tools`` that it was taught for, above 0 and below 1.
 
         Lessons about other tools count for nothing, and make none older: who may not use those must not notice.
         """
-        now = self.newest(tools)
-        by_tool = self.entries.get(word, {})
-        weights = {tool: entry.weight_at(now) for tool, entry in by_tool.items() if tool in tools}
-        return {tool: weight / (1 + weight) for tool, weight in weights.items()}
+        now, untaught = self.newest(tools), dict[str, Entry]()
+        taught = ((word, self.entries.get(word, untaught)) for word in words)
+        return {
+            word: {tool: entry.sureness_at(now) for tool, entry in by_tool.items() if tool in tools}
+            for word, by_tool in taught
+        }
 
     def words_of(self, query: str, stem: Callable[[str], str]) -> tuple[str, ...]:
         """Return the stems of the words of a query that can be learnt; none where nothing was taught of any word."""

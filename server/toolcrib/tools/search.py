@@ -95,10 +95,9 @@ class _Scope:
         if not words:
             return NO_LESSONS
         numbers = self._taught()
-        lessons = ((word, self._learnt.sureness(word, numbers)) for word in words)
         return {
             word: {numbers[name]: sure for name, sure in meant.items() if self._may_find(numbers[name])}
-            for word, meant in lessons
+            for word, meant in self._learnt.sureness(words, numbers).items()
         }
 
     def _taught(self) -> Mapping[str, int]:
