@@ -210,7 +210,7 @@ async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[Too
 @asynccontextmanager
 async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     """Open the skills, with what is known of tools but without any server, and begin to scan for changes."""
-    with open_catalog(settings, outside, outside.mirror, again=True) as known:
+    with open_catalog(settings, outside, outside.mirror, keep_rows=True) as known:
         async with _open_skills(settings, known, outside) as skill_use_cases:
             yield skill_use_cases
 

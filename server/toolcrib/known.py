@@ -92,15 +92,15 @@ def open_catalog(
     mirror: Callable[[str], None] | None = None,
     state: State | None = None,
     *,
-    again: bool = False,
+    keep_rows: bool = False,
 ) -> Generator[Known]:
     """Open all that is known of tools, with the event log, ready for servers to be listed anew.
 
-    ``state`` are decisions that are open already. ``again``: no server is listed anew, or another config is in use
+    ``state`` are decisions that are open already. ``keep_rows``: no server is listed anew, or another config is in use
     meanwhile, so nothing is dropped of what is indexed: another process may be finding tools by it.
     """
     with _open_events(settings, clocks, mirror) as events, open_known(settings, clocks, events, state) as known:
-        if again:
+        if keep_rows:
             known.indexer.load()
         else:
             known.indexer.open()

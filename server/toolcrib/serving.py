@@ -185,7 +185,7 @@ class Serving:
         self._lasting, self._reports, self._outside = lasting, reports, outside
         self._loaded = Loaded(outside.wall_clock())
         self._turn = anyio.Lock()
-        self._keeps_rows = outside.only is not None  # who does not list anew leaves what others have listed
+        self._keep_rows = outside.only is not None  # who does not list anew leaves what others have listed
         self.gateway = Gateway()
         self.on_change: Callable[[Settings], None] = lambda _settings: None
 
@@ -217,7 +217,7 @@ class Serving:
         """Serve the first config."""
         world = await self._lasting.tasks.start(self._own, settings, hosts)
         self._use(world, hosts, *await anyio.to_thread.run_sync(_due, world.known, self._outside))
-        self.gateway.wire, self._keeps_rows = world.wire, True
+        self.gateway.wire, self._keep_rows = world.wire, True
         self._lasting.tasks.start_soon(self._list_what_is_old)
 
     async def reload(self, read: Callable[[], Settings], hosts_of: Callable[[Settings], Hosts]) -> Loaded:
@@ -275,7 +275,7 @@ class Serving:
         lasting, outside = self._lasting, self._outside
         deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
         async with AsyncExitStack() as stack:
-            catalog = partial(open_catalog, settings, outside, outside.mirror, lasting.state, again=self._keeps_rows)
+            catalog = partial(open_catalog, settings, outside, outside.mirror, lasting.state, keep_rows=self._keep_rows)
             known = await stack.enter_async_context(_opened(catalog))
             tool_use_cases = await stack.enter_async_context(
                 open_tool_use_cases(settings, known, outside, lasting.fleet, lasting.kept_pages)

@@ -130,7 +130,7 @@ def tool_names_now(settings: "Settings") -> list[str]:
     """
     from toolcrib.known import Clocks, open_catalog
 
-    with open_catalog(settings, Clocks(), again=True) as known:
+    with open_catalog(settings, Clocks(), keep_rows=True) as known:
         return [tool.public_name for tool in known.indexer.current().tools]
 
 
@@ -260,7 +260,7 @@ async def _use(
 async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Awaitable[_Answer]]") -> _Answer:
     from toolcrib.known import Clocks, finder_of, open_catalog
 
-    with open_catalog(settings, Clocks(), again=True) as known:
+    with open_catalog(settings, Clocks(), keep_rows=True) as known:
         indexed = Indexed(
             settings, known.indexer.current(), finder_of(settings, known), known.gate, known.indexer.unlisted()
         )

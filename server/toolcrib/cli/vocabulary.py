@@ -43,7 +43,7 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise typer.BadParameter("goes with --forget: without it, everything is shown", param_hint="--all")
     settings = load_settings(config)
     meant = _Meant(word, tool, principal)
-    with open_catalog(settings, Clocks(), again=True) as known:
+    with open_catalog(settings, Clocks(), keep_rows=True) as known:
         if not forget:
             _show([*_shown(known, meant)], as_json=as_json, learns=settings.toolcrib.tool_search.learn)
             return
