@@ -5,6 +5,7 @@ Knows the latest of them, in the forms in which they may stand; never knows what
 
 import threading
 from collections.abc import Iterable
+from itertools import chain
 
 from toolcrib.redaction.forms import MASK, SECRET_MIN_CHARACTERS, forms_of
 
@@ -46,7 +47,7 @@ class Learned:
             # A new one each time: a part's is read by the whole, whatever thread adds to it.
             before = self._secrets
             self._secrets = {each: before.get(each) or tuple(forms_of(each)) for each in known if each in latest}
-            self._forms = tuple(_longest_first({form for forms in self._secrets.values() for form in forms}))
+            self._forms = longest_first(chain.from_iterable(self._secrets.values()))
             self.forms = tuple(form.encode("utf-8", "surrogatepass") for form in self._forms)
 
     @property
@@ -107,10 +108,6 @@ def _begun_at_the_end(data: bytes, secret: bytes) -> int:
     return next((number for number in few if data.endswith(secret[:number])), 0)
 
 
-def longest_first(secrets: Iterable[str]) -> list[str]:
-    """Return all forms of secrets, the longest first, so that of one that begins with another no end is left."""
-    return _longest_first({form for secret in secrets for form in forms_of(secret)})
-
-
-def _longest_first(forms: Iterable[str]) -> list[str]:
-    return sorted(forms, key=lambda form: (-len(form), form))
+def longest_first(forms: Iterable[str]) -> tuple[str, ...]:
+    """Return the forms of secrets, the longest first, so that of one that begins with another no end is left."""
+    return tuple(sorted(set(forms), key=lambda form: (-len(form), form)))

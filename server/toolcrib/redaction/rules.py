@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
-from toolcrib.redaction.forms import MASK
+from toolcrib.redaction.forms import MASK, forms_of
 from toolcrib.redaction.learned import Learned, longest_first
 
 __all__ = ["MASK"]
@@ -59,7 +59,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = (), learned: Learned | None = None) -> None:
-        forms = longest_first(filter(None, secrets))
+        forms = longest_first(form for secret in secrets if secret for form in forms_of(secret))
         self._pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
         self._rules, self._learned = rules, learned or Learned()
 
