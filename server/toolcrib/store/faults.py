@@ -1,7 +1,7 @@
-"""Faults that some versions of SQLite have and that our files could meet: which version has which, and what is done.
+"""Known bugs of SQLite versions that could affect our files: which version has which, and the mitigation.
 
 Knows version numbers and what was published about them; never knows a file or a connection. A distribution may have
-mended a fault under an old number, so what is said here is that a fault may be there.
+fixed a bug under an old version number, so this says only that a bug may be present.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: where it is told, the first version without it, and what toolcrib does about it.
+    """A known fault: its source, the first version without it, and what toolcrib does about it.
 
-    ``since`` is the first version that has it. ``backports`` are the first versions of earlier series, told by their
-    first two numbers, that have it no more.
+    ``since`` is the first affected version. ``backports`` are the first fixed versions of earlier series, identified by
+    their first two numbers.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Fault:
     backports: tuple[Version, ...] = ()
 
     def is_in(self, version: Version) -> bool:
-        """Return whether a version has the fault."""
+        """Return whether a version is affected."""
         if not self.since <= version < self.fixed:
             return False
         return not any(version[:2] == backport[:2] and version >= backport for backport in self.backports)
@@ -34,7 +34,7 @@ class Fault:
 FAULTS = (
     Fault(
         name="WAL-reset",
-        # 3.7.0 to 3.51.2; mended in 3.51.3, 3.50.7 and 3.44.6. 3.52.0 was withdrawn, and had the mend.
+        # 3.7.0 to 3.51.2; fixed in 3.51.3, 3.50.7 and 3.44.6. 3.52.0 was withdrawn, and had the fix.
         source="https://sqlite.org/wal.html#walresetbug",
         since=(3, 7, 0),
         fixed=(3, 51, 3),
@@ -43,7 +43,7 @@ FAULTS = (
     ),
     Fault(
         name="FTS5 memory (CVE-2026-11822, CVE-2026-11824)",
-        # A file made for it overflows the heap in a MATCH. FTS5 is part of SQLite since 3.9.0.
+        # A crafted file overflows the heap in a MATCH. FTS5 is part of SQLite since 3.9.0.
         source="https://sqlite.org/releaselog/3_53_2.html",
         since=(3, 9, 0),
         fixed=(3, 53, 2),
@@ -53,6 +53,6 @@ FAULTS = (
 
 
 def faults_of(version: str) -> list[Fault]:
-    """Return the faults that a version of SQLite (``3.40.1``) may have."""
+    """Return the faults that may affect a version of SQLite (``3.40.1``)."""
     numbers = tuple(int(part) for part in version.split("."))
     return [fault for fault in FAULTS if fault.is_in(numbers)]

@@ -1,6 +1,6 @@
 """A database file and its companions as files: made private, moved aside, removed; one process at a time.
 
-Knows names, modes and identities of files; never knows SQLite or what a file holds.
+Knows names, modes and identities of files; never knows SQLite or a file's content.
 """
 
 import errno
@@ -16,9 +16,9 @@ from pathlib import Path
 from toolcrib.errors import StoreError
 
 _PARTS = ("-wal", "-shm", "-checked", "")
-"""What belongs to a file, by the end of its name. A log left behind could be taken for that of a new file.
+"""Suffixes of the files that make up a database. A leftover log could be taken for that of a new file.
 
-The file itself goes last: only then does another process make a new one.
+The database file itself is removed last: only then does another process create a new one.
 """
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -27,13 +27,14 @@ _log = logging.getLogger(__name__)
 
 
 def private_directory(path: Path) -> None:
-    """Make ``path`` with mode 0700 and a ``.gitignore`` that covers it (R35); one that exists stays as it is.
+    """Create ``path`` with mode 0700 and a ``.gitignore`` that covers it (R35); an existing one stays as it is.
 
-    Unless everybody may write to it: then it is closed to others, and that is logged. A folder with the sticky bit,
-    such as the system's for temporary files, stays open: there nobody can replace what is another's.
+    Unless it is world-writable: then group and others lose write permission, which is logged. A folder with the sticky
+    bit, such as the system's for temporary files, stays as it is, because nobody can replace another user's files
+    there.
 
     Raises:
-        OSError: it cannot be made, or everybody may write to it and it is not ours to close.
+        OSError: it cannot be created, or is world-writable and its mode cannot be changed.
 
     """
     if path.is_dir():
@@ -62,19 +63,19 @@ def _close_to_others(folder: Path) -> None:
 
 
 def linked_part(path: Path) -> str | None:
-    """Return the name of a part of a database file that is a symbolic link; None where none is."""
+    """Return the name of a database file or companion that is a symbolic link; None if none is."""
     names = (path.name + suffix for suffix in _PARTS)
     return next((name for name in names if path.with_name(name).is_symlink()), None)
 
 
 def make_private(path: Path, *, follow: bool) -> tuple[int, int] | None:
-    """Make the file where there is none, readable by its owner only, and return its identity.
+    """Create the file if there is none, readable by its owner only, and return its identity.
 
     ``follow``: it may be a symbolic link.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | (0 if follow else _NO_FOLLOW), 0o600)
     try:
-        # By descriptor: another process may be moving the name aside at this moment.
+        # By descriptor: another process may be moving the file aside at this moment.
         os.chmod(descriptor if os.chmod in os.supports_fd else path, 0o600)  # noqa: PTH101 - a descriptor
     finally:
         os.close(descriptor)
@@ -82,9 +83,9 @@ def make_private(path: Path, *, follow: bool) -> tuple[int, int] | None:
 
 
 def move_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path:
-    """Rename the file and its companions, unless another process has replaced it already.
+    """Rename the file and its companions, unless another process has already replaced it.
 
-    Processes take turns: between a look at the file and its renaming it could be replaced, and the new one be moved.
+    Under a lock: otherwise the file could be replaced between the check and the renaming, and the new one be moved.
     """
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     aside = path.with_name(f"{path.name}.corrupt-{stamp}")
@@ -97,12 +98,12 @@ def move_aside(path: Path, identity: tuple[int, int] | None, now: float) -> Path
 
 
 def set_aside(path: Path) -> list[Path]:
-    """Return the files that were moved aside in the place of ``path`` and are still there, the oldest first."""
+    """Return the existing files that were moved aside from ``path``, oldest first."""
     return sorted(path.parent.glob(f"{path.name}.corrupt-*Z"))
 
 
 def discard(path: Path) -> None:
-    """Remove a file and its companions, whatever is in it; whoever has it open goes on without it.
+    """Remove a file and its companions, whatever they contain; processes that have it open keep using it.
 
     Raises:
         StoreError: it cannot be removed.
@@ -118,7 +119,7 @@ def discard(path: Path) -> None:
 
 @contextmanager
 def turn_in(folder: Path) -> Generator[None]:
-    """Hold the folder's lock, which is the folder itself; Windows has none such, and no lock is taken there."""
+    """Hold a lock on the folder itself (``flock``); Windows has no such lock, and none is taken there."""
     if sys.platform == "win32":
         yield
         return
@@ -126,7 +127,7 @@ def turn_in(folder: Path) -> Generator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        # Closing the descriptor releases the lock, also where the process is killed.
+        # Closing the descriptor releases the lock, even if the process is killed.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -134,9 +135,9 @@ def turn_in(folder: Path) -> Generator[None]:
 
 
 def lock_file(descriptor: int, *, exclusive: bool) -> bool:
-    """Lock a file until it is closed, if nobody else has; return whether that was so. Readers share it.
+    """Lock a file until it is closed; return False if another process holds a conflicting lock. Readers share it.
 
-    The lock is the open file's: it is gone as soon as the process is, however it ends.
+    The lock belongs to the open file: it ends with the process, however that ends.
     """
     try:
         if sys.platform == "win32":
@@ -153,7 +154,7 @@ def lock_file(descriptor: int, *, exclusive: bool) -> bool:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Return what tells this file from one that takes its place."""
+    """Return the identity of the file at this path, which changes when it is replaced."""
     try:
         status = path.stat()
     except OSError:

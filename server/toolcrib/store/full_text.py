@@ -1,4 +1,4 @@
-"""A full-text table beside a table of rows: how it is made, kept in step by triggers, and tidied.
+"""A full-text table beside a table of rows: created, kept in sync by triggers, and optimized.
 
 Knows the SQL of FTS5; never knows what the rows are about or how a match is ranked.
 """
@@ -12,9 +12,9 @@ from hashlib import sha256
 from toolcrib.store.store import Store
 
 _MERGING = "('automerge', 0)", "('crisismerge', 256)"
-"""Join the parts of the index, one of which every transaction makes, only when there are very many.
+"""Merge index segments, one of which each transaction creates, only when there are very many.
 
-No search of ours reads them, so joining them early would be work for nothing. (FTS5, "The 'automerge' Configuration
+Our searches do not read them, so merging them early would be wasted work. (FTS5, "The 'automerge' Configuration
 Option")
 """
 
@@ -23,9 +23,9 @@ Option")
 class FullText:
     """The table ``TABLE_fts`` over the words of ``table``, whose integer primary key is ``key``.
 
-    ``columns`` are its own columns, each with the column of ``table`` that has its words. ``content`` is where FTS5
-    reads them back: the table itself, or a view that gives them their names, made by ``view``. ``meta`` is a table
-    of keys and values, in which stands what was made last.
+    ``columns`` maps its columns to the columns of ``table`` that have their words. ``content`` is what FTS5 reads them
+    back from: the table itself, or a view, created by ``view``, that renames its columns. ``meta`` is a key-value table
+    that records the statements used.
     """
 
     table: str
@@ -36,10 +36,10 @@ class FullText:
     view: str = ""
 
     def keep_in_step(self, store: Store) -> None:
-        """Make the full-text table anew, unless it and its triggers are there exactly if they should be (R37, R38).
+        """Rebuild the full-text table unless it and its triggers exist exactly as they should (R37, R38).
 
         Raises:
-            StoreError: anything SQLite complains about.
+            StoreError: any SQLite error.
 
         """
         with store.read() as connection:
@@ -48,7 +48,7 @@ class FullText:
             store.change(partial(self._remake, fts=store.fts))
 
     def _remake(self, connection: sqlite3.Connection, *, fts: bool) -> None:
-        """Make the full-text table and its triggers anew from the rows; without FTS5 only take the triggers away.
+        """Rebuild the full-text table and its triggers from the rows; without FTS5 only drop the triggers.
 
         A SQLite without FTS5 cannot even drop the table, but it can write the rows once the triggers are gone.
         """
@@ -70,12 +70,12 @@ class FullText:
         table, names = self.table, ", ".join(self.columns)
         old, new = (", ".join(f"{row}.{column}" for column in self.columns.values()) for row in ("old", "new"))
         add_new = f"INSERT INTO {table}_fts(rowid, {names}) VALUES (new.{self.key}, {new});"  # noqa: S608 - own names
-        # A table with external content needs the old words to take them out (FTS5, "External Content Tables").
+        # External content requires the old words for a deletion (FTS5, "External Content Tables").
         drop_old = (
             f"INSERT INTO {table}_fts({table}_fts, rowid, {names}) "  # noqa: S608 - own names
             f"VALUES ('delete', old.{self.key}, {old});"
         )
-        # A change of other columns leaves the full text alone. IS NOT instead of <>, because a value may be NULL.
+        # A change of other columns does not touch the index. IS NOT instead of <>, because a value may be NULL.
         changed = f"WHEN ({old}) IS NOT ({new})"
         return {
             f"{table}_after_insert": f"AFTER INSERT ON {table} BEGIN {add_new} END",
@@ -86,7 +86,7 @@ class FullText:
     @cached_property
     def _statements(self) -> tuple[str, ...]:
         table = self.table
-        # Everything that a search of other programs may need stays, such as detail = full (ADR 11).
+        # Everything that a search by other programs may need is kept, such as detail = full (ADR 11).
         create = (
             f"CREATE VIRTUAL TABLE IF NOT EXISTS {table}_fts USING fts5({', '.join(self.columns)}, "
             f"content = '{self.content}', content_rowid = '{self.key}', tokenize = 'porter unicode61', detail = full)"
@@ -101,5 +101,5 @@ class FullText:
 
     @cached_property
     def _digest(self) -> str:
-        # A change of any statement has the table made anew.
+        # A change of any statement triggers a rebuild of the table.
         return sha256("\n".join(self._statements).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """How a database file is opened: checked, moved aside where it is damaged or foreign, migrated forward.
 
 Knows files, versions and SQLite's settings; never knows what a connection is used for afterwards.
-Where no file can be written, a copy in memory takes its place.
+If no file can be written, a copy in memory is used instead.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from toolcrib.store.files import identity_of, linked_part, make_private, move_as
 from toolcrib.store.soundness import last_check, note_check
 
 Migration = Callable[[sqlite3.Connection], None]
-"""One step forward of a schema, run inside a transaction: it must not commit or use ``executescript``."""
+"""One forward migration of a schema, run inside a transaction: it must not commit or use ``executescript``."""
 
 _BUSY_TIMEOUT_S = 5.0
 _WAL_ATTEMPTS = 100
@@ -33,10 +33,10 @@ _FTS_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a file of ours is: its mark, and the steps that lead from an empty file to today's tables.
+    """The format of one of our files: its application id, and the migrations from an empty file to the current tables.
 
-    The number of migrations is the version of the schema (``PRAGMA user_version``, R231). ``application_id``
-    is a positive 32-bit number. ``durable``: what is written outlives a power failure, because it cannot be made again.
+    The number of migrations is the version of the schema (``PRAGMA user_version``, R231). ``application_id`` is a
+    positive 32-bit number. ``durable``: writes must survive a power failure, because the data cannot be rebuilt.
     """
 
     application_id: int
@@ -51,9 +51,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A connection for writing, the file behind it (None: memory), and why that is not the file as it was left.
+    """A connection for writing, the file behind it (None: memory), and why that is not the original file.
 
-    ``checked_at`` is when the file was last found whole, in seconds since the epoch.
+    ``checked_at`` is when the file last passed an integrity check, in seconds since the epoch.
     """
 
     connection: sqlite3.Connection
@@ -71,13 +71,13 @@ class _NewerFileError(Exception):
 
 
 def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
-    """Open ``path``, or what can be used in its place."""
+    """Open ``path``, or a replacement if it cannot be used."""
     reason, asked = None, path
     try:
         private_directory(path.parent)
         for attempt in range(1, _OPEN_ATTEMPTS + 1):
             if not schema.durable and (linked := linked_part(path)):
-                # What it leads to is not ours. The file of decisions may be a link: people keep such files elsewhere.
+                # The link's target is not ours. The decisions file may be a link: people keep such files elsewhere.
                 aside = move_aside(path, identity_of(path), now)
                 reason = f"{linked} was a symbolic link; moved to {aside.name}"
             identity = make_private(path, follow=schema.durable)
@@ -94,7 +94,7 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
                 aside = move_aside(path, identity, now)
                 reason = f"{fault}; moved to {aside.name}"
             except sqlite3.OperationalError as error:
-                # Whoever still has a file open that was moved aside takes the new one's journal for its own.
+                # A process that still has the moved file open would take the new file's journal for its own.
                 if _primary_code(error) != sqlite3.SQLITE_IOERR or attempt == _OPEN_ATTEMPTS:
                     raise
     except (OSError, sqlite3.Error) as error:
@@ -103,9 +103,9 @@ def open_file(path: Path, schema: Schema, now: float, *, fts: bool) -> Opened:
 
 
 def open_another(damaged: Path, identity: tuple[int, int] | None, schema: Schema, now: float, *, fts: bool) -> Opened:
-    """Move a file aside that turned out damaged in use, and open a new one in its place.
+    """Move aside a file that turned out to be damaged in use, and open a new one in its place.
 
-    Another process may have done so already: then it is that one's. Nothing of ours may have the file open.
+    If another process has already done so, its file is opened. This process must not have the file open.
     """
     try:
         aside = move_aside(damaged, identity, now)
@@ -116,7 +116,7 @@ def open_another(damaged: Path, identity: tuple[int, int] | None, schema: Schema
 
 
 def open_memory(schema: Schema, now: float, reason: str, file: Path | None = None) -> Opened:
-    """Open a database in memory that has what stands in ``file``, as far as that can be read."""
+    """Open a database in memory with the contents of ``file``, as far as these can be read."""
     with ExitStack() as stack:
         connection = (file and _copy_in_memory(file, schema)) or _plain_connection(":memory:")
         stack.callback(connection.close)
@@ -127,8 +127,8 @@ def open_memory(schema: Schema, now: float, reason: str, file: Path | None = Non
 
 
 def _copy_in_memory(file: Path, schema: Schema) -> sqlite3.Connection | None:
-    """Return a copy of a file of ours; None where it cannot be read, is damaged or not ours."""
-    for how in ("mode=ro", "mode=ro&immutable=1"):  # the second: where not even the log's index can be made
+    """Return an in-memory copy of one of our files; None if it cannot be read, is damaged or not ours."""
+    for how in ("mode=ro", "mode=ro&immutable=1"):  # the second for where not even the log's index can be created
         copy = _plain_connection(":memory:")
         with suppress(sqlite3.Error, _UnusableFileError, _NewerFileError):
             with closing(_plain_connection(f"{file.absolute().as_uri()}?{how}", uri=True)) as source:
@@ -141,13 +141,13 @@ def _copy_in_memory(file: Path, schema: Schema) -> sqlite3.Connection | None:
 
 
 def _refuse_to_wait(status: int, _remaining: int, _total: int) -> None:
-    """End a copy whose file somebody keeps for themselves: it would wait without end."""
+    """Abort a copy whose file another process has locked exclusively: it would wait forever."""
     if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         raise sqlite3.OperationalError("the file is locked")
 
 
 def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.Connection:
-    """Open the file for writing, checked and migrated; without ``check`` only what it says it is counts."""
+    """Open the file for writing, checked and migrated; without ``check`` only its header is validated."""
     with ExitStack() as stack:
         connection = _plain_connection(str(path))
         stack.callback(connection.close)
@@ -157,18 +157,17 @@ def _connect(path: Path, schema: Schema, *, fts: bool, check: bool) -> sqlite3.C
         except UnicodeDecodeError:  # in SQLite's message, which quotes the file
             raise _UnusableFileError("the file was damaged: its schema is no text") from None
         except sqlite3.DatabaseError as error:
-            # A turned bit in the text of the schema is no damage to SQLite, but a table that it cannot make sense of.
+            # A flipped bit in the schema's text is not damage to SQLite, but a table that it cannot parse.
             if not is_damage(error) and _primary_code(error) != sqlite3.SQLITE_ERROR:
                 raise
             raise _UnusableFileError(f"the file was damaged: {error}") from None
-        # An index can be made again, so losing its last commits at a power failure is cheaper than waiting for the
-        # disk.
+        # An index can be rebuilt, so losing its last commits in a power failure is cheaper than syncing the disk.
         connection.execute(f"PRAGMA synchronous = {'FULL' if schema.durable else 'NORMAL'}")
         _use_wal(connection)
-        # Store._checkpoint says why.
+        # See Store._checkpoint.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        # Older SQLite does not count FTS5 as harmless in triggers. No function or extension that a schema
-        # could misuse is ever loaded into this connection.
+        # Older SQLite does not treat FTS5 as safe in triggers. No function or extension that a schema could abuse is
+        # ever loaded into this connection.
         connection.execute("PRAGMA trusted_schema = ON")
         _migrate(connection, schema)
         stack.pop_all()
@@ -179,7 +178,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     """Open a connection that cannot write; the file must be open for writing already."""
     connection = _plain_connection(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now it has opened the log
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the log is opened only here
     except sqlite3.Error:
         connection.close()
         raise
@@ -187,7 +186,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def connect_existing(path: Path) -> sqlite3.Connection:
-    """Open a connection to a file as it is, unchecked and not migrated; it is never made.
+    """Open a connection to a file as it is, without checks, migrations or creating it.
 
     Raises:
         sqlite3.Error: there is no such file, or it cannot be opened.
@@ -197,15 +196,15 @@ def connect_existing(path: Path) -> sqlite3.Connection:
 
 
 def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
-    # Transactions are begun and ended by our own statements, not by Python's module; locks of ours keep threads apart.
+    # Transactions are controlled by our own statements, not by Python's module; our own locks separate threads.
     connection = sqlite3.connect(
         target, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri
     )
-    # We write valid UTF-8 only: what is none was damaged, and is found out by what it then says.
+    # We write valid UTF-8 only: anything else is damage, and is detected when it is parsed.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     with ExitStack() as stack:
         stack.callback(connection.close)
-        # Both settings are what SQLite recommends for files that others may have written (sqlite.org/security.html).
+        # SQLite recommends both settings for files that others may have written (sqlite.org/security.html).
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         stack.pop_all()
@@ -213,8 +212,8 @@ def _plain_connection(target: str, *, uri: bool = False) -> sqlite3.Connection:
 
 
 def _inspect(connection: sqlite3.Connection, schema: Schema) -> bool:
-    """Refuse a file that is not ours or too new, and return whether it is more than an empty file."""
-    connection.execute("BEGIN")  # one state: another process may be making the tables at this moment
+    """Reject a file that is not ours or too new, and return whether it is more than an empty file."""
+    connection.execute("BEGIN")  # a consistent state: another process may be creating the tables at this moment
     application_id, version, tables = (
         int(connection.execute(query).fetchone()[0])
         for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
@@ -230,7 +229,7 @@ def _inspect(connection: sqlite3.Connection, schema: Schema) -> bool:
 
 
 def _check(connection: sqlite3.Connection, *, fts: bool) -> None:
-    """Refuse a damaged file. Takes about a millisecond for each of its megabytes."""
+    """Reject a damaged file. Takes about a millisecond per megabyte."""
     finding = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
     if finding != "ok":
         raise _UnusableFileError(f"the file was damaged: {finding}")
@@ -239,7 +238,7 @@ def _check(connection: sqlite3.Connection, *, fts: bool) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging, which SQLite refuses at once while another process is just doing it."""
+    """Switch to write-ahead logging; SQLite fails at once if another process is just doing the same."""
     attempts = _WAL_ATTEMPTS
     while True:
         try:
@@ -273,12 +272,12 @@ def _user_version(connection: sqlite3.Connection) -> int:
 
 
 def sqlite_version() -> str:
-    """Return the version of SQLite that Python brings."""
+    """Return the version of SQLite that Python uses."""
     return sqlite3.sqlite_version
 
 
 def has_fts5() -> bool:
-    """Return whether this SQLite has full-text search, by trying (R32)."""
+    """Return whether this SQLite has full-text search, by trying it (R32)."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.execute("CREATE VIRTUAL TABLE temp.fts5_probe USING fts5(x)")
@@ -295,23 +294,23 @@ def fts_tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def check_fts(connection: sqlite3.Connection, table: str, *, against_content: bool) -> None:
-    """Raise sqlite3.DatabaseError where a full-text table is damaged or, if asked, not in step with its content."""
+    """Raise sqlite3.DatabaseError if a full-text table is damaged or, if requested, inconsistent with its content."""
     command = f'INSERT INTO "{table}"("{table}", rank) VALUES (\'integrity-check\', ?)'  # noqa: S608 - own names
     connection.execute(command, (int(against_content),))
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether SQLite says with this error that the file is damaged."""
+    """Return whether this error means that the file is damaged."""
     return isinstance(error, sqlite3.Error) and _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_unwritable(error: Exception) -> bool:
-    """Return whether SQLite says with this error that the disk is full, broken or not to be written to."""
+    """Return whether this error means that the disk is full, failing or not writable."""
     return isinstance(error, sqlite3.Error) and _primary_code(error) in _UNWRITABLE
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """Return the SQLite result code; Python's own complaints (a closed connection) have none: -1."""
+    """Return the SQLite result code; errors raised by Python itself (a closed connection) have none: -1."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
-    # An extended result code has the primary one in its lowest byte.
+    # The primary result code is the lowest byte of an extended one.
     return -1 if code is None else code & 0xFF

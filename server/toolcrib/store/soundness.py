@@ -7,16 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 _ALWAYS_CHECKED_BYTES = 1 << 20
-"""A smaller file is checked in a millisecond, and needs no note."""
+"""A smaller file is checked within a millisecond, and needs no record."""
 
 _CHECK_EVERY_S = 86400.0
 
 
 def last_check(path: Path, now: float) -> float | None:
-    """Return when the file passed a check, if that is less than a day ago and the file has not changed since.
+    """Return when the file passed an integrity check, if less than a day ago and it has not changed since.
 
-    Unchanged means that nothing has written to it but stores that were closed properly. Both times are in seconds
-    since the epoch.
+    Unchanged means written only by stores that were closed properly. Both times are in seconds since the epoch.
     """
     try:
         checked_at, noted = _note_of(path).read_text(encoding="ascii").split("\n", 1)
@@ -27,19 +26,19 @@ def last_check(path: Path, now: float) -> float | None:
 
 
 def note_check(path: Path, checked_at: float) -> None:
-    """Note that the file as it is now comes from one that was sound at ``checked_at``; nothing for a small file."""
-    with suppress(OSError, ValueError):  # then the next start looks again
+    """Record that the file in its current state derives from one that was sound at ``checked_at``; skip small files."""
+    with suppress(OSError, ValueError):  # then the next start checks it
         if path.stat().st_size < _ALWAYS_CHECKED_BYTES:
             return
         note, text = _note_of(path), f"{checked_at!r}\n{_state(path)}"
-        # A start without news writes nothing, not even this note.
+        # A start without changes writes nothing, not even this record.
         if not note.exists() or note.read_text(encoding="ascii") != text:
             note.touch(mode=0o600)
             note.write_text(text, encoding="ascii")
 
 
 def forget_check(path: Path) -> None:
-    """Have the next start check the file, whatever was noted."""
+    """Make the next start check the file, whatever was recorded."""
     with suppress(OSError):
         _note_of(path).unlink(missing_ok=True)
 

@@ -19,25 +19,26 @@ from toolcrib.store.store import Store
 from toolcrib.store.values import damaged_rows, to_json
 
 BATCH = 2000
-"""Rows of one transaction: others may write between two of them. Of more rows at once fewer counts are written."""
+"""Rows per transaction: others may write between two of them. Larger transactions write fewer counts."""
 
 EVERYBODY = ""
-"""Stands for all servers together; no key of a server is empty."""
+"""The key for all servers together; no server's key is empty."""
 
 IN_NAME = "="
-"""A stem of a name is indexed once more with this before it, so that names can be looked up alone."""
+"""Stems of names are indexed again with this prefix, so that names can be searched alone."""
 
 _OF_COUNTED = "+~^"
-"""A stem of a field that is counted by itself is indexed with the sign of this field before it.
+"""Stems of fields with their own counts are indexed with the field's prefix.
 
-So it can be looked up without a field in which it counts for nothing."""
+So they can be searched without a field in which they are ignored.
+"""
 
 _OPTIONS = f"""tokenize = "ascii tokenchars '{IN_NAME}{_OF_COUNTED}'", detail = none, columnsize = 0"""
 _BY = "PRIMARY KEY (server, term,"
 _CHOSEN = "IN (SELECT value FROM json_each(?))"
 
 Document = Sequence[Sequence[str]]
-"""For each field its stems, as often as they stand there; the name first."""
+"""For each field its stems, repeated as often as they occur; the name first."""
 
 Stem = Callable[[str], str]
 
@@ -46,11 +47,11 @@ Stem = Callable[[str], str]
 class StemTables:
     """The stems of the rows of ``table``, whose integer primary key is ``key``.
 
-    ``columns`` have the words of the fields, the name first; ``owner`` is the column that parts the rows, by server.
-    ``counted`` are the places of the fields that a ranking may leave a word out of: they are counted by themselves.
-    ``trusted`` is a column that is empty where a row was not written by us: what stands there has no stems.
-    ``version`` is raised when a word gets another stem. ``meta`` is a table of keys and values.
-    ``reads`` makes of the words of a row, by column, what is ranked.
+    ``columns`` have the words of the fields, the name first; ``owner`` is the column that partitions the rows, by
+    server. ``counted`` are the indexes of the fields in which ranking may ignore a word: these have their own counts.
+    ``trusted`` is a column that is empty if a row was not written by us: such a row has no stems. ``version`` is
+    increased when the stem of any word changes. ``meta`` is a key-value table. ``reads`` converts the words of a row,
+    by column, to the ranked text.
     """
 
     table: str
@@ -64,10 +65,10 @@ class StemTables:
     reads: Callable[[Sequence[str]], Sequence[str]] = tuple
 
     def keep_in_step(self, store: Store) -> None:
-        """Make the tables anew, unless they are there exactly if they should be: where there is FTS5.
+        """Rebuild the tables unless they exist exactly as they should, which requires FTS5.
 
         Raises:
-            StoreError: anything SQLite complains about.
+            StoreError: any SQLite error.
 
         """
         with store.read() as connection:
@@ -76,7 +77,7 @@ class StemTables:
             store.change(partial(self._remake, fts=store.fts))
 
     def _remake(self, connection: sqlite3.Connection, *, fts: bool) -> None:
-        """Make the tables anew, with every row due; without FTS5 only take the triggers away."""
+        """Rebuild the tables, with every row marked as due; without FTS5 only drop the triggers."""
         for name in self._triggers:
             connection.execute(f"DROP TRIGGER IF EXISTS {name}")
         connection.execute(f"DELETE FROM {self.meta} WHERE key = 'stems'")
@@ -90,31 +91,31 @@ class StemTables:
 
     @cached_property
     def fields(self) -> str:
-        """The columns of the table of stems, one a field."""
+        """The columns of the table of stems, one per field."""
         return ", ".join(f"f{place}" for place in range(len(self.columns)))
 
     # -- what a document has -----------------------------------------------------------------------
 
     @cached_property
     def outside(self) -> int:
-        """The bit of a mask that says: the stem stands in a field that is not counted by itself."""
+        """The mask bit for a stem that occurs in a field without counts of its own."""
         return 1 << len(self.counted)
 
     @cached_property
     def in_name(self) -> int:
-        """The bit of a mask that says: the stem stands in the name."""
+        """The mask bit for a stem that occurs in the name."""
         return self.outside << 1
 
     @cached_property
     def bits(self) -> tuple[int, ...]:
-        """The bits of the mask of a stem, for each field in which it stands."""
+        """The mask bits of a stem, by field in which it occurs."""
         by_place = {place: 1 << number for number, place in enumerate(self.counted)}
         others = (self.outside | self.in_name, *[self.outside] * (len(self.columns) - 1))
         return tuple(by_place.get(place, other) for place, other in enumerate(others))
 
     @cached_property
     def marks(self) -> tuple[str, ...]:
-        """What stands before the stems of each field in the index: nothing, or the sign of one counted by itself."""
+        """The index prefix of the stems of each field: empty, or the prefix of a field with its own counts."""
         by_place = dict(zip(self.counted, _OF_COUNTED[: len(self.counted)], strict=True))
         return tuple(by_place.get(place, "") for place in range(len(self.columns)))
 
@@ -148,7 +149,7 @@ class StemTables:
     # -- filling -----------------------------------------------------------------------------------
 
     def fill(self, connection: sqlite3.Connection, stem: Stem) -> bool:
-        """Bring up to :data:`BATCH` rows that are due up to date; return whether there may be more."""
+        """Update up to :data:`BATCH` rows that are due; return whether there may be more."""
         due = f"{self.table}_stems_due"
         ids = [row[0] for row in connection.execute(f"SELECT id FROM {due} ORDER BY id LIMIT {BATCH}")]
         if not ids:
@@ -195,7 +196,7 @@ class StemTables:
         return ", ".join("?" * (len(self.columns) + more))
 
     def _count(self, connection: sqlite3.Connection, tallies: Mapping[str, "Tally"]) -> None:
-        """Add what was counted to what stands in the tables, for each server and for all of them together."""
+        """Add counts to those in the tables, for each server and for all of them together."""
         counts, uses = self._counts, self._uses
         every = self.tally()
         for owner, tally in tallies.items():
@@ -238,7 +239,7 @@ class StemTables:
             for row in ("old", "new")
         )
         due = f"{table}_stems_due"
-        # Not OR IGNORE: what the statement outside says of conflicts holds in a trigger, too.
+        # Not OR IGNORE: the conflict clause of the outer statement also applies inside a trigger.
         note = f"INSERT INTO {due} SELECT {{0}} WHERE NOT EXISTS (SELECT 1 FROM {due} WHERE id = {{0}});"
         of_new, of_old = (note.format(f"{row}.{self.key}") for row in ("new", "old"))
         forget = f"DELETE FROM {due} WHERE id = old.{self.key} "
@@ -246,14 +247,14 @@ class StemTables:
         return {
             f"{table}_stems_after_insert": f"AFTER INSERT ON {table} BEGIN {of_new} END",
             f"{table}_stems_after_update": (f"AFTER UPDATE ON {table} WHEN ({old}) IS NOT ({new}) BEGIN {of_new} END"),
-            # One without stems yet has none to be taken out.
+            # A row without stems yet has none to be removed.
             f"{table}_stems_after_delete": f"AFTER DELETE ON {table} BEGIN {of_old} {forget} END",
         }
 
     @cached_property
     def _statements(self) -> tuple[str, ...]:
         stems = f"{self.table}_stems"
-        # Which documents have a stem is all that is asked of the table; no stem holds what its tokenizer would split.
+        # The table is only asked which documents contain a stem; no stem contains what its tokenizer would split.
         table = f"CREATE VIRTUAL TABLE {stems} USING fts5({self.fields}, named, content = '', {_OPTIONS})"
         counts, uses = (
             f"CREATE TABLE {each.table} (server, term, {each.key}, {each.number}, {_BY} {each.key})) WITHOUT ROWID"
@@ -275,17 +276,17 @@ class StemTables:
 
     @cached_property
     def _digest(self) -> str:
-        # A change of any statement, of what a stem is or of what is counted has the tables made anew.
+        # A change of any statement, of the stemmer or of the counted fields triggers a rebuild of the tables.
         version = str((self.version, tuple(self.counted)))
         return sha256("\n".join((*self._statements, version)).encode()).hexdigest()
 
 
 @dataclass
 class Tally:
-    """What some documents have, counted: how many have a stem in which fields, and how long the fields are.
+    """Counts of some documents: how many contain a stem in which fields, and the total length of each field.
 
-    ``having``: documents by mask, in which a bit stands for fields, and stem. ``uses``: how often a stem stands in each
-    of the fields that are counted by themselves, by place and stem.
+    ``having``: document counts by stem and field mask. ``uses``: occurrences of a stem by stem and field index, for the
+    fields with their own counts.
     """
 
     tables: StemTables
@@ -324,7 +325,7 @@ class Tally:
 
 
 class _Numbers(NamedTuple):
-    """A table of numbers by server, stem and a ``key``; the ``number`` stands in the last column."""
+    """A table of numbers by server, stem and a ``key``; the ``number`` is the last column."""
 
     table: str
     key: str
@@ -343,6 +344,6 @@ class _Numbers(NamedTuple):
 
 
 def sums_of(row: tuple[int, str]) -> tuple[int, list[int]]:
-    """Return how many documents a server has, and how many words each of their fields has in all."""
+    """Return how many documents a server has, and how many words each of their fields has in total."""
     with damaged_rows():
         return row[0], json.loads(row[1])

@@ -1,4 +1,4 @@
-"""The stems of rows as they stand in a file: filled when rows have changed, and read in one transaction at a time.
+"""The stems of rows in a file: filled when rows have changed, and read in one transaction at a time.
 
 Knows the SQL of reading them; never knows who may see a row, what a document is worth or how words are weighed.
 """
@@ -16,7 +16,7 @@ from toolcrib.store.store import Store
 from toolcrib.store.values import to_json
 
 Word = tuple[str, tuple[str, ...]]
-"""A stem, and the marks of the places in which it is looked for (:attr:`StemTables.marks`, :data:`IN_NAME`)."""
+"""A stem, and the prefixes of the fields to search (:attr:`StemTables.marks`, :data:`IN_NAME`)."""
 
 _LAST = "\U0010ffff"
 """Sorts after every word."""
@@ -35,23 +35,23 @@ class Stems:
 
     @property
     def available(self) -> bool:
-        """Whether there is FTS5, without which there are no stems in the file."""
+        """Whether there is FTS5, without which no stems are stored."""
         return self._store.fts
 
     def fill(self) -> None:
-        """Bring all rows up to date, in transactions between which others can write."""
+        """Update all rows that are due, in separate transactions between which others can write."""
         with self._filling:
             while self._store.change(partial(self.tables.fill, stem=self.stem)):
                 pass
 
     def settled(self, rows: Container[int] | None, patience_s: float) -> int:
-        """Bring these rows (None: all) up to date, if they are due, as far as that can be done; return the stamp then.
+        """Update these rows (None: all) as far as they are due and that is possible; return the stamp after that.
 
-        Where somebody else of this process does so just now, wait for that so many seconds at most.
+        If another thread of this process is already doing so, wait for it, at most ``patience_s`` seconds.
         """
         if self._is_due(rows) and self._filling.acquire(timeout=patience_s):
             try:
-                with suppress(StoreError):  # another process may write for long: what stands there can be read
+                with suppress(StoreError):  # another process may be writing for long: stored rows can be read
                     self.fill()
             finally:
                 self._filling.release()
@@ -60,7 +60,7 @@ class Stems:
 
     @contextmanager
     def reading(self) -> Generator["StemReader"]:
-        """Open a transaction in which all that is read belongs together."""
+        """Open a transaction in which all reads see one state."""
         with self._store.read() as connection:
             yield StemReader(connection, self.tables)
 
@@ -71,7 +71,7 @@ class Stems:
 
 
 class StemReader:
-    """What stands in the tables of stems, in one transaction."""
+    """Reads the tables of stems, in one transaction."""
 
     def __init__(self, connection: sqlite3.Connection, tables: StemTables) -> None:
         self._connection, self.tables = connection, tables
@@ -79,25 +79,25 @@ class StemReader:
 
     @property
     def stamp(self) -> int:
-        """A number that changes with what stands in the tables."""
+        """A number that changes whenever the tables change."""
         query = f"SELECT value FROM {self.tables.meta} WHERE key = 'stems_filled'"
         row = self._connection.execute(query).fetchone()
         return int(row[0]) if row else 0
 
     def owned(self) -> Iterator[tuple[str, list[int]]]:
-        """Yield each server with its rows, in order."""
+        """Yield each server with its rows, in ascending order."""
         query = f"SELECT server, json_group_array(id) FROM {self._stems}_rows GROUP BY server"
         return ((server, json.loads(rows)) for server, rows in self._connection.execute(query))
 
     def texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """Return the stems of each of these rows, a text for each field; rows that are gone are left out."""
+        """Return the stems of each of these rows, a text per field; deleted rows are omitted."""
         query = f"SELECT id, {self.tables.fields} FROM {self._stems}_rows WHERE id IN (SELECT value FROM json_each(?))"
         return {row[0]: row[1:] for row in self._connection.execute(query, (to_json(list(rows)),))}
 
     def words(self, rows: Iterable[int]) -> dict[int, Sequence[str]]:
-        """Return the words of each of these rows, a text for each field.
+        """Return the words of each of these rows, a text per field.
 
-        Rows that are gone or due are left out: their words are not those that the stems were made of.
+        Deleted and due rows are omitted: their stems do not correspond to their words.
         """
         table, key = self.tables.table, self.tables.key
         columns = ", ".join(self.tables.columns)
@@ -107,15 +107,15 @@ class StemReader:
         return {row[0]: self.tables.reads(row[1:]) for row in found}
 
     def postings(self, *words: Word, also: Word | None = None) -> list[int]:
-        """Return the rows that have one of these words, and ``also`` another, in order."""
-        # One list instead of a row for each: most of the time went into making these.
+        """Return the rows that contain one of these words and, if given, ``also``, in ascending order."""
+        # One aggregated list instead of a result row each: most of the time went into creating these.
         query = f"SELECT json_group_array(rowid) FROM {self._stems} WHERE {self._stems} MATCH ?"
         match = " OR ".join(map(_quoted, words))
         match = f"({match}) AND ({_quoted(also)})" if also else match
         return json.loads(self._connection.execute(query, (match,)).fetchone()[0])
 
     def counts(self, term: str, servers: Collection[str] | None) -> list[tuple[int, int]]:
-        """Return how many rows of these servers (None: all) have a stem, by mask."""
+        """Return how many rows of these servers (None: all) contain a stem, by mask."""
         query = f"SELECT mask, documents FROM {self._stems}_counts WHERE server = ? AND term = ?"
         if servers is None:
             return self._connection.execute(query, (EVERYBODY, term)).fetchall()
@@ -126,7 +126,7 @@ class StemReader:
         return self._connection.execute(query, (to_json(list(servers)), term)).fetchall()
 
     def uses(self, term: str, place: int, servers: Collection[str] | None) -> int:
-        """Return how often a stem stands in a counted field of the rows of these servers (None: all)."""
+        """Return the number of occurrences of a stem in a counted field of the rows of these servers (None: all)."""
         query = (
             f"SELECT coalesce(sum(occurrences), 0) FROM {self._stems}_uses "
             "WHERE server IN (SELECT value FROM json_each(?)) AND term = ? AND place = ?"
@@ -135,12 +135,12 @@ class StemReader:
         return int(self._connection.execute(query, (chosen, term, place)).fetchone()[0])
 
     def often(self, more_than: float) -> list[tuple[str, int]]:
-        """Return the stems, each with the counted field, that stand there more often than this in all rows together."""
+        """Return (stem, counted field) where the stem occurs more than ``more_than`` times in all rows together."""
         query = f"SELECT term, place FROM {self._stems}_uses WHERE server = '{EVERYBODY}' AND occurrences > ?"
         return self._connection.execute(query, (more_than,)).fetchall()
 
     def sums(self, servers: Collection[str] | None) -> Iterator[tuple[int, list[int]]]:
-        """Yield, for each of these servers (None: all), how many documents it has, and how long each field is."""
+        """Yield, for each of these servers (None: all), its number of documents and the total length of each field."""
         query = f"SELECT documents, lengths FROM {self._stems}_sums"
         if servers is None:
             return map(sums_of, self._connection.execute(query))
@@ -148,7 +148,7 @@ class StemReader:
         return map(sums_of, self._connection.execute(query, (to_json(list(servers)),)))
 
     def alike(self, beginning: str, end: str, lengths: tuple[int, int]) -> set[str]:
-        """Return the stems of any rows that begin so or end so, with so many characters at least and at most."""
+        """Return the stems of any rows with this prefix or suffix whose length is within ``lengths``, inclusive."""
         counts = (
             f"SELECT DISTINCT term FROM {self._stems}_counts "
             f"WHERE server = '{EVERYBODY}' AND term BETWEEN ? AND ? AND length(term) BETWEEN ? AND ?"

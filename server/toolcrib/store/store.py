@@ -37,7 +37,7 @@ _ATTEMPTS = 4
 """One change can meet damage, damage once more, and a disk that takes nothing; then there is only memory left."""
 
 _OWED_MAX = 1000
-"""Changes that are remembered while the disk takes nothing."""
+"""Maximum number of changes remembered while the disk is not writable."""
 
 _Answer = TypeVar("_Answer")
 
@@ -49,18 +49,17 @@ class StoreReplaced(StoreError):
 class Store:
     """An open database file, safe to use from several threads; other processes may use the file too.
 
-    A file that is damaged or not ours is moved aside (``NAME.corrupt-TIME``) and made anew; one of a newer
-    version is left alone and ``NAME.vN.db`` beside it is used; where no file can be used, the store lives in
-    memory (``path`` is then None) with what could be read of the file. ``fts`` tells whether FTS5 is there and
-    wanted (R32).
+    A file that is damaged or not ours is moved aside (``NAME.corrupt-TIME``) and created again; one of a newer version
+    is left alone and ``NAME.vN.db`` beside it is used; if no file can be used, the store is in memory (``path`` is then
+    None) with what could be read of the file. ``fts`` tells whether FTS5 is available and wanted (R32).
 
-    Some damage, and a disk that takes nothing, shows only in a write: then the same is done in use. The second time
-    that a file is damaged, memory takes its place for good. Where the disk took nothing, a later write returns to the
-    file. ``generation`` grows with each replacement; ``rebuilt`` says why what is in use is not the file as it was
-    left. ``told`` gets that reason too, from whatever thread it happens in; that of a disk only once.
+    Some damage, and an unwritable disk, shows only on a write: then the same is done in use. If a file is damaged a
+    second time, memory replaces it permanently. After an unwritable disk, a later write returns to the file.
+    ``generation`` increases with each replacement; ``rebuilt`` says why the store in use is not the original file.
+    ``told`` is called with that reason too, from the thread in which it happens; for a disk only once.
 
     Raises:
-        StoreError: not even a database in memory can be made.
+        StoreError: not even a database in memory can be created.
 
     """
 
@@ -74,7 +73,7 @@ class Store:
         told: Callable[[str], None] | None = None,
     ) -> None:
         self._asked, self._schema, self._clock, self._told = path, schema, clock, told
-        # Reentrant, because a step that is done while a file is replaced writes under the same lock.
+        # Reentrant, because a step that runs while a file is replaced writes under the same lock.
         self._lock, self._pool = RLock(), Lock()
         self._idle: list[sqlite3.Connection] = []
         self._steps: list[Callable[[Store], None]] = []
@@ -95,25 +94,25 @@ class Store:
         self.close()
 
     def prepare(self, step: "Callable[[Store], None]") -> None:
-        """Do ``step`` now, and again with whatever takes the place of the file in use."""
+        """Run ``step`` now, and again with every replacement of the file in use."""
         self._steps.append(step)
-        with suppress(StoreReplaced):  # then it has been done
+        with suppress(StoreReplaced):  # then the step has been run
             step(self)
 
     def change(self, work: Callable[[sqlite3.Connection], _Answer], *, owed: str | None = None) -> _Answer:
-        """Return what ``work`` does in a write transaction; where the file is replaced meanwhile, it is done again.
+        """Return the result of ``work``, run in a write transaction; it is run again if the file is replaced meanwhile.
 
-        ``owed`` is a name for what must not be lost: while the disk takes nothing, the last change of each name is
-        remembered, and done on the file as well once that can be written again.
+        ``owed`` names a change that must not be lost: while the disk is not writable, the last change of each name is
+        remembered, and applied to the file once that can be written again.
 
         Raises:
-            StoreError: anything SQLite complains about, but for damage and a disk that takes nothing.
+            StoreError: any SQLite error except damage and an unwritable disk.
 
         """
         with self._lock:
             answer = self._changed(work)
             if owed is not None and self.path is None:
-                # Put at the end, since the changes are done again in the order in which they were made.
+                # Moved to the end, since changes are applied in the order in which they were made.
                 self._owed.pop(owed, None)
                 if len(self._owed) < _OWED_MAX:
                     self._owed[owed] = work
@@ -133,8 +132,8 @@ class Store:
         Writers wait for each other, up to 5 seconds for those of other processes.
 
         Raises:
-            StoreReplaced: the file is damaged or takes nothing: what was written has to be written again.
-            StoreError: anything else that SQLite complains about.
+            StoreReplaced: the file is damaged or not writable; the write has to be repeated.
+            StoreError: any other SQLite error.
 
         """
         with _store_errors(self._asked.name), self._lock:
@@ -158,12 +157,12 @@ class Store:
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
-        """Open a read transaction: all queries inside see one state. Not to be opened inside :meth:`write`.
+        """Open a read transaction: all queries inside see one state. Must not be nested inside :meth:`write`.
 
-        Never waits for a writer, unless the store lives in memory.
+        Never waits for a writer, unless the store is in memory.
 
         Raises:
-            StoreError: anything SQLite complains about.
+            StoreError: any SQLite error.
 
         """
         with self._distrusting(), self._reader() as connection:
@@ -174,9 +173,9 @@ class Store:
                 connection.execute("ROLLBACK")
 
     def data_version(self) -> int:
-        """Return a number that changes once another process, or another store, has written, or the file was replaced.
+        """Return a number that changes when another process or store has written, or the file was replaced.
 
-        Never waits: while this store is writing it is the number of before.
+        Never waits: while this store is writing, the previous number is returned.
         """
         with self._distrusting():
             if self._lock.acquire(blocking=False):
@@ -184,11 +183,11 @@ class Store:
                     self._data_version = int(self._writer.execute("PRAGMA data_version").fetchone()[0])
                 finally:
                     self._lock.release()
-        # The number of a new file begins anew, so the generation is part of it.
+        # The counter of a new file restarts, so the generation is part of the number.
         return (self.generation << 32) + self._data_version
 
     def check(self) -> list[str]:
-        """Return what SQLite finds wrong with the file and its full-text tables; empty if all is well (R43)."""
+        """Return the defects that SQLite finds in the file and its full-text tables; empty if there are none (R43)."""
         with self.write() as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
             problems = [text for text in found if text != "ok"]
@@ -202,7 +201,7 @@ class Store:
         return problems
 
     def close(self) -> None:
-        """Close all connections; a second call does nothing."""
+        """Close all connections; idempotent."""
         with self._lock:
             was_closed, self._closed = self._closed, True
             self._close_connections()
@@ -212,9 +211,9 @@ class Store:
     # -- what takes the file's place -------------------------------------------------------------
 
     def _take(self, opened: Opened) -> None:
-        """Use what was opened from now on."""
+        """Switch to what was opened."""
         with self._pool:
-            # A connection that is lent just now belongs to the file before: when it comes back its generation tells.
+            # A connection in use belongs to the previous file: on its return it is recognized by its generation.
             self.generation += 1
             self._writer, self.path, self.rebuilt = opened.connection, opened.path, opened.reason
             self._checked_at = opened.checked_at
@@ -226,14 +225,14 @@ class Store:
             self._told(opened.reason)
 
     def _replace(self, opened: Opened) -> None:
-        """Use what was opened in the place of what was used so far. Holds the lock."""
+        """Switch from the current file to what was opened. The lock must be held."""
         self._take(opened)
-        with suppress(StoreReplaced):  # then the steps have been done with what took its place in turn
+        with suppress(StoreReplaced):  # then the steps have been run with its own replacement
             for step in self._steps:
                 step(self)
 
     def _is_replaced(self, error: sqlite3.Error) -> bool:
-        """Return whether the file could not be used any more, and something has taken its place. Holds the lock."""
+        """Return whether the file became unusable and has been replaced. The lock must be held."""
         if self.path is None or self._closed:
             return False
         path, now = self.path, self._clock()
@@ -255,7 +254,7 @@ class Store:
         return True
 
     def _go_back(self) -> None:
-        """Use the file again, if it can be written by now, with all that it is owed. Holds the lock."""
+        """Return to the file, if it is writable again, and apply all changes it is owed. The lock must be held."""
         opened = open_file(self._asked, self._schema, self._clock(), fts=self.fts)
         if opened.path is not None and _is_done(opened.connection, self._owed.values()):
             self._owed.clear()
@@ -267,7 +266,7 @@ class Store:
 
     @contextmanager
     def _distrusting(self) -> Generator[None]:
-        """Have the next start check the file where it turns out to be damaged."""
+        """Make the next start check the file if it turns out to be damaged."""
         with _store_errors(self._asked.name):
             try:
                 yield
@@ -277,7 +276,7 @@ class Store:
                 raise
 
     def _distrust_file(self) -> None:
-        """Have the next start check the file, however short ago it was whole."""
+        """Make the next start check the file, however recently it passed a check."""
         self._checked_at = 0.0
         if self.path is not None:
             forget_check(self.path)
@@ -286,7 +285,7 @@ class Store:
 
     @contextmanager
     def _reader(self) -> Generator[sqlite3.Connection]:
-        """Lend a connection for reading: an idle one, a new one, or the writer where no file can be opened."""
+        """Lend a connection for reading: an idle one, a new one, or the writer if no file can be opened."""
         connection, generation = self._borrow()
         if connection is None:
             with self._lock:
@@ -308,7 +307,7 @@ class Store:
         if identity_of(path) != identity:
             return None, generation
         connection = connect_read_only(path)
-        if identity_of(path) == identity:  # until it was open, too
+        if identity_of(path) == identity:  # still the same after opening
             return connection, generation
         connection.close()
         return None, generation
@@ -329,11 +328,11 @@ class Store:
     def _checkpoint(self) -> None:
         """Move a grown write-ahead log into the file.
 
-        SQLite up to 3.51.2 can corrupt a file where a checkpoint begins right after another one was completed, and
-        meets a commit of a third connection that begins the log anew (sqlite.org/wal.html#walresetbug;
+        SQLite up to 3.51.2 can corrupt a file if a checkpoint begins right after another one was completed, and
+        coincides with a commit of a third connection that restarts the log (sqlite.org/wal.html#walresetbug;
         :mod:`toolcrib.store.faults` has the versions). This kind of checkpoint takes the write lock, so that no commit
-        can meet it. It goes without only where another process keeps that lock for five seconds; so they also
-        take turns, and whoever comes second finds an empty log and leaves it.
+        can coincide with it. It proceeds without the lock only if another process keeps that for five seconds;
+        therefore checkpoints are also serialized, and the second one finds an empty log and leaves it.
         """
         if self.path is None:
             return
@@ -346,7 +345,7 @@ class Store:
 
 
 def _is_done(connection: sqlite3.Connection, works: Iterable[Callable[[sqlite3.Connection], object]]) -> bool:
-    """Return whether all of these works could be done, in one transaction."""
+    """Return whether all of these functions succeeded, in one transaction."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         for work in works:
@@ -359,7 +358,7 @@ def _is_done(connection: sqlite3.Connection, works: Iterable[Callable[[sqlite3.C
 
 @contextmanager
 def _store_errors(name: str) -> Generator[None]:
-    """Turn SQLite's errors, and those about text that it cannot hold or give back, into ours."""
+    """Convert SQLite's errors, and those about text that it cannot store or return, into ours."""
     try:
         yield
     except (sqlite3.Error, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""Rows inserted, or put in the place of those that are there, many with one statement.
+"""Inserts rows or replaces existing ones, many with one statement.
 
 Knows the SQL of it; never knows what a column means.
 """
@@ -15,11 +15,11 @@ Row = Mapping[str, object]
 def upsert(
     connection: sqlite3.Connection, table: str, key: str, rows: Sequence[Row], kept: Collection[str] = ()
 ) -> None:
-    """Write ``rows`` into ``table``: values by column, the same columns in each.
+    """Insert or replace ``rows``: values by column, the same columns in each.
 
-    A row with the same value in the column ``key``, which is unique, is replaced but for its columns ``kept``.
-    Where triggers feed a full-text table, a statement for each row would cost much more: FTS5 ends a part of its index
-    with every statement.
+    A row with the same value in the column ``key``, which is unique, is replaced except for its columns ``kept``. Where
+    triggers feed a full-text table, a statement per row would cost much more: FTS5 ends a segment of its index with
+    every statement.
     """
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""What a column of SQLite can hold: JSON and text made storable, and rows that hold what was never written.
+"""Values that a column of SQLite can store: encodes JSON and text, and detects rows that we never wrote.
 
 Knows the limits of columns; never knows what a column means.
 """
@@ -13,18 +13,18 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
 def to_json(value: object) -> str:
-    """Return compact JSON in ASCII, which holds what SQLite's text cannot: lone surrogates."""
+    """Return compact JSON in ASCII, so that it can contain lone surrogates, which SQLite's text cannot."""
     return _COMPACT.encode(value)
 
 
 def storable(text: str) -> str:
-    """Return ``text`` with ``?`` for each lone surrogate, which no column of SQLite can hold."""
+    """Return ``text`` with ``?`` for each lone surrogate, which no column of SQLite can store."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 @contextmanager
 def damaged_rows(of: str = "tools") -> Generator[None]:
-    """Turn what goes wrong when a row of an index holds something we never wrote into our error."""
+    """Convert errors caused by a row of an index that has values we never write into our error."""
     try:
         yield
     except (ValueError, TypeError, KeyError) as error:

@@ -12,12 +12,12 @@ from toolcrib.store.store import Store
 from toolcrib.store.values import to_json
 
 TEXT_MAX = 2000
-"""Characters of a row's text that count: models stop reading after a few hundred words."""
+"""Characters of a row's text that are encoded: models ignore text after a few hundred words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Where the texts of rows come from: ``text`` is an SQL expression over ``table``, whose primary key is ``key``."""
+    """The source of rows' texts: ``text`` is an SQL expression over ``table``, whose primary key is ``key``."""
 
     table: str
     key: str
@@ -30,7 +30,7 @@ class Texts:
 
 
 def create_vectors(connection: sqlite3.Connection) -> None:
-    """Make the table of vectors: a migration of a file that has texts to encode."""
+    """Create the table of vectors: a migration of a file that has texts to encode."""
     connection.execute(
         "CREATE TABLE vectors "
         "(model TEXT NOT NULL, text_hash TEXT NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (model, text_hash))"
@@ -44,16 +44,16 @@ class VectorCache:
         self._store, self._texts = store, texts
 
     def texts(self, rows: Iterable[int]) -> dict[int, str]:
-        """Return the text of each of these rows; rows that are gone are left out."""
+        """Return the text of each of these rows; deleted rows are omitted."""
         query = f"{self._texts.select} WHERE {self._texts.key} IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
         with self._store.read() as connection:
             return dict(connection.execute(query, (to_json(list(rows)),)).fetchall())
 
     def vectors(self, model_id: str, texts: Collection[str]) -> dict[str, bytes]:
-        """Return the vectors of a model that are known, by text."""
+        """Return the stored vectors of a model, by text."""
         hashes = {_hash(text): text for text in texts}
         query = (
-            # The type is looked at because another program may have written anything into the column.
+            # The type is checked because another program may have written anything into the column.
             "SELECT text_hash, vector FROM vectors "
             "WHERE model = ? AND text_hash IN (SELECT value FROM json_each(?)) AND typeof(vector) = 'blob'"
         )
@@ -62,7 +62,7 @@ class VectorCache:
         return {hashes[each]: vector for each, vector in found}
 
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
-        """Keep vectors by text, and drop those of other models and of texts that no row has any more."""
+        """Store vectors by text, and delete those of other models and of texts that no row has any more."""
         rows = [(model_id, _hash(text), vector) for text, vector in vectors.items()]
         with self._store.write() as connection:
             connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)

@@ -1,1 +1,1 @@
-"""Descriptors and messages."""
+"""Transports: descriptors and messages."""

@@ -1,8 +1,8 @@
-"""The SDK's ``Dispatcher`` spoken over two descriptors, a JSON-RPC message a line: bounded, and quick.
+"""The SDK's ``Dispatcher`` over two descriptors, one JSON-RPC message per line: bounded, and fast.
 
 Knows requests, answers, cancellation and progress, on either side of a connection; never knows what a method means.
-What a message costs here every call pays four times, so there is no model object, no stream and no task but the
-handler's between the descriptor and whoever is waiting (ADR 18).
+Every call pays the cost of a message four times, so there is no model object, no stream and no task except the
+handler's between the descriptor and the waiter (ADR 18).
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from toolcrib.streams.sdk import (
 from toolcrib.streams.values import has_more_values
 
 _GARBAGE_KEPT = 2000
-"""Bytes of a line that is no message, which ``on_garbage`` is given."""
+"""Maximum number of bytes of an invalid line that ``on_garbage`` receives."""
 
 _ANSWERS_WAITING = 64
-"""Answers that may wait for a peer that does not read; with more of them nothing more is read from it."""
+"""Maximum number of answers waiting for a peer that does not read; at this number, reading from it stops."""
 
 _LAST_WRITE_S = 0.5
-"""Seconds that what is still to be written has at the end, so that no message is left half written."""
+"""Time to flush pending output at the end, in seconds, so that no message is left half written."""
 
 _INLINE = "initialize"
-"""Answered before the next message is taken: what comes right behind it meets a connection that has shaken hands."""
+"""Answered before the next message is read, so that messages sent right after it find the handshake completed."""
 
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PipeBounds:
-    """How much a peer may send: bytes and values of one message, lines in a row that are none, and how fast.
+    """Bounds on what a peer may send: bytes and values per message, consecutive invalid lines, and rate.
 
     ``pace`` bounds what nobody asked for: notifications, answers to nothing, and ``requests`` too where it says so.
     """
@@ -77,9 +77,9 @@ class _Handlers:
 
 
 class LineDispatcher(Channel):
-    """A connection over a pipe. Make one with :func:`open_dispatcher`; ``run`` it once.
+    """A connection over a pipe. Create it with :func:`open_dispatcher`; ``run`` it once.
 
-    ``ended`` is set when the peer's input has ended, and ``fault`` then says why, if the peer broke a bound.
+    ``ended`` is set when the peer's input has ended; ``fault`` then gives the reason, if the peer exceeded a bound.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class LineDispatcher(Channel):
         self._answered = set[RequestId]()
 
     def take_up(self, data: bytes, answered: Iterable[RequestId], unsent: bytes) -> None:
-        """Go on where somebody else began with the peer: take what they read of it as the first that it sends.
+        """Continue a connection begun elsewhere: treat ``data``, read there already, as the first input from the peer.
 
-        The requests with the ids in ``answered`` are handled, but they have their answers already, and the peer is sent
-        first what of those is ``unsent``.
+        Requests with an id in ``answered`` are handled, but have been answered already; ``unsent``, the rest of those
+        answers, is written first.
         """
         if unsent:
             with suppress(anyio.BrokenResourceError):
@@ -113,12 +113,12 @@ class LineDispatcher(Channel):
 
     @property
     def ended(self) -> anyio.Event:
-        """Set when nothing more arrives."""
+        """Set when no more input can arrive."""
         return self._ended
 
     @property
     def fault(self) -> str:
-        """What the peer did that ended the connection; empty unless it broke a bound."""
+        """The violation that ended the connection; empty unless the peer exceeded a bound."""
         return self._reader.fault
 
     async def run(
@@ -129,7 +129,7 @@ class LineDispatcher(Channel):
         *,
         task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Hand what arrives to the handlers until the peer's input ends; then cancel those that are still at work."""
+        """Dispatch messages to the handlers until the peer's input ends; then cancel handlers that still run."""
         self._handlers = _Handlers(on_request, on_notify, on_notify_intercept)
         self._reader.start(self._take, self._on_end)
         task_status.started()
@@ -160,14 +160,14 @@ class LineDispatcher(Channel):
         return await self._outgoing.send(method, params, opts or {})
 
     async def notify(self, method: str, params: Params | None, opts: CallOptions | None = None) -> None:  # noqa: ARG002
-        """Send a notification; one to a peer that is gone is dropped."""
+        """Send a notification; it is dropped if the peer is gone."""
         with suppress(anyio.BrokenResourceError):
             await self._writer.send(encode(notification(method, params)))
 
     # -- from the peer ---------------------------------------------------------------------------
 
     def _take(self, line: bytearray) -> None:
-        """Take the next line. While a long one is being decoded, those behind it wait."""
+        """Process the next line. While a long one is being decoded, subsequent lines wait."""
         if is_long(line):
             self._reader.hold()
             self._spawn(self._take_long(line), anyio.CancelScope())
@@ -202,7 +202,7 @@ class LineDispatcher(Channel):
             self._reader.end(f"sent {self._garbage} lines in a row that are no MCP messages")
 
     def _is_taken(self, message: Any) -> bool:
-        """Give a message to whom it is for; return whether it is one (JSON-RPC 2.0, with params by name only)."""
+        """Dispatch a message; return whether it is a valid one (JSON-RPC 2.0, params by name only)."""
         if not isinstance(message, dict):
             return False
         members = cast("JsonObject", message)
@@ -223,7 +223,7 @@ class LineDispatcher(Channel):
         return True
 
     def _is_answer(self, members: JsonObject) -> bool:
-        """Give an answer to who waits for it, if anybody still does; return whether it is one."""
+        """Deliver an answer to the request that waits for it, if any; return whether the message is an answer."""
         request_id, outcome = as_request_id(members.get("id")), members.get("result")
         if "error" in members:
             try:
@@ -237,7 +237,7 @@ class LineDispatcher(Channel):
         return True
 
     def _slow_down(self, pace: Pace) -> None:
-        """Read nothing more for a moment from a peer that sends too fast; end one that does so without an end."""
+        """Pause reading from a peer that sends too fast; end the connection if it does not slow down."""
         if pause := pace.pause():
             self._reader.hold()
             self._loop.call_later(pause, self._reader.release)
@@ -250,14 +250,14 @@ class LineDispatcher(Channel):
         if told is None:
             self._slow_down(self._unasked)
         else:
-            # Only slowed: whoever made the request waits for its answer, and bounds the time.
+            # Only slowed: the caller of the request waits for its answer, and bounds the time.
             self._slow_down(self._progress)
             self._spawn(_contained(told, method), anyio.CancelScope())
         if method == "notifications/cancelled":
             request_id = cancelled_request_id_from_params(params)
             if request_id is not None and (known := self._in_flight.get(coerce_request_id(request_id))):
                 known.cancel()
-        # Progress is told once: to who asked for it.
+        # Progress is delivered once: to the caller that requested it.
         if not run_notify_intercept(self._handlers.intercept, method, params) and told is None:
             notified = IncomingRequest(self, None, None)
             self._spawn(_contained(self._handlers.on_notify(notified, method, params), method), notified.scope)
@@ -266,7 +266,7 @@ class LineDispatcher(Channel):
         if self._bounds.paces_requests:
             self._slow_down(self._unasked)
         asked = IncomingRequest(self, request_id, progress_token_from_params(params))
-        # Of two requests under one id, which is the peer's mistake, both are answered, and the later can be cancelled.
+        # If a peer reuses an id, which is its mistake, both requests are answered, and the later one can be cancelled.
         self._in_flight[coerce_request_id(request_id)] = asked
         task = self._spawn(self._answer(asked, request_id, method, params), asked.scope)
         if method == _INLINE:
@@ -276,7 +276,7 @@ class LineDispatcher(Channel):
     async def _answer(
         self, asked: IncomingRequest, request_id: RequestId, method: str, params: JsonObject | None
     ) -> None:
-        """Have a request handled and answer it, unless the peer has taken it back meanwhile."""
+        """Handle a request and answer it, unless the peer has cancelled it meanwhile."""
         assert self._handlers is not None
         has_answer = request_id in self._answered
         self._answered.discard(request_id)
@@ -287,7 +287,7 @@ class LineDispatcher(Channel):
                 with suppress(anyio.BrokenResourceError):
                     self._writer.post(encode(refusal(request_id, CLOSED)))
             raise
-        except Exception as error:  # barrier: a request; nothing but what it was raised for is told
+        except Exception as error:  # barrier: a request; only protocol errors are sent in detail
             answer = encode(refusal(request_id, _told(error, method)))
         finally:
             asked.close()
@@ -298,7 +298,7 @@ class LineDispatcher(Channel):
             await self._send_answer(answer)
 
     async def _send_answer(self, line: bytes) -> None:
-        """Send an answer; read nothing more from a peer that lets too many of them wait."""
+        """Send an answer; stop reading from a peer while too many answers are waiting."""
         self._answers_waiting += 1
         if self._answers_waiting == _ANSWERS_WAITING:
             self._reader.hold()
@@ -313,14 +313,14 @@ class LineDispatcher(Channel):
     # -- tasks and the end -----------------------------------------------------------------------
 
     def _spawn(self, work: Coroutine[Any, Any, None], scope: anyio.CancelScope) -> "asyncio.Task[None]":
-        """Do something in a task that ``run`` outlives."""
+        """Run a coroutine in a task that ends before ``run`` does."""
 
         async def within() -> None:
             try:
                 with scope:
                     await work
             finally:
-                # Here and not in a callback of the task, which would take another turn of the loop.
+                # Here rather than in a callback of the task, which would take another iteration of the loop.
                 del self._tasks[task]
 
         task = self._loop.create_task(within())
@@ -340,7 +340,7 @@ async def _contained(work: Any, method: str) -> None:
 
 
 def _told(error: Exception, method: str) -> ErrorData:
-    """Return what a peer is told of a failure: the protocol's own errors; of any other, only that there was one."""
+    """Return the error sent to a peer: the protocol's own errors as they are; any other without details."""
     told = handler_exception_to_error_data(error)
     if told is None:
         _log.error("the handler of %r failed", method, exc_info=error)
@@ -352,9 +352,9 @@ def _told(error: Exception, method: str) -> ErrorData:
 def open_dispatcher(
     read_fd: int, write_fd: int, bounds: PipeBounds, on_garbage: Callable[[str], None]
 ) -> Generator[LineDispatcher]:
-    """Open a connection over two descriptors, which stay the caller's to close.
+    """Open a connection over two descriptors, which the caller still has to close.
 
-    ``on_garbage`` gets the beginning of every line that is no message.
+    ``on_garbage`` receives the beginning of every invalid line.
     """
     with open_pipe(read_fd, write_fd, bounds.line_max_bytes) as (reader, writer):
         yield LineDispatcher(reader, writer, bounds, on_garbage)

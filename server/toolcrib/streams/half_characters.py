@@ -1,7 +1,7 @@
 r"""Lone surrogates, which JSON can hold as ``\ud83d`` and UTF-8 cannot: half a character, where a text was cut.
 
-Knows how they are written and what stands for them; never knows what is said with them. Pipes pass them on as they
-came. The SDK's HTTP transports cannot: there each becomes U+FFFD, or a tool that ran would look failed.
+Knows how they are encoded and replaced; never knows what a text means. Pipes pass them on unchanged. The SDK's HTTP
+transports cannot: there each becomes U+FFFD, or a tool that ran would appear to have failed.
 """
 
 import json
@@ -16,8 +16,8 @@ _REPLACED = rb"\ufffd"
 _SIGNS = (rb"\ud", rb"\uD")
 _CUTS = (b"\\", rb"\u")
 
-# Every escape, one after the other, so that a backslash which is itself escaped begins none. First what the end of the
-# bytes cuts off and what follows may still make a pair, then pairs, which stay.
+# Matches every escape in sequence, so that an escaped backslash does not start another one. First an escape cut off by
+# the end of the bytes, which later bytes may complete to a pair; then pairs, which are kept.
 _ESCAPE = re.compile(
     rb"""(?P<cut>\\(?:u(?:[dD](?:[89a-fA-F][0-9a-fA-F]?
             |[89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?)?)?)?\Z)
@@ -29,7 +29,7 @@ _ESCAPE = re.compile(
 
 
 def carried(value: T) -> T:
-    """Return a JSON value as the SDK can send it: itself, unless a text or a key in it has a lone surrogate.
+    """Return a JSON value that the SDK can send: unchanged, unless a string or key has a lone surrogate.
 
     Raises:
         ValueError: it is nested too deeply.
@@ -57,20 +57,20 @@ def whole(text: str) -> str:
 
 
 class WholeCharacters:
-    """Takes a body of JSON, or of events that hold some, chunk by chunk. Its length stays the same."""
+    """Filters a body of JSON, or of events with JSON, chunk by chunk. Its length does not change."""
 
     def __init__(self) -> None:
         self._cut = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what is certain by now, with U+FFFD for each lone surrogate that is escaped in it."""
+        """Return the output that is final so far, with U+FFFD for each escaped lone surrogate."""
         data, self._cut = self._cut + chunk, b""
         if not any(sign in data for sign in _SIGNS) and not data.endswith(_CUTS):
             return data
         return _ESCAPE.sub(self._replaced, data)
 
     def end(self) -> bytes:
-        """Return what is left when the body ends."""
+        """Return the rest when the body ends."""
         return self._cut
 
     def _replaced(self, match: re.Match[bytes]) -> bytes:

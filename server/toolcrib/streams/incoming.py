@@ -1,6 +1,6 @@
-"""What a request of a peer came with, and the way back to the peer while it is being handled.
+"""An incoming request of a peer: its metadata, and the channel back to the peer while it is handled.
 
-Knows ids, progress tokens and whether a request was taken back; never knows how messages travel.
+Knows ids, progress tokens and whether a request was cancelled; never knows how messages travel.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Params = Mapping[str, Any]
 
 
 class IncomingRequest(DispatchContext[TransportContext]):
-    """What a request or notification of the peer came with, and the way back to it while it is being handled."""
+    """The context of an incoming request or notification, and the channel to its sender while it is being handled."""
 
     __slots__ = ("_cancel_requested", "_dispatcher", "_is_done", "_progress_token", "_request_id", "scope")
 
@@ -39,50 +39,50 @@ class IncomingRequest(DispatchContext[TransportContext]):
 
     @property
     def transport(self) -> TransportContext:
-        """A pipe: it takes requests in both directions."""
+        """The transport, a pipe: it allows requests in both directions."""
         return _TRANSPORT
 
     @property
     def message_metadata(self) -> None:
-        """Nothing: a pipe attaches nothing to a message."""
+        """None: a pipe attaches no metadata to messages."""
         return None
 
     @property
     def request_id(self) -> RequestId | None:
-        """The id as the peer wrote it; None for a notification."""
+        """The id as sent by the peer; None for a notification."""
         return self._request_id
 
     @property
     def can_send_request(self) -> bool:
-        """Whether the peer can be asked something: until the request has been handled."""
+        """Whether the peer can be sent requests: until this request has been handled."""
         return not self._is_done
 
     @property
     def cancel_requested(self) -> anyio.Event:
-        """Set when the peer takes the request back."""
+        """Set when the peer cancels the request."""
         if self._cancel_requested is None:
             self._cancel_requested = anyio.Event()
         return self._cancel_requested
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the peer has taken the request back: then it gets no answer."""
+        """Whether the peer has cancelled the request: then it gets no answer."""
         return self._cancel_requested is not None and self._cancel_requested.is_set()
 
     def cancel(self) -> None:
-        """Stop the handler, because the peer has taken the request back."""
+        """Cancel the handler, because the peer has cancelled the request."""
         self.cancel_requested.set()
         self.scope.cancel()
 
     def close(self) -> None:
-        """Take the way back away: the request has been handled."""
+        """Close the channel: the request has been handled."""
         self._is_done = True
 
     async def send_raw_request(self, method: str, params: Params | None, opts: CallOptions | None = None) -> JsonObject:
-        """Ask the peer something on behalf of the request.
+        """Send the peer a request on behalf of this request.
 
         Raises:
-            MCPError: the peer's own error, or that there is nobody to ask any more.
+            MCPError: the peer's own error, or the channel is closed.
 
         """
         if self._is_done:
@@ -90,12 +90,12 @@ class IncomingRequest(DispatchContext[TransportContext]):
         return await self._dispatcher.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Params | None, opts: CallOptions | None = None) -> None:
-        """Tell the peer something on behalf of the request; nothing once it has been handled."""
+        """Send the peer a notification on behalf of this request; dropped once it has been handled."""
         if not self._is_done:
             await self._dispatcher.notify(method, params, opts)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the peer how far the request is, if it wants to know."""
+        """Report progress of this request to the peer, if it asked for it."""
         if self._progress_token is None:
             return
         facts = {"progressToken": self._progress_token, "progress": progress, "total": total, "message": message}

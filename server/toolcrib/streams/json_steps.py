@@ -1,6 +1,6 @@
-"""Large JSON handled in small steps, so that the event loop keeps running meanwhile.
+"""Parses large JSON in small steps, so that the event loop keeps running.
 
-Knows JSON's outer structure and how long the event loop may be held up; never knows what the JSON means.
+Knows JSON's outer structure and how long the event loop may be blocked; never knows what the JSON means.
 The C decoder holds the interpreter lock for a whole document, in a worker thread too: 26 MB in one call stop
 everything else for 0.4 s.
 """
@@ -15,21 +15,21 @@ from typing import Any
 import anyio.lowlevel
 
 STEP = 64 * 1024
-"""Characters decoded between two turns of the event loop, about a millisecond's worth."""
+"""Number of characters decoded before yielding to the event loop, about a millisecond of work."""
 
-# A message, its result, the list in it, a tool: the members of a tool are small enough to be decoded whole.
+# Message, result, its list, one tool: the members of a tool are small enough to be decoded whole.
 _DEPTH = 4
-"""Containers nested at most so deep are walked member by member; what lies deeper is decoded in one go."""
+"""Containers down to this depth are decoded member by member; deeper ones at once."""
 
 _skip_space = re.compile(r"[ \t\n\r]*").match
 _decode = json.JSONDecoder().raw_decode
 
 
 async def decode_in_steps(data: bytes | bytearray) -> Any:
-    """Decode a JSON document, giving way to other tasks every :data:`STEP` characters or so.
+    """Decode a JSON document, yielding to other tasks every :data:`STEP` characters or so.
 
     Raises:
-        ValueError: not UTF-8, not JSON, or nested deeper than the decoder goes.
+        ValueError: not UTF-8, not JSON, or nested too deeply for the decoder.
 
     """
     text = data.decode()
@@ -49,12 +49,12 @@ async def decode_in_steps(data: bytes | bytearray) -> Any:
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Put off garbage collection while a large document is being built.
+    """Suspend garbage collection while a large document is being built.
 
-    A collection looks at all of it in one go and finds nothing to free: 0.1 s for 25 MB. May be entered by several
+    A collection would traverse all of it at once and find nothing to free: 0.1 s for 25 MB. May be entered by several
     tasks.
     """
-    # A task that enters while another is inside leaves switching on again to that one.
+    # A task that enters while another is inside leaves re-enabling to that one.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -124,7 +124,7 @@ def _after_space(text: str, position: int) -> int:
 
 
 def _expect(text: str, position: int, mark: str) -> int:
-    """Return the position of what follows ``mark``, which must be the next character but for space."""
+    """Return the position after ``mark``, which must be the next character apart from whitespace."""
     position = _after_space(text, position)
     if text[position : position + 1] != mark:
         raise ValueError(f"expected {mark!r} at character {position}")

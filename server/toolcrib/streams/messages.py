@@ -14,11 +14,11 @@ from toolcrib.model import JsonObject
 from toolcrib.streams.sdk import RequestId
 
 _STEPWISE_FROM = 128 * 1024
-"""Bytes from which on a line is decoded in steps; a shorter one does not hold up the event loop for long."""
+"""Size in bytes from which a line is decoded in steps; a shorter one does not block the event loop for long."""
 
 
 def is_long(line: bytearray) -> bool:
-    """Return whether a line is to be decoded in steps, by ``json_steps``."""
+    """Return whether a line must be decoded in steps, by ``json_steps``."""
     return len(line) >= _STEPWISE_FROM
 
 
@@ -26,7 +26,7 @@ def decode(line: bytearray) -> Any:
     """Return the JSON value of a short line.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not valid JSON.
 
     """
     try:
@@ -34,17 +34,17 @@ def decode(line: bytearray) -> Any:
     except ValueError:
         pass
     try:
-        # The fast decoder does not know lone surrogates, which JSON may hold.
+        # The fast decoder rejects lone surrogates, which JSON allows.
         return json.loads(line.decode())
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message as a line of compact JSON. Lone surrogates, which UTF-8 cannot hold, go out as escapes.
+    """Return a message as a line of compact JSON. Lone surrogates, which UTF-8 cannot encode, are written as escapes.
 
     Raises:
-        TypeError: it holds what JSON has no form for.
+        TypeError: it contains a value that JSON cannot represent.
 
     """
     try:
@@ -54,7 +54,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def request(key: RequestId, method: str, params: Mapping[str, Any]) -> JsonObject:
-    """Return a request; one without params has no such member, because JSON-RPC forbids null there."""
+    """Return a request. Without params the member is omitted, because JSON-RPC forbids null there."""
     head: JsonObject = {"jsonrpc": "2.0", "id": key, "method": method}
     return {**head, "params": params} if params else head
 
@@ -66,10 +66,10 @@ def notification(method: str, params: Mapping[str, Any] | None) -> JsonObject:
 
 
 def result(key: RequestId, value: Mapping[str, Any]) -> JsonObject:
-    """Return the answer to a request that was done."""
+    """Return the response to a successful request."""
     return {"jsonrpc": "2.0", "id": key, "result": value}
 
 
 def refusal(key: RequestId, error: ErrorData) -> JsonObject:
-    """Return the answer to a request that was not done."""
+    """Return the error response to a failed request."""
     return {"jsonrpc": "2.0", "id": key, "error": error.model_dump(by_alias=True, exclude_unset=True)}

@@ -1,6 +1,6 @@
-"""Requests of ours to a peer, from the moment they are sent to their answer, or to when nobody waits for it any more.
+"""Our requests to a peer, from sending to the answer, or until nobody waits for it any more.
 
-Knows ids, answers, progress and taking back; never knows how messages are read, or what the peer asks of us.
+Knows ids, answers, progress and cancellation; never knows how messages are read, or what the peer asks of us.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from toolcrib.streams.pipes import LineWriter
 from toolcrib.streams.sdk import CallOptions, ProgressFnT, RequestId, as_request_id, coerce_request_id
 
 CLOSED = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
-"""What is told of a request that the end of the connection has cut off."""
+"""The error of requests interrupted by the end of the connection."""
 
 Outcome = JsonObject | ErrorData
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A request that has no answer yet."""
+    """A request without a response yet."""
 
     answer: "asyncio.Future[Outcome]"
     on_progress: ProgressFnT | None
 
 
 class OutgoingRequests:
-    """The requests of ours on one connection."""
+    """Our outgoing requests on one connection."""
 
     def __init__(self, writer: LineWriter) -> None:
         self._writer = writer
@@ -59,11 +59,11 @@ class OutgoingRequests:
         on_progress = opts.get("on_progress")
         sent: Mapping[str, Any] = params or {}
         if on_progress is not None:
-            # The id is the token too, so that who waits for the answer is found by it.
+            # The id doubles as the progress token, so that the waiting caller is found by it.
             meta: JsonObject = sent.get("_meta") or {}
             sent = {**sent, "_meta": {**meta, "progressToken": request_id}}
         line = encode(request(request_id, method, sent))
-        # Until here nothing is sent: who was cancelled before has asked for nothing.
+        # Nothing has been sent so far, so a caller cancelled before this point leaves no request behind.
         await anyio.lowlevel.checkpoint_if_cancelled()
         pending = self._pending[key] = _Pending(self._loop.create_future(), on_progress)
         try:
@@ -78,7 +78,7 @@ class OutgoingRequests:
         return outcome
 
     def settle(self, request_id: RequestId | None, outcome: Outcome) -> bool:
-        """Give an answer to who waits for it; return whether anybody does."""
+        """Deliver a response to the waiting caller; return whether there is one."""
         pending = self._of(request_id)
         if pending is None or pending.answer.done():
             return False
@@ -86,7 +86,7 @@ class OutgoingRequests:
         return True
 
     def progress_told(self, params: Params) -> Coroutine[Any, Any, None] | None:
-        """Return what gives a report of progress to whoever made the request; None where nobody wants it."""
+        """Return a coroutine that delivers a progress report to its caller; None if nobody wants it."""
         pending, progress = self._of(as_request_id(params.get("progressToken"))), _number(params.get("progress"))
         if pending is None or pending.on_progress is None or progress is None:
             return None
@@ -96,7 +96,7 @@ class OutgoingRequests:
         )
 
     def close(self) -> None:
-        """Tell all who wait that no answer will come."""
+        """Notify all waiting callers that no response will come."""
         self._is_closed = True
         for pending in self._pending.values():
             if not pending.answer.done():
@@ -108,7 +108,7 @@ class OutgoingRequests:
         return self._pending.get(request_id) or self._pending.get(coerce_request_id(request_id))
 
     def _id_for(self, opts: CallOptions) -> tuple[RequestId, RequestId]:
-        """Return the id of a new request, and the key by which its answer is found: a peer may echo 7 as "7"."""
+        """Return the id of a new request, and the key for looking up its response: a peer may echo 7 as "7"."""
         given = opts.get("request_id")
         if given is None:
             minted = next(each for each in self._ids if each not in self._pending)
@@ -119,7 +119,7 @@ class OutgoingRequests:
         return given, key
 
     async def _answer_to(self, request_id: RequestId, pending: _Pending, method: str, opts: CallOptions) -> Outcome:
-        """Wait for the answer to what was sent; who gives up waiting takes the request back."""
+        """Wait for the response to a request; if the wait is given up, cancel the request at the peer."""
         takes_back = opts.get("cancel_on_abandon", True)
         timeout = opts.get("timeout")
         try:

@@ -1,6 +1,6 @@
-"""How fast a peer may send what nobody asked it for: slowed when it sends faster, given up when it goes on and on.
+"""Rate limit for a peer's notifications: a peer that exceeds it is slowed, and disconnected if it continues.
 
-Knows rates and time; never knows what is sent. Reading late is what slows a peer: its pipe, or its connection, is full.
+Knows rates and time; never knows what is sent. A delayed read slows the peer through back-pressure.
 """
 
 import math
@@ -15,40 +15,40 @@ from mcp_types import JSONRPCNotification
 from toolcrib.streams.sdk import ReadStream, SessionMessage
 
 _BURST_S = 1.0
-"""Seconds' worth that may come at once."""
+"""Size of a permitted burst, in seconds' worth of messages."""
 
 _PAUSE_S = 0.1
-"""Seconds' worth that is waited for when all that was used up, so that there is not a pause for each message."""
+"""Additional pause once the burst is used up, in seconds, so that there is not a pause for each message."""
 
 _RECOVERED_S = 0.5
-"""Seconds' worth that must be left over for a peer to count as one that keeps the pace again."""
+"""Unused allowance, in seconds' worth of messages, at which a peer counts as keeping the pace again."""
 
 PROGRESS = "notifications/progress"
 
 PROGRESS_TIMES = 10
-"""Progress of calls that wait may come so many times as fast: only the latest report of each goes on."""
+"""How many times the pace is allowed for progress of pending calls: only the latest report of each is forwarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaceBounds:
-    """Notifications a second that a peer may send, and for how many seconds it may try to send more."""
+    """The notifications per second that a peer may send, and for how many seconds it may exceed that."""
 
     per_s: int
     flood_s: float
 
     @property
     def of_progress(self) -> "PaceBounds":
-        """The bounds of progress that somebody waits for, which is never given up."""
+        """The bounds of progress that a caller waits for, which never ends a connection."""
         return PaceBounds(PROGRESS_TIMES * self.per_s, math.inf)
 
     @property
     def fault(self) -> str:
-        """What a peer did that is given up, as the end of a sentence about it."""
+        """The violation that ends a connection, as the end of a sentence about the peer."""
         return f"sent more than {self.per_s} notifications a second (limits.notifications_per_s) for {self.flood_s:g} s"
 
 
 class Pace:
-    """Measures one peer. ``clock`` returns seconds."""
+    """Measures the rate of one peer. ``clock`` returns seconds."""
 
     def __init__(self, bounds: PaceBounds, clock: Callable[[], float]) -> None:
         self._each_s, self._flood_s, self._clock = 1 / bounds.per_s, bounds.flood_s, clock
@@ -56,7 +56,7 @@ class Pace:
         self._over_since: float | None = None
 
     def pause(self) -> float:
-        """Note one message, and return for how many seconds nothing more should be read."""
+        """Record one message; return for how many seconds reading should pause."""
         now = self._clock()
         if self._due < now - _RECOVERED_S:
             self._over_since = None
@@ -69,14 +69,15 @@ class Pace:
 
     @property
     def is_flood(self) -> bool:
-        """Whether the peer has been too fast for longer than it may be."""
+        """Whether the peer has exceeded its pace for longer than permitted."""
         return self._over_since is not None and self._clock() - self._over_since > self._flood_s
 
 
 class PacedStream(AsyncResource):
-    """A stream of messages that hands on notifications no faster than their pace allows.
+    """A stream of messages that delivers notifications no faster than their pace allows.
 
-    Ends a flood: ``fault`` then says why. Progress is only slowed, because a call may be waiting for its result.
+    A flood ends the stream; ``fault`` then gives the reason. Progress is only slowed, because a call may be waiting for
+    its result.
     """
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], bounds: PaceBounds) -> None:
@@ -87,14 +88,14 @@ class PacedStream(AsyncResource):
 
     @property
     def last_context(self) -> Context | None:
-        """The context that the last message was sent in: over HTTP, that of the request which it is an answer to."""
+        """The context in which the last message was sent: over HTTP, that of the request that it answers."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message.
 
         Raises:
-            anyio.EndOfStream: there is none, or there were too many.
+            anyio.EndOfStream: the stream has ended, or there was a flood of notifications.
 
         """
         item = await self._stream.receive()

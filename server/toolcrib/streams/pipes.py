@@ -1,6 +1,6 @@
 """Lines over two file descriptors: bounded, on the event loop itself, without a thread or a task for each line.
 
-Knows bytes, lines and who waits for whom; never knows what a line says. POSIX pipes, sockets and terminals only (see
+Knows bytes, lines and back-pressure; never knows what a line says. POSIX pipes, sockets and terminals only (see
 :func:`supports`).
 """
 
@@ -15,15 +15,17 @@ from contextlib import contextmanager
 import anyio
 
 _CHUNK = 64 * 1024
-"""What a pipe holds (pipe(7)). A larger buffer would be memory from the system and back with each read."""
+"""The capacity of a pipe (pipe(7)). A larger buffer would be allocated from and returned to the system with each read.
+"""
 _BURST = 32
-"""Lines handed on between two turns of other tasks."""
+"""Lines delivered before yielding to other tasks."""
 
 
 def supports(read_fd: int) -> bool:
     """Return whether the event loop can wait for this descriptor to be readable: a POSIX pipe, socket or terminal.
 
-    Whatever can be written to will do for the other direction: what cannot be waited for, such as a file, never blocks.
+    Any writable descriptor will do for the other direction: one that cannot be waited for, such as a file, never
+    blocks.
     """
     if sys.platform == "win32":
         return False
@@ -32,7 +34,7 @@ def supports(read_fd: int) -> bool:
 
 
 class LineReader:
-    """Hands on the lines that come by a descriptor, in order, as the event loop finds them.
+    """Delivers the lines that arrive on a descriptor, in order, driven by the event loop.
 
     Whoever takes a line may :meth:`hold` the reader: then nothing more is read, and the peer has to wait, until it is
     released as often as it was held. ``fault`` says why it ended, if not by the end of the input.
@@ -51,16 +53,16 @@ class LineReader:
         self.fault = ""
 
     def start(self, take: Callable[[bytearray], None], on_end: Callable[[], None]) -> None:
-        """Begin: ``take`` gets each line without its end, and ``on_end`` is called once after the last of them."""
+        """Start: ``take`` receives each line without its terminator; ``on_end`` is called once after the last."""
         self._take, self._on_end = take, on_end
         self._go_on_later()
 
     def begin_with(self, data: bytes) -> None:
-        """Take what was read of the descriptor before as the first that comes from it; before :meth:`start`."""
+        """Treat ``data``, read from the descriptor earlier, as its first input; call before :meth:`start`."""
         self._split(data)
 
     def hold(self) -> None:
-        """Hand on no further line, and read none, before :meth:`release`."""
+        """Deliver and read no further lines until :meth:`release`."""
         self._holds += 1
 
     def release(self) -> None:
@@ -70,7 +72,7 @@ class LineReader:
             self._go_on_later()
 
     def end(self, fault: str = "") -> None:
-        """Hand on nothing more; a second call does nothing. The descriptor stays its owner's."""
+        """Stop delivering lines; idempotent. The descriptor stays open; it belongs to the caller."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -91,7 +93,7 @@ class LineReader:
         self._hand_on()
 
     def _hand_on(self) -> None:
-        """Hand on a burst of the lines that were read; then wait for more, for a turn, for a release, or end."""
+        """Deliver a burst of lines; then wait for input, the next iteration or a release, or end."""
         for _ in range(_BURST):
             if self._holds or not self._lines:
                 break
@@ -115,7 +117,7 @@ class LineReader:
             self._loop.remove_reader(self._fd)
 
     def _read(self) -> None:
-        """Read what there is into lines, and hand them on."""
+        """Read what is available into lines, and deliver them."""
         try:
             chunk = os.read(self._fd, _CHUNK)
         except BlockingIOError:
@@ -125,21 +127,21 @@ class LineReader:
         if chunk:
             self._split(chunk)
         else:
-            self._is_at_end = True  # a terminal reports the end of its input once only
+            self._is_at_end = True  # a terminal reports the end of its input only once
         self._hand_on()
 
     def _split(self, chunk: bytes) -> None:
-        """Take the lines that end in ``chunk``, up to one that is too long, and keep the beginning of the last."""
+        """Append the lines that end in ``chunk``, up to one that is too long, and keep the incomplete last one."""
         self._partial += chunk
-        # Split only where the chunk ends a line: splitting a long line again with each of its chunks would take time
-        # that grows with the square of its length.
+        # Split only if the chunk ends a line: splitting a long line again with each of its chunks would take time
+        # quadratic in its length.
         *whole, rest = self._partial.split(b"\n") if b"\n" in chunk else [self._partial]
         self._partial = rest
         for line in whole:
             if self._is_too_long(line):
                 return
             self._lines.append(line)
-        # A line without an end would otherwise grow without a bound.
+        # A line without an end would otherwise grow without bound.
         self._is_too_long(rest)
 
     def _is_too_long(self, line: bytearray) -> bool:
@@ -152,7 +154,7 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes lines to a descriptor, each whole or not at all, in the order in which they were given."""
+    """Writes lines to a descriptor, each whole or not at all, in the order given."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -167,7 +169,7 @@ class LineWriter:
         return not self._unsent and not self._waiting
 
     async def send(self, line: bytes) -> None:
-        """Write a line; wait before, while the peer does not read. Who is cancelled there has sent nothing.
+        """Write a line; wait first while the peer does not read. If cancelled during that wait, nothing is sent.
 
         Raises:
             anyio.BrokenResourceError: the peer is gone, or this end was closed.
@@ -181,7 +183,7 @@ class LineWriter:
             self._wake_next()
 
     def post(self, line: bytes) -> None:
-        """Write as much of a line as the descriptor takes now; the rest follows. Never waits.
+        """Write as much of a line as the descriptor accepts now, and the rest later. Never waits.
 
         Raises:
             anyio.BrokenResourceError: the peer is gone, or this end was closed.
@@ -204,13 +206,13 @@ class LineWriter:
             self._loop.add_writer(self._fd, self._write_on)
 
     async def flush(self, within_s: float) -> None:
-        """Wait until all is written, at most so long."""
+        """Wait until everything is written, at most ``within_s`` seconds."""
         if not self.is_free:
             with anyio.move_on_after(within_s, shield=True):
                 await self._turn()
 
     def close(self) -> None:
-        """Refuse further lines and wake whoever waits. The descriptor stays its owner's."""
+        """Reject further lines and wake waiting writers. The descriptor stays open; it belongs to the caller."""
         if self._unsent:
             self._loop.remove_writer(self._fd)
         self._is_broken = True
@@ -218,7 +220,7 @@ class LineWriter:
         self._wake_next()
 
     def _write_on(self) -> None:
-        """Write on what a full pipe left over."""
+        """Continue writing what a full pipe left over."""
         try:
             sent = os.write(self._fd, self._unsent)
         except BlockingIOError:
@@ -232,7 +234,7 @@ class LineWriter:
             self._wake_next()
 
     async def _turn(self) -> None:
-        """Wait until all is written that was given before."""
+        """Wait until everything submitted earlier is written."""
         turn = self._loop.create_future()
         self._waiting.append(turn)
         try:
@@ -244,9 +246,9 @@ class LineWriter:
         self._waiting.remove(turn)
 
     def _wake_next(self) -> None:
-        """Wake who waits for longest, if it is their turn.
+        """Wake the longest-waiting writer, if it is its turn.
 
-        They leave the queue themselves, once they run, so that nobody overtakes them until then.
+        Writers leave the queue themselves when they run, so that nobody overtakes them before.
         """
         if self._waiting and not self._unsent and not self._waiting[0].done():
             self._waiting[0].set_result(None)
@@ -256,7 +258,7 @@ class LineWriter:
 def open_pipe(read_fd: int, write_fd: int, line_max_bytes: int) -> Generator[tuple[LineReader, LineWriter]]:
     """Open both directions over two descriptors, which stay the caller's to close.
 
-    Both are made non-blocking while this is open and put back afterwards.
+    Both are made non-blocking while this is open and restored afterwards.
     """
     # A dictionary, because one socket may serve both directions.
     blocking = {fd: os.get_blocking(fd) for fd in (read_fd, write_fd)}
@@ -273,7 +275,7 @@ def open_pipe(read_fd: int, write_fd: int, line_max_bytes: int) -> Generator[tup
 
 
 def _drop(_line: bytearray) -> None:
-    """Take a line of a reader that has not been started: there is none."""
+    """Ignore a line: a reader that has not been started receives none."""
 
 
 def _nothing() -> None:

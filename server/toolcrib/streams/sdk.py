@@ -1,6 +1,6 @@
-"""The adapter to what the MCP SDK keeps private or calls provisional (mcp 2.3): a minor release may move any of it.
+"""The adapter to private and provisional parts of the MCP SDK (mcp 2.3): a minor release may move any of them.
 
-Knows which parts of the SDK those are, and gives them names of ours; never knows a tool, a caller or a downstream.
+Knows which parts of the SDK those are, and gives them our own names; never knows a tool, a caller or a downstream.
 Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the transports export.
 """
 
@@ -126,27 +126,27 @@ __all__ = [
 ]
 
 Context = ServerRequestContext[Any, Any]
-"""What a request came with."""
+"""The context of a request."""
 
 connection_of: Callable[[ServerSession], Connection] = attrgetter("_connection")
-"""Returns the connection that a session's requests come by; there is no public way to it."""
+"""Returns the connection on which a session's requests arrive; the SDK has no public accessor."""
 
 channel_of: Callable[[ServerSession], DispatchContext[TransportContext]] = attrgetter("_request_outbound")
-"""Returns the channel of one request, on which its client can be asked and told as long as it waits."""
+"""Returns the channel of one request, on which its client can be sent requests and notifications while it waits."""
 
 
 # -- as a server ---------------------------------------------------------------------------------
 
 
 Verbatim = Callable[[Context, JsonObject], Coroutine[Any, Any, JsonObject]]
-"""Gives the whole result of a request with these params."""
+"""Returns the complete result of a request with these params."""
 
 
 class ProtocolServer(Server[Any]):
-    """The SDK's server with one function of ours, ``answer``, in front of every request.
+    """The SDK's server with our function ``answer`` in front of every request.
 
-    ``info`` is what results of 2026-07-28 are stamped with. ``input_schema`` is asked for the schema by which
-    ``Mcp-Param-*`` headers are compared with arguments, before ``answer`` is.
+    ``info`` is stamped on results of 2026-07-28. ``input_schema`` returns the schema used to compare ``Mcp-Param-*``
+    headers with arguments; it is called before ``answer``.
     """
 
     def __init__(
@@ -174,16 +174,16 @@ class ProtocolServer(Server[Any]):
         self._verbatim: dict[str, Verbatim] = {}
 
     def answer_verbatim(self, method: str, handler: Verbatim) -> None:
-        """Have ``handler`` give the whole result of a method, past the SDK's shaping; see :meth:`verbatim`."""
+        """Let ``handler`` return the complete result of a method, bypassing the SDK's shaping; see :meth:`verbatim`."""
         self._verbatim[method] = handler
         self.add_request_handler(method, types.RequestParams, _answered_in_front)
 
     def verbatim(self, context: Context) -> Coroutine[Any, Any, JsonObject] | None:
-        """Return the answer of whoever gives the whole result of a request; None where nobody does.
+        """Return the answer of a handler registered by :meth:`answer_verbatim`; None if there is none.
 
         Raises:
             MCPError: the request's protocol revision has no such method.
-            ValidationError: its params are not those of the method.
+            ValidationError: its params are invalid for the method.
 
         """
         handler = self._verbatim.get(context.method)
@@ -201,19 +201,19 @@ class ProtocolServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return what ``initialize`` declares: here that the list of tools may change, which the SDK denies."""
+        """Return the declaration of ``initialize``: here the tool list may change, which the SDK's default denies."""
         # The SDK's transports call this without options, which would declare that the list never changes.
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 async def _answered_in_front(_context: Context, _params: Any) -> Any:
-    """Stand for a handler, so that the SDK declares the tools capability."""
+    """Serve as a placeholder, so that the SDK declares the tools capability."""
     raise MCPError(code=types.INVALID_REQUEST, message="Not initialized")
 
 
 class Subscriptions:
-    """The 2026-07-28 subscriptions of clients that are all told the same."""
+    """The 2026-07-28 subscriptions of clients that all receive the same events."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
@@ -224,11 +224,11 @@ class Subscriptions:
         return await self._handler(context, params)
 
     async def tell(self, event: ServerEvent) -> None:
-        """Tell all who asked for such events of one."""
+        """Publish an event to all subscribers of its kind."""
         await self._bus.publish(event)
 
     def close(self) -> None:
-        """End them in order: each client is told that this was meant."""
+        """End the subscriptions gracefully: each client is notified."""
         self._handler.close()
 
 
@@ -241,21 +241,21 @@ _PROBE = "server/discover"
 _one_way: Callable[[DispatchContext[TransportContext]], DispatchContext[TransportContext]] = attrgetter(
     "_NoServerRequestsDispatchContext"
 )(runner)
-"""Returns the context of a request by which nothing can be asked back: 2026-07-28 has no requests of servers."""
+"""Returns a request context that cannot send requests to the client: 2026-07-28 has no server requests."""
 
 
 def envelope_of(params: Params | None) -> JsonObject:
-    """Return the envelope of a request of 2026-07-28, which names its revision; empty in any other request."""
+    """Return the envelope of a 2026-07-28 request, which names its revision; empty for any other request."""
     meta = (params or {}).get("_meta")
     return cast("JsonObject", meta) if isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta else {}
 
 
 class EraRouter:
-    """Gives each request of one connection to the era that it is of, which the first of them settles for all.
+    """Routes each request of one connection to its protocol era, which the first request settles for all.
 
-    A probe settles nothing: a client that gives up waiting for ``server/discover`` may still shake hands. Neither does
-    a request of 2026-07-28 that is refused; ``serves_modern`` says, by its params, which one is not. The SDK's own
-    loop would hold both against the client. Needs of a dispatcher only what the SDK's protocol for one has.
+    A probe settles nothing: a client that gives up waiting for ``server/discover`` may still perform a handshake.
+    Neither does a rejected request of 2026-07-28; ``serves_modern`` decides by the params which ones are accepted. The
+    SDK's own loop would settle the era in both cases. Requires only the SDK's dispatcher protocol.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class EraRouter:
         """Answer one request.
 
         Raises:
-            MCPError: it is of the other era than the connection, or what its answer is.
+            MCPError: it is of another era than the connection, or its handler raised one.
 
         """
         given = params or {}
@@ -309,7 +309,7 @@ class EraRouter:
         return await serve_one(self._server, one_way, method, params, connection=connection, lifespan_state=self._state)
 
     async def on_notify(self, context: DispatchContext[TransportContext], method: str, params: Params | None) -> None:
-        """Take one notification; before anything is settled it is of the handshake era."""
+        """Handle one notification; before the era is settled it belongs to the handshake era."""
         if self._era != "modern":
             await self._handshake.on_notify(context, method, params)
             return
@@ -321,7 +321,7 @@ class EraRouter:
             await aclose_shielded(connection)
 
     async def aclose(self) -> None:
-        """Undo what belongs to the connection."""
+        """Release the resources of the connection."""
         await aclose_shielded(self._connection)
 
 
@@ -331,10 +331,10 @@ async def serve_by_era(
     state: Any,
     serves_modern: Callable[[Params], bool],
 ) -> None:
-    """Serve one connection until it ends, in the era that its client opens it with (see :class:`EraRouter`).
+    """Serve one connection until it ends, in the era with which its client opens it (see :class:`EraRouter`).
 
-    The dispatcher must answer ``initialize`` before it takes the next message: what a client sends right behind it
-    meets a connection that has shaken hands.
+    The dispatcher must answer ``initialize`` before it reads the next message, so that messages sent right after it
+    find the handshake completed.
     """
     router = EraRouter(server, dispatcher, state, serves_modern)
     try:
@@ -347,16 +347,16 @@ async def serve_by_era(
 
 
 class Channel(Dispatcher[TransportContext], Protocol):
-    """A dispatcher that also tells when its connection has ended."""
+    """A dispatcher that also signals the end of its connection."""
 
     @property
     def ended(self) -> anyio.Event:
-        """Set when nothing more arrives."""
+        """Set when no more input can arrive."""
         ...
 
 
 class StreamDispatcher(JSONRPCDispatcher[TransportContext]):
-    """The SDK's dispatcher over a pair of its message streams, which also tells when its connection has ended."""
+    """The SDK's dispatcher over a pair of message streams, which also signals the end of its connection."""
 
     def __init__(self, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]) -> None:
         super().__init__(read, write, inline_methods=frozenset({"initialize"}))

@@ -1,6 +1,6 @@
-"""The adapter to what the MCP SDK keeps private of its HTTP sessions (mcp 2.3): a minor release may move any of it.
+"""The adapter to private parts of the MCP SDK's HTTP sessions (mcp 2.3): a minor release may move any of them.
 
-Knows which parts of the SDK's manager of sessions those are; never knows a caller, a limit or what is sent.
+Knows which parts of the SDK's manager and transport of sessions those are; never knows a caller or a limit.
 """
 
 import math
@@ -13,9 +13,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 
 class HttpSessions(StreamableHTTPSessionManager):
-    """The SDK's manager of sessions over HTTP, which gives each of them an event store of its own.
+    """The SDK's manager of HTTP sessions, which gives each of them its own event store, and closes it.
 
-    One that all of them share would send a session what another one was sent: streams are named by the ids of requests.
+    A shared store would send one session the events of another, because streams are named by request ids.
     """
 
     def __init__(self, server: Server[Any], new_event_store: Callable[[], EventStore | None], **options: Any) -> None:
@@ -28,7 +28,7 @@ class HttpSessions(StreamableHTTPSessionManager):
         return super()._admit_session(requestor)
 
     def idle_ends(self) -> dict[str, float]:
-        """Return the ids of open sessions with when each ends of idleness: never while a request of it is open."""
+        """Return the ids of open sessions with the time of their idle timeout: never while a request is open."""
         scopes = ((key, transport.idle_scope) for key, transport in self._server_instances.items())
         return {key: scope.deadline if scope else math.inf for key, scope in scopes}
 

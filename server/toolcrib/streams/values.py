@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import anyio.lowlevel
 
 _WINDOW = 64 * 1024
-"""Bytes counted between two turns of the event loop, a fraction of a millisecond's worth."""
+"""Number of bytes counted before yielding to the event loop, a fraction of a millisecond of work."""
 
 _BYTES_EACH = 2
-"""A value takes at least so many bytes in a list of many: a digit and a comma."""
+"""Minimum size of a value in a long list: a digit and a comma."""
 
 
 class ValueCount:
-    """Counts the values in a text that comes in pieces. An empty list or object counts as two."""
+    """Counts the values in a JSON text that arrives in pieces. An empty list or object counts as two."""
 
     def __init__(self) -> None:
         self.number = 1
@@ -23,9 +23,9 @@ class ValueCount:
         self._rest = b""
 
     def add(self, piece: bytes | bytearray | memoryview) -> int:
-        """Count on in the next piece and return how many values there are by now."""
+        """Count the values of the next piece and return the total so far."""
         data = self._rest + piece
-        # A backslash at the end belongs to what comes next, unless another one makes a pair of it.
+        # A backslash at the end belongs to the next piece, unless it is itself escaped.
         is_open = (len(data) - len(data.rstrip(b"\\"))) % 2 == 1
         data, self._rest = (data[:-1], b"\\") if is_open else (data, b"")
         if b"\\" in data:
@@ -33,13 +33,13 @@ class ValueCount:
         parts = data.split(b'"')
         outside = b"".join(parts[1::2] if self._is_in_text else parts[::2])
         self._is_in_text ^= len(parts) % 2 == 0
-        # Each comma separates two values, and each bracket holds at most one more than it has commas.
+        # Each comma separates two values, and each bracket contains at most one more than it has commas.
         self.number += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
         return self.number
 
 
 async def has_more_values(text: bytearray, limit: int) -> bool:
-    """Return whether a JSON text holds more than ``limit`` values; gives way to other tasks while it counts."""
+    """Return whether a JSON text contains more than ``limit`` values; yields to other tasks while counting."""
     if len(text) <= _BYTES_EACH * limit:
         return False
     count = ValueCount()
