@@ -1,4 +1,4 @@
-"""The composition root: puts the parts together for a config, and takes them apart again in order.
+"""The composition root: builds the parts for a config, and closes them in order.
 
 Knows which part needs which; never knows what any of them does in detail.
 """
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outside(Clocks):
-    """What the program takes from the world: clocks, chance, a mirror for events, and ways to reach servers.
+    """External dependencies of the program: clocks, randomness, a mirror for events, and transports to servers.
 
     Where no ``connector`` is given, servers are reached as the config says. ``pause`` waits so many seconds between two
     looks at how old the catalog is. ``only`` are the servers that are listed by themselves at the start, where they
@@ -66,12 +66,12 @@ class Outside(Clocks):
     pid: int = field(default_factory=os.getpid)
 
     def lists(self, key: str) -> bool:
-        """Return whether a server is listed by itself at the start, where it has to be."""
+        """Return whether a server is listed automatically at the start, if it has to be."""
         return self.only is None or key in self.only
 
 
 def refuse_without_session(settings: Settings) -> None:
-    """Refuse session scope on stdio where nothing names the session (R79).
+    """Refuse session scope on stdio without a session id (R79).
 
     Raises:
         StartRefused: ``activation_scope: session`` without a session id.
@@ -136,7 +136,7 @@ async def open_tool_use_cases(
 
 
 def due(known: Known, outside: Outside) -> Due:
-    """Return what has to be listed, and which servers are left alone."""
+    """Return which servers have to be listed, and which are skipped."""
     unlisted = [key for key in known.indexer.unlisted() if outside.lists(key)]
     stale = dict.fromkeys([*known.indexer.stale(), *known.offers.unlisted()])
     left_out = {*unlisted, *known.indexer.closed}
@@ -156,7 +156,7 @@ def eras_of(known: Known) -> dict[str, Era]:
 
 @asynccontextmanager
 async def open_connector(settings: Settings, outside: Outside, logins: Logins) -> AsyncGenerator[Connector]:
-    """Open what reaches servers: no process of theirs outlives ours, and what they say on stderr is kept."""
+    """Open the transports to servers: no process of theirs outlives ours, and their stderr output is stored."""
     max_bytes = settings.toolcrib.limits.server_log_max_bytes
     async with open_lifeline() as lifeline:
         with open_server_logs(settings.cache_dir, max_bytes, settings.redactor.redact, outside.wall_clock) as logs:
@@ -190,7 +190,7 @@ async def _open_skills(settings: Settings, known: Known, outside: Outside) -> As
 
 @asynccontextmanager
 async def scanning(skill_use_cases: SkillUseCases) -> AsyncGenerator[None]:
-    """Have the skills scanned for changes meanwhile."""
+    """Scan the skills for changes in the background."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(skill_use_cases.load)
         try:
@@ -201,7 +201,7 @@ async def scanning(skill_use_cases: SkillUseCases) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[ToolUseCases]:
-    """Open the index, the fleet and all between, and begin to list what has to be listed."""
+    """Open the index, the fleet and all parts in between, and start to list servers that have to be listed."""
     with open_catalog(settings, outside, outside.mirror) as known:
         async with _open_tools(settings, known, outside) as tool_use_cases:
             yield tool_use_cases
@@ -209,20 +209,20 @@ async def open_tools(settings: Settings, outside: Outside) -> AsyncGenerator[Too
 
 @asynccontextmanager
 async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[SkillUseCases]:
-    """Open the skills, with what is known of tools but without any server, and begin to scan for changes."""
+    """Open the skills, with the index of tools but without any server, and start to scan for changes."""
     with open_catalog(settings, outside, outside.mirror, keep_rows=True) as known:
         async with _open_skills(settings, known, outside) as skill_use_cases:
             yield skill_use_cases
 
 
 def _look_at_offers(offers: OfferIndexer, change: CatalogChange) -> None:
-    """Have what is offered besides tools read again where another process has written the index."""
+    """Reload resources and prompts after another process has written the index."""
     if change.server is None:
         offers.look()
 
 
 def report_state(known: Known, server: str, status: Status) -> None:
-    """Tell a server's new state to everybody who keeps or watches it."""
+    """Notify everyone who stores or watches it of a server's new state."""
     known.failures.note(server, status)
     known.events.emit(DownstreamState(server=server, state=status.state.value, reason=status.reason))
     if status.state in DOWN:

@@ -1,27 +1,27 @@
 """One tree of errors, each with a public text for the model or person who gets it and a private detail for the log.
 
-Knows every way toolcrib says no; never knows where an error is shown or how it is encoded.
+Knows every way toolcrib refuses or fails; never knows where an error is shown or how it is encoded.
 
     ToolcribError
     ├── ConfigError         the config file is wrong; carries every problem at once
     ├── StartRefused        the config is right, but serving it would not be safe
     ├── BadRequest          arguments the caller can correct
-    ├── NotConfirmed        a person has to say yes first, and has not
+    ├── NotConfirmed        a person has to approve first, and has not
     ├── UnknownTool         denied, hidden and nonexistent are this one error
     ├── UnknownResource     the same for resources
     │   └── UnknownSkill    the same for skills and their files
     ├── UnknownPrompt       the same for prompts
     ├── StoreError          an index file cannot be used
-    ├── LoginFailed         a login could not be made or renewed
-    │   └── LoginRefused    because the authorization server says no
+    ├── LoginFailed         a login could not be made or refreshed
+    │   └── LoginRefused    because the authorization server denied it
     ├── ModelUnavailable    there is no model for semantic search, or it does not work
-    ├── Busy                so much is under way already that no more is taken
+    ├── Busy                a bound on concurrent work is reached
     ├── DownstreamError     the downstream answered with a JSON-RPC error of its own
     └── Unavailable         a downstream gave no answer
         ├── StartFailed     it could not be started or listed
-        │   └── LoginNeeded it wants a login first
-        ├── CircuitOpen     it fails call after call, and is not asked for a while
-        ├── ConnectionLost  it went away during the call
+        │   └── LoginNeeded it requires a login first
+        ├── CircuitOpen     it keeps failing, and is not called for a while
+        ├── ConnectionLost  it disconnected during the call
         └── CallTimeout     it did not answer in time
 """
 
@@ -31,7 +31,7 @@ from typing import Any, cast
 
 
 class ToolcribError(Exception):
-    """Base of all errors of ours. ``str(error)`` is public; ``detail`` goes to the log only."""
+    """Base of all errors of toolcrib. ``str(error)`` is public; ``detail`` goes to the log only."""
 
     def __init__(self, public: str, *, detail: str = "") -> None:
         super().__init__(public)
@@ -56,7 +56,7 @@ class Problem:
 
 
 class ConfigError(ToolcribError):
-    """The config cannot be used; ``problems`` holds all that is wrong with it."""
+    """The config cannot be used; ``problems`` has everything that is wrong with it."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         lines = "\n".join(f"  {problem}" for problem in problems)
@@ -70,11 +70,11 @@ class StartRefused(ToolcribError):
 
 
 class BadRequest(ToolcribError):
-    """The caller's arguments cannot be served; the text says what to change."""
+    """The caller's arguments are invalid; the text says what to change."""
 
 
 class NotConfirmed(ToolcribError):
-    """A person has to say yes first, and has not; nothing ran, and nothing was given."""
+    """A person has to approve first, and has not; nothing ran, and nothing was returned."""
 
 
 class UnknownTool(ToolcribError):
@@ -109,11 +109,11 @@ class StoreError(ToolcribError):
 
 
 class LoginFailed(ToolcribError):
-    """A login could not be made, renewed or ended; the text says why, and holds nothing that is secret."""
+    """A login could not be made, refreshed or ended; the text says why, and contains no secret."""
 
 
 class LoginRefused(LoginFailed):
-    """The authorization server says no. ``is_final``: what was kept of the login is of no more use."""
+    """The authorization server denied it. ``is_final``: the stored login is no longer valid."""
 
     def __init__(self, public: str, *, is_final: bool = True) -> None:
         super().__init__(public)
@@ -121,15 +121,15 @@ class LoginRefused(LoginFailed):
 
 
 class ModelUnavailable(ToolcribError):
-    """Semantic search cannot be had; the text says why and what to do. Search goes by words without it."""
+    """Semantic search is unavailable; the text says why and what to do. Search uses words only without it."""
 
 
 class Busy(ToolcribError):
-    """The caller has so much under way that no more is taken; nothing ran."""
+    """The caller has reached a bound on concurrent work; nothing ran."""
 
 
 class DownstreamError(ToolcribError):
-    """A downstream's own JSON-RPC error, passed on as it is."""
+    """A downstream's own JSON-RPC error, passed on unchanged."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -150,15 +150,15 @@ class StartFailed(Unavailable):
 
 
 class LoginNeeded(StartFailed):
-    """The server wants a login first; nothing ran. The text says how a person logs in."""
+    """The server requires a login first; nothing ran. The text says how a person logs in."""
 
 
 class CircuitOpen(Unavailable):
-    """The server has failed call after call, and is not called for a while; nothing ran."""
+    """The server keeps failing, and is not called for a while; nothing ran."""
 
 
 class ConnectionLost(Unavailable):
-    """The server went away while the call was under way. The call may have run."""
+    """The server disconnected during the call. The call may have run."""
 
 
 class CallTimeout(Unavailable):

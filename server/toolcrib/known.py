@@ -1,7 +1,7 @@
-"""What is known without any server being up: the indexes, decisions and policy of a config, opened and closed again.
+"""What is known without a running server: the indexes, decisions and policy of a config, opened and closed again.
 
-Knows which part of that needs which; never knows how a server is reached or the protocol, so that to look something up
-does not wait for the SDK.
+Knows which part of that needs which; never knows how a server is reached or the protocol, so that a lookup does not
+load the SDK.
 """
 
 import logging
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Four clocks: of the wall, for what outlives the process, of this machine, and the time that a thread has worked.
+    """Four clocks: wall time, a clock for stored times, monotonic time, and a thread's CPU time.
 
     The wall clock is for show alone: somebody may set it at any moment. What is kept with a time, and forgotten or read
     again after some time, goes by ``lasting_clock``; what ends with the process by ``clock``. The last is for bounds on
@@ -94,7 +94,7 @@ def open_catalog(
     *,
     keep_rows: bool = False,
 ) -> Generator[Known]:
-    """Open all that is known of tools, with the event log, ready for servers to be listed anew.
+    """Open everything known about tools, with the event log, ready to list servers again.
 
     ``state`` are decisions that are open already. ``keep_rows``: no server is listed anew, or another config is in use
     meanwhile, so nothing is dropped of what is indexed: another process may be finding tools by it.
@@ -155,7 +155,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
 
 @contextmanager
 def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None]:
-    """Open the index of tools alone, for who only looks; None where none was made yet.
+    """Open only the index of tools, for reading; None if there is none yet.
 
     Raises:
         StoreError: it cannot be read.
@@ -170,7 +170,7 @@ def open_index(settings: Settings, clocks: Clocks) -> Generator[ToolIndex | None
 
 
 def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
-    """Return who decides what a caller may use, and who knows which names stand in texts."""
+    """Return the gate that decides what a caller may use, and the index of names mentioned in texts."""
     mentions = Mentions(tuple(settings.servers), BUILTIN_NAMES)
     return Gate(settings, policy, mentions), mentions
 
@@ -205,7 +205,7 @@ def teller(events: EventLog | None, kind: type[IndexRebuilt] | type[StateReplace
 
 
 def model_of(settings: Settings) -> SharedModel | None:
-    """Return the model for search by meaning, where it is configured; it is loaded when it is first used."""
+    """Return the model for search by meaning, if configured; it is loaded on first use."""
     section = settings.toolcrib.tool_search.semantic
     if not section.enabled or section.path is None:
         return None
@@ -223,7 +223,7 @@ def search_settings(
 
 
 def finder_of(settings: Settings, known: Known) -> ToolFinder:
-    """Return what finds tools in the index, whether their servers are up or not."""
+    """Return the search over the index of tools, whether their servers are running or not."""
     preferred = settings.toolcrib.tool_search.preferred_namespaces
     return ToolFinder(Searcher(known.wordings, known.search, preferred), known.gate, known.wordings, known.learning)
 
@@ -231,7 +231,7 @@ def finder_of(settings: Settings, known: Known) -> ToolFinder:
 def _open_events(
     settings: Settings, clocks: Clocks, mirror: Callable[[str], None] | None
 ) -> AbstractContextManager[EventLog]:
-    """Open the event log; no secret of any server, and nobody's personal data, gets past it."""
+    """Open the event log, which redacts secrets of servers and personal data."""
     section = settings.toolcrib.events
     return open_event_log(
         EventFile(settings.events_file, section.max_bytes),

@@ -1,4 +1,4 @@
-"""The frozen values that travel between the layers.
+"""The frozen values that the layers exchange.
 
 Knows what a tool, an example, a skill and a caller are; never knows a protocol, a file or a database.
 """
@@ -9,14 +9,14 @@ from enum import StrEnum
 from typing import Any, Literal
 
 JsonObject = dict[str, Any]
-"""A JSON object as it came from the wire, not looked into yet."""
+"""A JSON object as received, not validated yet."""
 
 
 READ_MORE = "read_more"
-"""The name of the built-in tool that gives the rest of a result; listed only where there is one."""
+"""The name of the built-in tool that returns the rest of a result; listed only if there is one."""
 
 REPORT_OUTCOME = "skill_report_outcome"
-"""The name of the built-in tool that takes what came of a skill; listed only where the config asks for it."""
+"""The name of the built-in tool that accepts outcomes of skills; listed only if the config enables it."""
 
 BUILTIN_NAMES = (
     "tool_search",
@@ -30,7 +30,7 @@ BUILTIN_NAMES = (
     REPORT_OUTCOME,
     READ_MORE,
 )
-"""Names of the built-in tools, which no downstream tool can have: public names hold ``__``."""
+"""Names of the built-in tools, which no downstream tool can have: public names contain ``__``."""
 
 
 OfferKind = Literal["resource", "template", "prompt"]
@@ -38,7 +38,7 @@ OfferKind = Literal["resource", "template", "prompt"]
 
 
 class LoadingMode(StrEnum):
-    """Whether a tool is listed from the start, once activated (R16), or there while a skill names it (R202)."""
+    """Whether a tool is listed from the start, once activated (R16), or available while a skill names it (R202)."""
 
     ALWAYS = "always"
     DEFERRED = "deferred"
@@ -46,7 +46,7 @@ class LoadingMode(StrEnum):
 
 
 class SideEffects(StrEnum):
-    """What calling a tool does to the world, mildest first: the order breaks ties in search (R54)."""
+    """The effects of calling a tool, mildest first: the order breaks ties in search (R54)."""
 
     PURE = "pure"
     READ = "read"
@@ -60,7 +60,7 @@ SIDE_EFFECTS_ORDER = {effect: rank for rank, effect in enumerate(SideEffects)}
 
 
 class SearchType(StrEnum):
-    """How a query is read (R48)."""
+    """How a query is interpreted (R48)."""
 
     FTS = "fts"
     REGEX = "regex"
@@ -95,7 +95,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolRecord:
-    """All that the index keeps of one tool; what ingest makes of a definition.
+    """Everything the index stores of one tool; the result of ingesting a definition.
 
     ``definition`` is the downstream's own, repaired where it had to be, with its own name.
     ``summary`` is the first sentence of the description, ``body`` the rest. The ``*_text`` fields are
@@ -125,7 +125,7 @@ class ToolRecord:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A tool of a downstream that cannot be offered, and why."""
+    """A downstream's tool that cannot be offered, and why."""
 
     name: str
     reason: str
@@ -148,7 +148,7 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking. Comes from the transport and the config, never from an argument (R145)."""
+    """The caller. Determined by the transport and the config, never by an argument (R145)."""
 
     principal: str = "local"
     tenant_id: str | None = None
@@ -159,7 +159,7 @@ class Caller:
 # -- skills --------------------------------------------------------------------------------------
 
 ScopeMode = Literal["project", "tenant", "global"]
-"""Who may see a skill: callers of the same tenant and project, of the same tenant, or everybody (R145)."""
+"""Who may see a skill: callers of the same tenant and project, of the same tenant, or everyone (R145)."""
 
 
 class TaskType(StrEnum):
@@ -199,7 +199,7 @@ class ToolNote:
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """All that a file says of one skill, made plain; the same for a pack's skill and for a SKILL.md.
+    """The parsed content of one skill's file; the same for a pack's skill and for a SKILL.md.
 
     ``body`` is Markdown without frontmatter, empty where the format has none. ``frontmatter`` is what the author
     wrote, every field, as JSON values. ``extra`` holds the fields that nothing else here holds (R117).
@@ -241,7 +241,7 @@ class SkillProblem:
 
 @dataclass(frozen=True, slots=True)
 class FileMark:
-    """By what a file is known to be unchanged without reading it, and the SHA-256 of its bytes in hex."""
+    """Metadata that shows a file to be unchanged without reading it, and the SHA-256 of its bytes in hex."""
 
     mtime_ns: int
     size: int
@@ -250,7 +250,7 @@ class FileMark:
 
 @dataclass(frozen=True, slots=True)
 class SkillRecord:
-    """One skill as the index keeps it: what its file says, and where it has its place.
+    """One skill as stored in the index: the content of its file, and its place.
 
     ``id`` is opaque and stable (R95). ``source`` is the label of its root (``repo``, ``user``, ``dir/NAME``,
     ``pack/NAME``). ``folder`` is where it stands in its root and in its URI: ``skill://SOURCE/FOLDER/SKILL.md``.
@@ -271,7 +271,7 @@ class SkillRecord:
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """What one file of a root came to: its skills, of which a pack's file may hold several, and its problems."""
+    """The result of parsing one file of a root: its skills, several for some pack files, and its problems."""
 
     path: str
     mark: FileMark
@@ -281,9 +281,10 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """An indexed skill as it is held in memory: what finds it, names it and decides about it, without its text.
+    """An indexed skill in memory: the facts to find, name and filter it, without its text.
 
-    ``row`` is its row in the index, ``root`` the key of its root there. ``folder`` is unique in its source.
+    ``row`` is its row in the index, ``root`` the key of its root there. ``folder`` is unique in its source. ``tools``
+    are the names in its own lists of tools, as they are spelled there.
     """
 
     row: int

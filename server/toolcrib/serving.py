@@ -1,4 +1,4 @@
-"""What is served: the parts of one config put together, and those of another in their place when it is reloaded.
+"""What is served: the parts built for one config, replaced by those of another when it is reloaded.
 
 Knows what belongs to a config and what outlives it; never knows a config file, a signal or a transport.
 """
@@ -60,13 +60,13 @@ from toolcrib.wire.updates import ResourceUpdates
 _Opened = TypeVar("_Opened")
 
 _AGE_LOOK_S = 3600.0
-"""At most so long between two looks at how old the catalog is."""
+"""Maximum interval between two checks of the catalog's age."""
 _DRAIN_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class _Cases:
-    """The use cases of one config, and what they are made of."""
+    """The use cases of one config, and their parts."""
 
     settings: Settings
     hosts: Hosts
@@ -79,7 +79,7 @@ class _Cases:
 
 @dataclass(eq=False)
 class World:
-    """All that belongs to one config. ``retired`` is set when another one has taken its place."""
+    """Everything that belongs to one config. ``retired`` is set when another one has replaced it."""
 
     settings: Settings
     known: Known
@@ -90,7 +90,7 @@ class World:
 
 
 class _Reports:
-    """What servers report to, which outlive a config: whatever is known under the one that is in use."""
+    """The receiver of servers' reports, which outlives a config: forwards them to the current world."""
 
     world: World
     connector: Connector
@@ -119,19 +119,19 @@ class _Reports:
         )
 
     async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:
-        """Take in a server's list."""
+        """Ingest a server's list."""
         return await self.world.known.indexer.listed(self._now(server), raw, era)
 
     async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:
-        """Take in the list of a connection that is not everybody's."""
+        """Ingest the list of a connection that is not shared by all."""
         return await self.world.known.indexer.compared(self._now(server), raw)
 
     async def offered(self, server: ServerSettings, offered: Offered) -> None:
-        """Take in what a server offers besides tools."""
+        """Ingest a server's resources and prompts."""
         await self.world.known.offers.listed(self._now(server), offered)
 
     def state(self, server: str, status: Status) -> None:
-        """Take in a server's state."""
+        """Record a server's state."""
         if server in self.world.settings.servers:
             report_state(self.world.known, server, status)
             self.pulse.beat()
@@ -143,7 +143,7 @@ class _Reports:
             self.state_replaced(self._unsaid.pop(0))
 
     def state_replaced(self, reason: str) -> None:
-        """Tell that the file of decisions is another one."""
+        """Report that the file of decisions was replaced."""
         if self._has_begun:
             teller(self.world.known.events, StateReplaced, STATE)(reason)
         else:
@@ -191,12 +191,12 @@ class Serving:
 
     @property
     def wire(self) -> Wire:
-        """What answers requests just now."""
+        """The wire that currently answers requests."""
         return self.gateway.wire
 
     @property
     def settings(self) -> Settings:
-        """The config that is in use."""
+        """The current config."""
         return self._reports.world.settings
 
     @property
@@ -206,7 +206,7 @@ class Serving:
 
     @property
     def moment(self) -> Moment:
-        """What is going on just now."""
+        """The current state."""
         seen, fleet, known = self._lasting.sessions.seen(), self._lasting.fleet, self._reports.world.known
         states = SkillToolStates(known.gate, fleet.has_failed)
         tools = partial(states.of, catalog=known.indexer.current())
@@ -221,7 +221,7 @@ class Serving:
         self._lasting.tasks.start_soon(self._list_what_is_old)
 
     async def reload(self, read: Callable[[], Settings], hosts_of: Callable[[Settings], Hosts]) -> Loaded:
-        """Serve another config from now on, if it can be used; return how that went. Nothing changes otherwise.
+        """Switch to another config, if it can be used; return the outcome. Otherwise nothing changes.
 
         All of it is made before anything is changed. Requests under way end under the config that they began with.
         ``read`` may block.
@@ -244,7 +244,7 @@ class Serving:
             return loaded
 
     def _swap(self, world: World, hosts: Hosts, due: Due, eras: Mapping[str, Era]) -> None:
-        """Have everything in the place of what it was under the config before; at once, so that nobody meets both."""
+        """Replace everything of the previous config, in one step, so that nobody sees both."""
         before, lists = self._reports.world, self.wire.lists()
         before.known.indexer.unsubscribe()
         before.known.offers.unsubscribe()
@@ -262,7 +262,7 @@ class Serving:
         self._lasting.fleet.begin(due)
 
     async def _own(self, settings: Settings, hosts: Hosts, *, task_status: TaskStatus[World]) -> None:
-        """Own all that belongs to one config, until another has taken its place and nobody uses it any more."""
+        """Own everything that belongs to one config, until another has replaced it and nobody uses it any more."""
         async with self._open_world(settings, hosts) as world:
             task_status.started(world)
             await world.retired.wait()
@@ -355,20 +355,20 @@ class Serving:
         )
 
     async def _list_what_is_old(self) -> Never:
-        """List the servers anew whose list is older than ``limits.catalog_max_age_s``, also after days."""
+        """List servers again whose list is older than ``limits.catalog_max_age_s``, also in a long-running process."""
         while True:
             await self._outside.pause(min(self.settings.toolcrib.limits.catalog_max_age_s, _AGE_LOOK_S))
             self._lasting.fleet.list_again(await anyio.to_thread.run_sync(self._reports.world.known.indexer.stale))
 
 
 def _due(known: Known, outside: Outside) -> tuple[Due, Mapping[str, Era]]:
-    """Return what has to be listed, and the era that each server spoke. Blocks."""
+    """Return which servers have to be listed, and the era that each spoke. Blocks."""
     return due(known, outside), eras_of(known)
 
 
 @asynccontextmanager
 async def _opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGenerator[_Opened]:
-    """Open and close files in a worker thread: others may be served meanwhile."""
+    """Open and close files in a worker thread, while others are served."""
     files = ExitStack()
     try:
         yield await anyio.to_thread.run_sync(lambda: files.enter_context(make()))
@@ -379,7 +379,7 @@ async def _opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncG
 
 @asynccontextmanager
 async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Serving]:
-    """Serve a config, until another one takes its place; what outlives it ends with this."""
+    """Serve a config, until another one replaces it; what outlives configs ends with this."""
     async with AsyncExitStack() as stack:
         reports = _Reports(settings.toolcrib.limits, outside.jitter, logins := Logins(settings.tokens_dir))
         reports.connector = await stack.enter_async_context(open_connector(settings, outside, logins))

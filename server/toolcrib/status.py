@@ -1,6 +1,6 @@
-"""What is going on, over all: servers, tools, skills, search by meaning and index files, as one value for one caller.
+"""The overall status: servers, tools, skills, search by meaning and index files, as one value for one caller.
 
-Knows what is gathered, and what of it must be kept from a caller; never knows where it is shown.
+Knows what is collected, and what must be withheld from a caller; never knows where it is shown.
 """
 
 import math
@@ -127,7 +127,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All of it, for one session.
+    """The whole status, for one session.
 
     ``client`` is the name that the session's client gives itself, ``served`` how such a client is served. ``allowed``
     and ``deferred`` count tools that the caller may use, ``activated`` are those of them that the session has used.
@@ -169,7 +169,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class StatusParts:
-    """Where it is gathered from. ``catalog`` never blocks, ``rows`` and ``failures`` may.
+    """The sources of the status. ``catalog`` never blocks, ``rows`` and ``failures`` may.
 
     ``offers`` and ``refused_offers`` are about what servers have besides tools; None where nothing is known of that.
     ``now`` gives seconds since the epoch, ``loaded`` when the config was read. ``fleet`` is None in a process that runs
@@ -258,7 +258,7 @@ def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
 
 
 async def status_of(parts: StatusParts, session: Session) -> Status:
-    """Return what the session's caller may know of what is going on (R187, R204)."""
+    """Return the status as the session's caller may know it (R187, R204)."""
     catalog = parts.catalog()
     permitted = parts.gate.allowed(session, catalog)
     usable = {tool.public_name for tool in permitted.tools}
@@ -291,7 +291,7 @@ def _servers(
     rows: Mapping[str, ServerRow],
     failures: Mapping[str, KeptFailure],
 ) -> Iterable[ServerStatus]:
-    """Yield the servers of which the caller may use something, or could."""
+    """Yield the servers of which the caller may use something, now or once listed."""
     permissions = parts.gate.permissions(session)
     tools = [tool.server for tool in parts.gate.allowed(session, catalog).tools]
     told = partial(parts.gate.without_denied_names, session, catalog=catalog)
@@ -318,7 +318,7 @@ def _running(parts: StatusParts, key: str, told: Callable[[str], str]) -> Runnin
 
 
 def _failure(parts: StatusParts, key: str, kept: KeptFailure | None, told: Callable[[str], str]) -> KeptFailure | None:
-    """Return why a server fails: as this process has seen it, else as it is kept."""
+    """Return why a server fails: as seen by this process, otherwise as stored."""
     status = parts.fleet.status(key) if parts.fleet else None
     if status and status.failure and (kept is None or kept.failure != status.failure):
         kept = KeptFailure(status.failure, parts.now() - (anyio.current_time() - status.since))
@@ -333,7 +333,7 @@ def _last_listed(server: ServerSettings, row: ServerRow | None, more: tuple[Refu
 
 
 def _permitted(key: str, refused: Iterable[Refused], permissions: Permissions) -> Iterable[Refused]:
-    """Return those whose names the caller may know."""
+    """Return the refused tools whose names the caller may know."""
     return (each for each in refused if permissions.permits(key, each.name, public_name(key, each.name)))
 
 
@@ -358,9 +358,9 @@ def _last_reload(known: Known | None) -> Loaded | None:
 
 
 def _nothing_refused(_server: str) -> tuple[Refused, ...]:
-    """Know of nothing that was refused."""
+    """Return nothing: no tools were refused."""
     return ()
 
 
 def _to_nobody(_line: Callable[[], str]) -> None:
-    """Take an event that nobody is told of."""
+    """Discard an event."""

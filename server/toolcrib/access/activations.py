@@ -1,6 +1,6 @@
-"""What an activation scope has activated, tools and skills: one run, one kept session id, or nothing at all.
+"""The tools and skills that an activation scope has activated: for one run, one stored session id, or not at all.
 
-Knows the three kinds of scope; never knows tools, what a list shows, or how activations are kept on disk.
+Knows the three kinds of scope; never knows tools, what a list shows, or how activations are stored.
 """
 
 import logging
@@ -18,7 +18,7 @@ from toolcrib.access.active_skills import Active, ActiveSkills
 from toolcrib.errors import StoreError
 
 _KEPT_READY = 1000
-"""Session ids that stay in memory although no connection uses them; the others are read from disk again."""
+"""Session ids kept in memory although no connection uses them; others are read from disk again."""
 
 _READ_EVERY_S = 3600.0
 
@@ -26,11 +26,11 @@ _log = logging.getLogger(__name__)
 
 
 class Activations(Protocol):
-    """What one activation scope has activated."""
+    """The activations of one scope."""
 
     @property
     def names(self) -> AbstractSet[str]:
-        """Public names, in no order."""
+        """Public names, unordered."""
         ...
 
     async def add(self, name: str, /) -> bool:
@@ -43,7 +43,7 @@ class Activations(Protocol):
 
 
 class ActivationStore(Protocol):
-    """Where the activations of session ids are kept. May block. Times are in seconds since the epoch.
+    """The store of activations by session id. May block. Times are in seconds since the epoch.
 
     A session id is one of a principal's, and tells its tenant, project and profile too.
     """
@@ -53,7 +53,7 @@ class ActivationStore(Protocol):
         ...
 
     def record(self, principal: str, session_id: str, name: str, now: float) -> None:
-        """Keep an activation under a caller and a session id."""
+        """Store an activation for a caller and a session id."""
         ...
 
     def active_skills(self, principal: str, session_id: str) -> Active:
@@ -66,7 +66,7 @@ class ActivationStore(Protocol):
 
 
 class RunActivations:
-    """Activations of one MCP session, gone with it (R72)."""
+    """Activations of one MCP session, which end with it (R72)."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -82,12 +82,12 @@ class RunActivations:
 
 
 class NoActivations:
-    """The scope of a request that belongs to no session: nothing is kept, nothing is new."""
+    """The scope of a request without a session: nothing is stored, nothing is new."""
 
     names: frozenset[str] = frozenset()
 
     async def add(self, _name: str) -> bool:
-        """Keep nothing."""
+        """Store nothing."""
         return False
 
     async def have_active(self, _skills: Active) -> None:
@@ -142,7 +142,7 @@ class StoredActivations:
         return 0 <= self._now() - self._read_at < _READ_EVERY_S
 
     async def add(self, name: str) -> bool:
-        """Record an activation, on disk too; return whether it is new."""
+        """Record an activation, also on disk; return whether it is new."""
         async with self._changing:
             if name in self.names:
                 return False
@@ -155,7 +155,7 @@ class StoredActivations:
 
 
 class KeptActivations:
-    """The activations of all session ids in use: one object for each, shared by all its connections."""
+    """The activations of all session ids in use: one object per id, shared by its connections."""
 
     def __init__(self, store: ActivationStore, now: Callable[[], float]) -> None:
         self._store, self._now = store, now
@@ -164,7 +164,7 @@ class KeptActivations:
         self._recent: deque[StoredActivations] = deque(maxlen=_KEPT_READY)
 
     async def of(self, principal: str, session_id: str) -> StoredActivations:
-        """Return the activations of one session id, read from disk where no connection uses them yet."""
+        """Return the activations of one session id, read from disk if no connection uses them yet."""
         key = (principal, session_id)
         stored = self._known.get(key)
         if stored is None:

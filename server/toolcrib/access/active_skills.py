@@ -1,6 +1,6 @@
-"""The skills that are active in a scope: a set in order, and what each of them names.
+"""The ordered set of active skills of a scope, and the tools that each of them names.
 
-Knows how one comes to be active and is let go; never knows tools, texts, or whose scope it is.
+Knows how a skill is activated and deactivated; never knows tools, texts, or whose scope it is.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from toolcrib.base.json_values import as_list, as_object
 
 ACTIVE_MAX = 64
-"""Skills active in one scope; beyond that the one that has been active for longest goes."""
+"""Maximum number of active skills per scope; beyond that the one active for longest is deactivated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class ActiveSkill:
     tools: tuple[str, ...] = ()
 
     def is_called(self, name: str) -> bool:
-        """Return whether ``name`` means this skill: its id, its name, its name with its source, or its URI."""
+        """Return whether ``name`` refers to this skill: its id, its name, its name with its source, or its URI."""
         plain = name.strip().removeprefix("$")
         return plain in (self.id, self.label, self.name, f"{self.source}/{self.name}", self.uri)
 
 
 Active = tuple[ActiveSkill, ...]
-"""The active skills of a scope, in the order in which they came."""
+"""The active skills of a scope, in order of activation."""
 
 
 def json_of(active: Active) -> str:
-    """Return active skills as a text that :func:`active_of` reads."""
+    """Serialize active skills for :func:`active_of`."""
     return json.dumps([asdict(skill) for skill in active], ensure_ascii=False)
 
 
 def active_of(text: str) -> Active:
-    """Return the active skills that a text tells of; what another program has written is none."""
+    """Return the active skills in a serialized text; empty for text of another program."""
     try:
         every = as_list(json.loads(text))
     except ValueError:
@@ -70,7 +70,7 @@ def joined_by(active: Active, skill: ActiveSkill, *, exclusive: bool) -> Active:
 
 
 class ActiveSkills:
-    """What is active in one scope: ``skills`` is a value, replaced as a whole.
+    """The active skills of one scope: ``skills`` is a value, replaced as a whole.
 
     ``handle`` is what names the scope where no session does; empty where one does.
     """

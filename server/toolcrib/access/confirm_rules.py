@@ -1,6 +1,6 @@
 """Which tools a person is asked about before they run.
 
-Knows globs, and what a tool is said to do; never knows who is asked, or what was answered before.
+Knows globs and declared effects; never knows who is asked, or what was answered before.
 """
 
 from toolcrib.base.names import qualified_spellings

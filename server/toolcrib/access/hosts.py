@@ -1,7 +1,6 @@
-"""How a client is served, by what is known of the host that it runs in: which list it gets, and in which form answers.
+"""How a client is served, depending on its host: which kind of list it gets, and in which form answers.
 
-Knows names of clients as they send them, the table in ``hosts.json``, and what the config says instead; never knows a
-request or a session.
+Knows client names, the table in ``hosts.json`` and the overrides of the config; never knows a request or a session.
 """
 
 import json
@@ -18,7 +17,7 @@ from toolcrib.model import JsonObject
 
 _PACKAGE, _FILE = "toolcrib.access", "hosts.json"
 _CLIENTS_MAX = 1000
-"""Clients whose way to be served is remembered."""
+"""Maximum number of clients whose serving mode is cached."""
 
 _SHOWS = {
     "text": "shows its model the text of a result",
@@ -34,11 +33,11 @@ _GROWN_LIST = {
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host as it was seen at one version.
+    """A host as observed at one version.
 
     ``clients`` is a glob of the names that its clients give themselves. ``shows`` is what its model gets of a result
     that has text and structured content, ``shows_text_alone`` whether it gets the text where there is nothing else.
-    ``grown_list`` says what becomes of a tool that is newly listed.
+    ``grown_list`` says how the host treats a newly listed tool.
     """
 
     clients: str
@@ -63,7 +62,7 @@ class Served:
     """How a client is served, and why.
 
     ``structured``: our answers have structured content besides their text. ``follows`` is false where it is known that
-    the client does not take up a grown list.
+    the client ignores list changes.
     """
 
     listing: Listing
@@ -84,7 +83,7 @@ class Served:
 
 
 UNASKED = Served("stable", "no client asks", structured=True, structured_reason="no client asks", follows=False)
-"""How whoever asks without a client is served, as the command line does."""
+"""How requests without a client are served, as from the command line."""
 
 
 class Hosts:
@@ -107,16 +106,16 @@ class Hosts:
         self.all_sessionful = all(served.listing == "dynamic" for served in every)
 
     def of(self, client: str) -> Served:
-        """Return how a client is served that gives itself this name; an absent name is empty."""
+        """Return how a client of this name is served; an absent name is empty."""
         return self._served.get(client, lambda: self._decided(client))
 
     def of_product(self, product: str) -> Served:
-        """Return how the clients of a host are served; of one that is not in the table nothing is known."""
+        """Return how the clients of a host are served; a host not in the table is unknown."""
         return self.of(next((host.clients.rstrip("*") for host in self.table if host.product == product), ""))
 
     @property
     def known(self) -> dict[str, Served]:
-        """How the clients are served that the table and the config know, by globs of their names."""
+        """How the clients known to the table and the config are served, by globs of their names."""
         by_config = {glob: self._as(glob, said, self._host_of(glob)) for glob, said in self._results.hosts.items()}
         return {host.clients: self.of(host.clients) for host in self.table} | by_config
 

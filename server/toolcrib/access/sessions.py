@@ -1,6 +1,6 @@
-"""Who is asking, and in which session: what every use case is handed with a question.
+"""Who is asking, and in which session; every use case gets one of these with its request.
 
-Knows callers and what belongs to one session; never knows the transport or era that a session came by.
+Knows callers and the state of one session; never knows the session's transport or era.
 """
 
 from dataclasses import dataclass, field

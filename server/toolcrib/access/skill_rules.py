@@ -1,4 +1,4 @@
-"""Which skills a caller may see: switched off, denied, lacking a variable, or not for models at all (R227).
+"""Which skills a caller may see: not those that are disabled, denied, without a variable, or not for models (R227).
 
 Knows the rules of the config and the names of set variables; never knows a scope, which SQL enforces, or a text.
 """
@@ -37,7 +37,7 @@ class Visibility:
         return f"needs the environment variable {', '.join(missing)}" if missing else None
 
     def must_confirm(self, skill: Skill) -> bool:
-        """Return whether a person has to say yes before the text of the skill is given."""
+        """Return whether a person has to approve before the text of the skill is returned."""
         return self._action(skill) == "confirm"
 
     def missing(self, skill: Skill) -> list[str]:
@@ -45,7 +45,7 @@ class Visibility:
         return [name for name in skill.requires if name not in self._variables]
 
     def _action(self, skill: Skill) -> str | None:
-        """Return what stands against giving the skill: a deny beats an allow, an allow beats a confirmation (R248)."""
+        """Return the strictest applicable rule: a deny beats an allow, an allow beats a confirmation (R248)."""
         actions = {rule.action for rule in self._rules if _is_about(rule, skill)}
         if "deny" in actions:
             return "deny"

@@ -1,6 +1,6 @@
-"""Whose scope of skills a request is of, where no connection says so: by caller and id, or by a handle.
+"""The skill scope of a request without a connection of its own: found by caller and id, or by a handle.
 
-Knows callers, handles and their time; never knows a transport, or which skills are active or were sent.
+Knows callers, handles and their expiry; never knows a transport, or which skills are active or were sent.
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""What a session has done so far: how often it has searched and called, what its searches found, which skills it has.
+"""What a session has done so far: its numbers of searches and calls, the hits of its searches, the skills it was given.
 
 Knows counts, times and names, all bounded; never knows how anything is found or called, nor who is told of it.
 """
@@ -11,12 +11,12 @@ from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.base.recent import Recent
 
 _FOUND_MAX, _SKILLS_MAX = 100, 100
-"""Names that searches have found, and those of skills, which are remembered: the last ones."""
+"""Maximum numbers of names of hits, and of skills, that are remembered: the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The search that found a tool last: which one of its session, from 1, and which of its hits, from 1."""
+    """The latest search that found a tool: its number in the session, and the rank of the hit, both from 1."""
 
     search: int
     rank: int
@@ -58,24 +58,24 @@ class Trail:
     _found: Recent[str, Origin] = field(default_factory=lambda: Recent(_FOUND_MAX))
 
     def searched(self, names: Iterable[str]) -> int:
-        """Note a search that has found tools of these public names, in this order; return which one it is, from 1."""
+        """Record a search with the public names of its hits, in order; return its number, from 1."""
         self.searches += 1
         for rank, name in enumerate(names, 1):
             self._found[name] = Origin(self.searches, rank)
         return self.searches
 
     def origin(self, name: str) -> Origin | None:
-        """Return the search that found a tool last; None where none has, or so long ago that it is forgotten."""
+        """Return the latest search that found a tool; None if none has, or it is too old."""
         with suppress(KeyError):
             return self._found[name]
         return None
 
     def called(self, *, ok: bool) -> None:
-        """Note a call."""
+        """Record a call."""
         self.calls += 1
         self.failed += not ok
 
     def given(self, skills: Iterable[str]) -> None:
-        """Note the names of skills that the session was given."""
+        """Record the names of skills that the session was given."""
         for name in skills:
             self.skills[name] = None

@@ -1,1 +1,1 @@
-"""Leaves without a subject: text, patterns, names, JSON values, pages."""
+"""Modules without a domain: text, patterns, names, JSON values, pages."""

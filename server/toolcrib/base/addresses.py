@@ -22,13 +22,13 @@ _WITH_RESOURCES = ("resource", "resource_link")
 def public_uri(server: str, uri: str) -> str:
     """Return the URI under which a client knows ``uri`` of ``server``.
 
-    The server's own URI stands verbatim at the end, so that a template (RFC 6570) expands to public URIs.
+    The server's own URI is appended verbatim, so that a template (RFC 6570) expands to public URIs.
     """
     return f"{_PREFIX}{quote(server, safe='')}/{uri}"
 
 
 def own_uri(public: str) -> tuple[str, str] | None:
-    """Return the server's key and its own URI of a public one; None for any other URI."""
+    """Return the server's key and its own URI from a public one; None for any other URI."""
     if not public.startswith(_PREFIX):
         return None
     server, slash, uri = public[len(_PREFIX) :].partition("/")
@@ -36,9 +36,9 @@ def own_uri(public: str) -> tuple[str, str] | None:
 
 
 def resolved(uri: str) -> str:
-    """Return ``uri`` as the most lenient server would read it: for a policy that must not be got around.
+    """Return ``uri`` as the most lenient server would interpret it, so that a policy cannot be bypassed.
 
-    Decoded, without ``.`` and ``..`` and doubled slashes, with scheme and host in lower case.
+    Decoded, without ``.``, ``..`` and repeated slashes, with scheme and host in lower case.
     """
     for _ in range(_DECODINGS_MAX):
         decoded = unquote(uri)
@@ -62,12 +62,12 @@ def resolved(uri: str) -> str:
 
 
 def literals(template: str) -> tuple[str, ...]:
-    """Return what stands between the expressions of a URI template (RFC 6570)."""
+    """Return the literal parts of a URI template, between its expressions (RFC 6570)."""
     return tuple(_EXPRESSION.split(template))
 
 
 def may_expand_to(parts: Sequence[str], uri: str) -> bool:
-    """Return whether a template with these ``literals`` may expand to ``uri``; it may also say so of one too many."""
+    """Return whether a template with these ``literals`` may expand to ``uri``; may give false positives."""
     first, *middle = parts
     if not middle:
         return uri == first
@@ -87,7 +87,7 @@ def may_expand_to(parts: Sequence[str], uri: str) -> bool:
 
 
 def published_tool_result(result: JsonObject, server: str) -> JsonObject:
-    """Return a tool's result with public URIs in its links and embedded resources; all else is shared with it."""
+    """Return a tool's result with public URIs in its links and embedded resources; everything else is shared."""
     blocks = as_list(result.get("content"))
     if not any(as_object(block).get("type") in _WITH_RESOURCES for block in blocks):
         return result
@@ -95,13 +95,13 @@ def published_tool_result(result: JsonObject, server: str) -> JsonObject:
 
 
 def published_prompt(result: JsonObject, server: str) -> JsonObject:
-    """Return what a prompt came to, likewise."""
+    """Return a prompt's result with public URIs in the same way."""
     messages = as_list(result.get("messages"))
     return _with(result, "messages", [_message(message, server) for message in messages])
 
 
 def published_contents(result: JsonObject, server: str) -> JsonObject:
-    """Return what a resource holds, with public URIs."""
+    """Return a resource's contents with public URIs."""
     return _with(result, "contents", [_at_public_uri(each, server) for each in as_list(result.get("contents"))])
 
 
@@ -124,7 +124,7 @@ def _block(block: Any, server: str) -> Any:
     kind = as_object(block).get("type")
     if kind == "resource":
         return {**block, "resource": _at_public_uri(block.get("resource"), server)}
-    # By the specification a client may fetch a link into the web by itself, which a public URI would keep it from.
+    # By the specification a client may fetch a web link itself, which a public URI would prevent.
     if kind == "resource_link" and not str(block.get("uri")).startswith(_WEB):
         return _at_public_uri(block, server)
     return block

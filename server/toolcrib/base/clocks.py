@@ -10,17 +10,17 @@ Clock = Callable[[], float]
 
 
 def since_boot() -> float:
-    """Return seconds that only ever grow, those in which the machine slept included where the system counts them."""
+    """Return monotonic seconds, including the time that the machine slept if the system counts it."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 def steady(wall: Clock = time.time, elapsed: Clock = since_boot) -> Clock:
-    """Return a clock that begins at ``wall`` and goes on by ``elapsed``.
+    """Return a clock that starts at ``wall`` and advances with ``elapsed``.
 
-    What is kept on disk with such a time expires neither early nor late when somebody sets the wall clock meanwhile; it
-    can be compared with times of other processes, as far as the wall was right when each of them began.
+    Stored times then expire neither early nor late if the wall clock is set meanwhile; they can be compared with those
+    of other processes as far as the wall clock was right when each of them started.
     """
     began, since = wall(), elapsed()
     return lambda: began + (elapsed() - since)

@@ -34,19 +34,19 @@ def as_list(value: Any) -> list[Any]:
 
 
 def value_at(value: Any, place: Iterable[str]) -> Any:
-    """Return what stands at a path of keys; None where nothing does."""
+    """Return the value at a path of keys; None if there is none."""
     for key in place:
         value = as_object(value).get(key)
     return value
 
 
 def compact(value: Any) -> str:
-    """Return a JSON value as text without needless space, for a reader who counts tokens."""
+    """Return a JSON value as text without unnecessary spaces, for a reader who counts tokens."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def json_type(value: Any) -> str:
-    """Return the name that JSON Schema has for the type of ``value``."""
+    """Return the JSON Schema name of the type of ``value``."""
     return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
 
 
@@ -61,7 +61,7 @@ def levels(value: Any) -> Iterator[list[Any]]:
 
 
 def weight(value: Any, limit: int) -> int:
-    """Return roughly how many bytes ``value`` takes as JSON; stops counting soon after ``limit``."""
+    """Return the approximate size of ``value`` as JSON, in bytes; stops counting soon after ``limit``."""
     total = 0
     left: list[_Json] = [value]
     while left and total <= limit:

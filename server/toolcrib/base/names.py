@@ -10,7 +10,7 @@ from hashlib import sha256
 from toolcrib.base.text import glob_matcher
 
 SEPARATOR = re.compile(r"(__|[./:])")
-"""What may stand between a server and a tool in a spelling."""
+"""Possible separators of server and tool in a spelling."""
 
 _ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
@@ -18,17 +18,17 @@ _HASH_END = re.compile(r"-[0-9a-f]{8}\Z")
 _SEPARATOR = "__"
 _HOST_PREFIX, _OURS = "mcp__", "toolcrib__"
 SEPARATORS = (_SEPARATOR, ".", "/", ":")
-"""What stands between a server and a tool in their spellings."""
+"""The separators of server and tool in their spellings."""
 
 
 def public_name(server: str, tool: str, name_max: int = 64) -> str:
     """Return the name under which a client sees ``tool`` of ``server``, at most ``name_max`` characters.
 
-    ``server__tool`` where both fit the alphabet of tool names (2026-07-28 server/tools, "Tool Names") and can
-    be told apart again; otherwise cleaned, cut and ended with 8 hex digits of SHA-256(server NUL tool).
+    ``server__tool`` where both fit the alphabet of tool names (2026-07-28 server/tools, "Tool Names") and the name can
+    be split unambiguously; otherwise cleaned, truncated and suffixed with 8 hex digits of SHA-256(server NUL tool).
     """
     plain = f"{server}{_SEPARATOR}{tool}"
-    # A plain name must not look like a hashed one, or two tools could have the same.
+    # A plain name must not look like a hashed one, or two tools could share it.
     if _is_plain_server(server) and _ALPHABET.match(tool) and len(plain) <= name_max and not _HASH_END.search(plain):
         return plain
     digest = sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -37,35 +37,35 @@ def public_name(server: str, tool: str, name_max: int = 64) -> str:
 
 
 def _is_plain_server(server: str) -> bool:
-    """Whether the first ``__`` of ``server__tool`` is sure to be the separator."""
+    """Whether the first ``__`` of ``server__tool`` is certain to be the separator."""
     return bool(_ALPHABET.match(server)) and _SEPARATOR not in server and not server.endswith("_")
 
 
 def qualified_spellings(server: str, tool: str, public: str) -> tuple[str, ...]:
-    """Return every spelling that names the server too; what ``allow`` and always patterns are matched against."""
+    """Return every spelling qualified by the server; ``allow`` and always patterns are matched against these."""
     return public, f"{server}__{tool}", f"{server}.{tool}", f"{server}/{tool}", f"{server}:{tool}"
 
 
 def host_spellings(name: str) -> tuple[str, ...]:
-    """Return ``name``, and what is left of it without what hosts put before the names of tools.
+    """Return ``name``, and ``name`` without the prefixes that hosts put before tool names.
 
-    ``mcp__SERVER__TOOL``, or ``mcp__toolcrib__SERVER__TOOL`` of one that came through toolcrib.
+    ``mcp__SERVER__TOOL``, or ``mcp__toolcrib__SERVER__TOOL`` for a tool that came through toolcrib.
     """
     own = name.removeprefix(_HOST_PREFIX)
     return tuple(dict.fromkeys((name, own, own.removeprefix(_OURS) if own != name else name)))
 
 
 def tool_matcher(globs: Iterable[str]) -> Callable[[str, str, str], bool]:
-    """Return what tells of a server, a name and a public name whether one of these means that tool.
+    """Return a predicate on server, name and public name: whether one of the globs matches that tool.
 
-    Every spelling counts, the bare name too; what hosts put before names does not.
+    Every spelling counts, the bare name too; hosts' prefixes do not.
     """
     matches = glob_matcher([spelling for glob in globs for spelling in host_spellings(glob)])
     return lambda server, name, public: any(map(matches, (name, *qualified_spellings(server, name, public))))
 
 
 def bare_name(name: str, server: str) -> str | None:
-    """Return what follows ``server`` and a separator in ``name``; None where it does not begin like that."""
+    """Return the rest of ``name`` after ``server`` and a separator; None if it does not begin with these."""
     for mark in SEPARATORS:
         if name.startswith(f"{server}{mark}"):
             return name[len(server) + len(mark) :]
@@ -73,12 +73,12 @@ def bare_name(name: str, server: str) -> str | None:
 
 
 def name_digest(name: str) -> str:
-    """Return what a name is known again by where it must not stand itself: 16 hex digits of its SHA-256."""
+    """Return an identifier of a name that must not be stored itself: 16 hex digits of its SHA-256."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def beginnings(server: str) -> tuple[str, ...]:
-    """Return how the name of a tool of ``server`` begins, in every qualified spelling."""
+    """Return the prefixes of names of tools of ``server``, in every qualified spelling."""
     cleaned = _BAD.sub("-", server)
     return tuple(f"{key}{mark}" for key in dict.fromkeys((server, cleaned)) for mark in SEPARATORS)
 

@@ -19,10 +19,10 @@ _CURSOR_MAX = 4096
 def page_of(
     items: Sequence[_Item], key: Callable[[_Item], tuple[str, ...]], cursor: str | None, size: int
 ) -> tuple[list[_Item], str | None]:
-    """Return the next ``size`` of ``items``, which are sorted by ``key``, and the cursor of the page after (C26).
+    """Return the next ``size`` of ``items``, which are sorted by ``key``, and the cursor of the next page (C26).
 
     Raises:
-        BadRequest: ``cursor`` is none of ours.
+        BadRequest: ``cursor`` is invalid.
 
     """
     place = None if cursor is None else place_of(cursor, len(key(items[0])) if items else None)
@@ -32,20 +32,22 @@ def page_of(
 
 
 def cursor_of(place: tuple[str, ...]) -> str:
-    """Return the cursor of what comes after ``place``."""
+    """Return the cursor for what follows ``place``."""
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
 
 
 def place_of(cursor: str, parts: int | None = None) -> tuple[str, ...]:
-    """Return the place that a cursor of ours holds, which has so many parts.
+    """Return the place encoded in a cursor, which must have ``parts`` parts, if given.
 
     Raises:
-        BadRequest: ``cursor`` is none of ours.
+        BadRequest: ``cursor`` is invalid.
 
     """
     try:
         raw = base64.b64decode(cursor[:_CURSOR_MAX] + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        place: Any = json.loads(raw.decode())  # of bytes, any encoding would do, each a module to import
+        place: Any = json.loads(
+            raw.decode()
+        )  # decoded explicitly: detecting the encoding of bytes would import further modules
     except (ValueError, binascii.Error, RecursionError):
         place = None
     found = cast("list[Any]", place) if isinstance(place, list) else []

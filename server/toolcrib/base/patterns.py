@@ -7,13 +7,13 @@ Python's ``re`` can be hung by a pattern of ten characters, and holds the interp
 from typing import Any, Protocol, cast
 
 PATTERN_MAX = 256
-"""Characters of a pattern of a caller's."""
+"""Maximum length of a caller's pattern."""
 
 SUBJECT_MAX = 1000
-"""Characters of each text that a caller's pattern is tried on."""
+"""Maximum length of each text that a caller's pattern is tried on."""
 
 _MEMORY_MAX = 1 << 20
-"""Bytes of a compiled pattern: RE2 then takes 2 ms to compile at most, or refuses (measured)."""
+"""Memory limit of a compiled pattern, in bytes: RE2 then takes at most 2 ms to compile, or fails (measured)."""
 
 
 class PatternError(ValueError):
@@ -21,7 +21,7 @@ class PatternError(ValueError):
 
 
 class Span(Protocol):
-    """Where a pattern matched."""
+    """The position of a match."""
 
     def start(self) -> int:
         """Return the first index of the match."""

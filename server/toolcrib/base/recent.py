@@ -1,7 +1,7 @@
 """A bounded cache of values: the least recently used is dropped first.
 
-Knows keys and when they were last used; never knows what a value is. What a pure function of its arguments gives is
-remembered by :func:`functools.lru_cache` instead.
+Knows keys and when they were last used; never knows what a value is. Results of pure functions are
+cached by :func:`functools.lru_cache` instead.
 """
 
 from collections import OrderedDict
@@ -16,16 +16,16 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
 _OWNERS_MAX = 1000
-"""Owners whose values are remembered, where a name tells whose they are."""
+"""Number of owners whose values are cached, where a name identifies the owner."""
 
 
 class Recent(Generic[_Key, _Value]):
-    """At most ``most`` values by key. Safe to use from several threads."""
+    """The most recently used values by key, at most ``most``. Safe to use from several threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
-        # Two locks: making a value may take seconds, and reading others must not wait for it.
+        # Two locks: creating a value may take seconds, and reading others must not wait for it.
         self._lock, self._making = Lock(), Lock()
 
     def __contains__(self, key: _Key) -> bool:
@@ -51,7 +51,7 @@ class Recent(Generic[_Key, _Value]):
                 self._values.popitem(last=False)
 
     def get(self, key: _Key, make: Callable[[], _Value]) -> _Value:
-        """Return the value of ``key``. One is made at a time, and those of other keys are given out meanwhile."""
+        """Return the value of ``key``. One value is created at a time; existing ones are returned meanwhile."""
         try:
             return self[key]
         except KeyError:
@@ -64,23 +64,23 @@ class Recent(Generic[_Key, _Value]):
                 return made
 
     def values(self) -> list[_Value]:
-        """Return the values, the one first that was not used for longest."""
+        """Return the values, least recently used first."""
         with self._lock:
             return list(self._values.values())
 
     def pop(self, key: _Key) -> _Value | None:
-        """Take the value of ``key`` out and return it; None where there is none."""
+        """Remove the value of ``key`` and return it; None if there is none."""
         with self._lock:
             return self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._lock:
             self._values.clear()
 
 
 class RecentOfEach(Generic[_Owner, _Key, _Value]):
-    """For each owner the ``most`` values used last: however many one has, those of others stay."""
+    """The ``most`` recently used values of each owner: one owner's values do not evict those of others."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -95,11 +95,12 @@ class RecentOfEach(Generic[_Owner, _Key, _Value]):
 
 
 class RecentBy(Generic[_Owner, _Key, _Value]):
-    """Values made with something: for each owner the ``most`` recent ones, dropped together with it."""
+    """Values derived from an owner: for each the ``most`` recent ones, dropped together with it."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # Weak, because an owner goes with its catalog and permissions: what was made with it must not keep it alive.
+        # Weak, because an owner is freed with its catalog and permissions: values derived from it must not keep it
+        # alive.
         self._recent: WeakKeyDictionary[_Owner, Recent[_Key, _Value]] = WeakKeyDictionary()
 
     def __getitem__(self, owner: _Owner) -> Recent[_Key, _Value]:

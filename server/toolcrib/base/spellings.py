@@ -14,9 +14,9 @@ _Item = TypeVar("_Item")
 
 
 class Spellings(dict[str, tuple[_Item, ...]]):
-    """The items of each name, by the name as :func:`joined` reduces it. Not to be changed once it is made.
+    """The items of each name, keyed by :func:`joined`. Must not be changed after creation.
 
-    ``pairs`` are names, reduced already, with an item each; empty names are left out.
+    ``pairs`` are names, already reduced, with an item each; empty names are ignored.
     """
 
     def __init__(self, pairs: Iterable[tuple[str, _Item]]) -> None:
@@ -28,7 +28,7 @@ class Spellings(dict[str, tuple[_Item, ...]]):
         self._in_order = sorted(self)
 
     def beginning(self, start: str) -> Iterator[_Item]:
-        """Yield the items with a name that begins with ``start``, however that is written, by their names."""
+        """Yield the items with a name that begins with ``start``, in any spelling, sorted by name."""
         key = joined(start)
         for place in range(bisect_left(self._in_order, key), len(self._in_order)):
             if not self._in_order[place].startswith(key):

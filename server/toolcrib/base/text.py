@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 
 QUERY_MAX = 2000
-"""Characters of a query that count (C30)."""
+"""Maximum number of characters of a query that count (C30)."""
 
 STOP_WORDS = frozenset(
     "a about an and any are as at be by can could do does for from get give has have help hey hi how i if in into is "
@@ -21,7 +21,7 @@ STOP_WORDS = frozenset(
 """English words that say nothing about a tool. Dropped from queries unless nothing else is left."""
 
 FILLERS = frozenset("的了吗呢吧我你您请帮把们这那个")
-"""Chinese characters that say nothing about a tool, at which a run of characters is split."""
+"""Chinese characters that say nothing about a tool; a run of characters is split at these."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ASCII_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
@@ -40,7 +40,8 @@ _ASCII_MARKS = {code: None for code in range(128) if not chr(code).isalnum()}
 
 @cache
 def _unspaced() -> re.Pattern[str]:
-    # Made for the first text that is not ASCII: a set of so many characters takes milliseconds, and a start would wait.
+    # Built for the first text that is not ASCII: such a large set takes milliseconds, which a start should not wait
+    # for.
     return re.compile(f"[{_UNSPACED_RANGES}]")
 
 
@@ -48,7 +49,7 @@ def _unspaced() -> re.Pattern[str]:
 def _piece() -> re.Pattern[str]:
     """Return the pattern of a run of Thai to Hangul, of digits, or of other letters.
 
-    Marks that are part of letters in Arabic and India stay.
+    Marks that are part of letters in Arabic and Indic scripts stay.
     """
     return re.compile(
         rf"[{_UNSPACED_RANGES}]+|\d+"
@@ -59,7 +60,7 @@ def _piece() -> re.Pattern[str]:
 def words(text: str) -> list[str]:
     """Return the lower-case words of ``text``: camelCase, snake_case, dots, hyphens and digits are split.
 
-    Accents are left out. Writing without spaces, such as Chinese, gives each two characters that stand together.
+    Accents are removed. Unspaced scripts, such as Chinese, give bigrams of characters.
     """
     if text.isascii():
         return [word.lower() for word in _ASCII_WORD.findall(text)]
@@ -70,22 +71,22 @@ def words(text: str) -> list[str]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return the runs of letters, of digits, and of characters of a writing without spaces; folded, lower-case."""
+    """Return the runs of letters, of digits, and of characters of unspaced scripts; folded, lower-case."""
     # casefold() makes Cherokee letters capitals, hence lower() too.
     split = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold().lower()
-    # Accents stand alone in decomposed text only. Composing it again puts the syllables of Hangul together.
+    # Accents are separate only in decomposed text. Composing it again restores the syllables of Hangul.
     plain = unicodedata.normalize("NFD", split).translate(_ACCENTS)
     return _piece().findall(unicodedata.normalize("NFC", plain))
 
 
 def _pairs(run: str) -> list[str]:
-    """Return each two neighbours of a run, split at fillers; a character that stands alone, alone."""
+    """Return the bigrams of a run, split at fillers; a single character is returned alone."""
     parts = "".join(" " if char in FILLERS else char for char in run).split() or [run]
     return [pair for part in parts for pair in (map("".join, pairwise(part)) if len(part) > 1 else [part])]
 
 
 def search_text(text: str) -> str:
-    """Return ``text`` as the index stores it: its words with a space between each two."""
+    """Return ``text`` as the index stores it: its words separated by spaces."""
     return " ".join(words(text))
 
 
@@ -106,9 +107,9 @@ def query_terms(query: str) -> list[str]:
 def sanitize(text: str) -> str:
     """Return ``text`` without control, bidirectional, zero-width, tag and lone surrogate characters.
 
-    Newlines and tabs stay. These are the characters that hide text from a person or steer a terminal.
+    Newlines and tabs stay. The removed characters hide text from a person or control a terminal.
     """
-    # The characters that are kept are looked away from first: nearly every text has no other that is not printable.
+    # Characters that are kept are excluded first: nearly every text has no other unprintable one.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     hidden = [
@@ -125,7 +126,7 @@ def one_line(text: str) -> str:
 
 
 def truncate(text: str, limit: int) -> str:
-    """Return ``text`` cut to at most ``limit`` characters, at a word where one is near, ending in an ellipsis."""
+    """Return ``text`` truncated to at most ``limit`` characters, at a word boundary if one is near, with ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: max(limit - 1, 0)]
@@ -134,7 +135,7 @@ def truncate(text: str, limit: int) -> str:
 
 
 def enumerated(names: Sequence[str], room: int) -> str:
-    """Return as many of ``names`` as fit into ``room`` characters, and how many more there are: ``a, b and 3 more``."""
+    """Return as many of ``names`` as fit into ``room`` characters, and the number of others: ``a, b and 3 more``."""
     for shown in range(len(names), 0, -1):
         rest = len(names) - shown
         text = ", ".join(names[:shown]) + (f" and {rest} more" if rest else "")

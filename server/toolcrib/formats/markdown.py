@@ -1,4 +1,4 @@
-"""Markdown as blocks that are whole or absent: headings, list items, fences, tables, paragraphs.
+"""Splits Markdown into blocks that are kept whole or omitted: headings, list items, fences, tables, paragraphs.
 
 Knows where a block ends and what its title is; never knows what a skill is or how much of it will be shown.
 """

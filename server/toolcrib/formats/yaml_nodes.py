@@ -1,6 +1,6 @@
-"""Where the values of a YAML text stand in it.
+"""The positions of values in a YAML text.
 
-Knows places of keys and values; never knows what they mean. A text is to be parsed and bounded first, by ``yaml``.
+Knows places of keys and values; never knows what they mean. Parse and bound a text with ``yaml`` first.
 """
 
 from collections.abc import Callable

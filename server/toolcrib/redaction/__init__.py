@@ -1,1 +1,1 @@
-"""What must not be told, taken out of texts."""
+"""Removes secrets and personal data from texts."""

@@ -1,7 +1,7 @@
-"""Secrets and personal data taken out of a document, such as a skill; all else stays as it is, byte for byte.
+"""Removes secrets and personal data from a document, such as a skill; all else stays byte-identical.
 
-Knows the shapes of keys, addresses and numbers, and what only stands for one; never knows whose document it is.
-A document is read to be followed, so its line breaks, examples and placeholders stay.
+Knows the shapes of keys, addresses and numbers, and of their placeholders; never knows whose document it is.
+A document is meant to be followed, so its line breaks, examples and placeholders stay.
 """
 
 import re
@@ -20,7 +20,7 @@ from toolcrib.redaction.rules import (
     rewritten,
 )
 
-# A key without its end ("cut"), as in an excerpt, goes as far as lines look like key material.
+# A truncated key ("cut"), as in an excerpt, extends as far as lines look like key material.
 _PRIVATE_KEY = re.compile(
     r"""-----BEGIN[ ][A-Z0-9 ]{0,40}PRIVATE[ ]KEY(?:[ ]BLOCK)?-----(?:
       (?P<whole>[^-]*+(?:-(?!----)[^-]*+)*+)-----END[ ][A-Z0-9 ]{0,40}KEY(?:[ ]BLOCK)?-----
@@ -41,7 +41,7 @@ _MORE_KEYS = re.compile(
     )""",
     re.VERBOSE,
 )
-# The value is only looked at, not consumed: it may end in the word that begins the next assignment.
+# The value is only looked ahead at, not consumed: it may end in the word that begins the next assignment.
 _ASSIGNMENT = re.compile(
     r"""(?<!\[REDACTED_)(?i:key|secret|token|passw(?:or)?d|pwd|credentials?)["'`*)\]]{0,3}
           (?:[ \t]{0,4}(?::=|=>|[:=])[ \t]{0,4}|[ \t]{1,4})["'`*(\[]{0,3}
@@ -65,7 +65,7 @@ _EMAIL = re.compile(
     re.VERBOSE,
 )
 _AT_DOMAIN = re.compile(r"@[A-Za-z0-9_\u00c0-\u1fff\u3040-\ud7ff-]{1,63}\.")
-# Domains that nobody reads mail at, and what only looks like an address: icon@2x.png, name@odata.type.
+# Domains without mailboxes, and what only looks like an address: icon@2x.png, name@odata.type.
 _NOT_MAIL = re.compile(
     r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost|local|internal|gserviceaccount\.com)\Z"
     r"|^(?:your|\d+x?\.|odata\.)",
@@ -79,22 +79,22 @@ _PLACEHOLDER = re.compile(
     r"|\A(?:pass|password|passwd|pwd|true|false|none|null|value|string|token|key)\Z|\A(?-i:[A-Z_]+)\Z|\A.{0,3}\Z",
     re.IGNORECASE,
 )
-"""What stands for a value: a variable, a word in its place, one made of x, three characters or fewer."""
+"""Placeholders for values: a variable, a word like "value", a run of x, three characters or fewer."""
 _TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
 _VALUE = re.compile(r"[A-Za-z0-9_+/~-]{20,}")
 _DIGIT = re.compile(r"[0-9]")
 _KEY_MIN = 15
-"""Characters of the shortest key: ``xoxb-`` and ten more."""
+"""Length of the shortest key: ``xoxb-`` and ten more."""
 _DIGIT_TURN = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 
 
 def redact_document(text: str) -> str:
     """Return ``text`` with keys, passwords, mail addresses and telephone numbers replaced (R146-R148).
 
-    Only shapes that leave no doubt are replaced; variables, placeholders and the names kept for examples stay, and so
-    does every line break. Doing it twice changes nothing more. Takes time in proportion to the length.
+    Only unambiguous forms are replaced; variables, placeholders and reserved example names stay, and so does every line
+    break. Idempotent. Takes linear time.
     """
-    # Keys are long words with digits; most texts have few, and trying every pattern on all of a text takes long.
+    # Keys are long words with digits; most texts have few of these, and trying every pattern on a whole text is slow.
     suspects = [word for word in text.split() if len(word) >= _KEY_MIN and _DIGIT.search(word)]
     text = rewritten(text, _BLOCK_RULES)
     if any(rewritten(word, _WORD_RULES) != word for word in suspects):
@@ -120,7 +120,7 @@ def _bearer(match: re.Match[str]) -> str:
 
 
 def _without_assigned(text: str) -> str:
-    """Return ``text`` without the values given to keys; a value may end in the name of the next key, and is kept."""
+    """Return ``text`` with assigned secrets masked; a value may end in the name of the next assignment's key."""
     kept: list[str] = []
     at = 0
     for match in _ASSIGNMENT.finditer(text):
@@ -132,20 +132,20 @@ def _without_assigned(text: str) -> str:
 
 
 def _holds_random(word: str) -> bool:
-    """Return whether a part of ``word`` that may be given to a key may be one that :func:`_is_random`."""
+    """Return whether a part of ``word`` that may be an assigned value may be :func:`_is_random`."""
     return any(len(_DIGIT_TURN.findall(part)) > 1 for part in _VALUE.findall(word))
 
 
 def _masked(value: str) -> str:
-    """Return what takes the place of ``value``: itself where it is a placeholder; the end of a sentence stays."""
+    """Return the replacement of ``value``: itself if it is a placeholder; trailing punctuation is kept."""
     end = len(value.rstrip("."))
     return value if _PLACEHOLDER.search(value) else TOKEN + value[end:]
 
 
 def _is_random(value: str) -> bool:
-    """Return whether ``value`` mixes letters and digits the way keys do and names and words do not."""
-    # Random text changes between upper case, lower case and digits much more often than at every sixth character, and
-    # names hardly ever do.
+    """Return whether ``value`` mixes letters and digits like keys do, and names and words do not."""
+    # Random text changes between upper case, lower case and digits much more often than at every sixth character; names
+    # hardly ever do.
     turns = len(_TURN.findall(value))
     return turns * 6 >= len(value) and len(_DIGIT_TURN.findall(value)) > 1
 
@@ -181,13 +181,13 @@ def _email(match: re.Match[str]) -> str:
     if match["local"] == "git" or _NOT_MAIL.search(match["domain"]):
         return match[0]
     before = match.string[max(0, match.start() - _USER_INFO_MAX) : match.start()]
-    # Inside a URL it is the user before the host, which the rule for those has dealt with.
+    # Inside a URL it is the user before the host, which the URL rule has handled.
     return match[0] if _IN_USER_INFO.search(before) else EMAIL
 
 
 _BLOCK_RULES = (Rule(_PRIVATE_KEY, _private_key, ("-----begin",)),)
 _WORD_RULES = (Rule(KEY, _key, KEY_SIGNS), Rule(_MORE_KEYS, _key))
-"""What they match has no white space in it, and a digit."""
+"""Their matches contain no white space, and a digit."""
 _BEARER_RULES = (Rule(BEARER, _bearer, ("bearer",)),)
 _OTHER_RULES = (
     Rule(_USER_INFO, _user_info, ("://",)),

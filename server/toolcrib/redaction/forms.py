@@ -1,4 +1,4 @@
-"""The forms in which a secret may stand in a text: as it is, encoded for a URL, for JSON, or in base64.
+"""The encodings in which a secret may appear in a text: plain, URL-encoded, JSON-escaped, or base64.
 
 Knows encodings; never knows where a secret comes from or what is done about it.
 """
@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 MASK = "***"
 
 SECRET_MIN_CHARACTERS = 6
-"""Shorter values are not taken for secrets: masking them would mask ordinary words."""
+"""Shorter values are not treated as secrets: masking them would mask ordinary words."""
 
 _JSON_ESCAPES: tuple[Mapping[int, str], ...] = (
     str.maketrans({"/": r"\/"}),
@@ -19,7 +19,7 @@ _JSON_ESCAPES: tuple[Mapping[int, str], ...] = (
     str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>&='"}),
     str.maketrans({sign: f"\\u{ord(sign):04X}" for sign in "<>&'+`"}),
 )
-"""What writers of JSON escape without need: those of PHP, Go, Java (Gson) and .NET, as they are set at first."""
+"""Characters that JSON writers escape without need: PHP, Go, Java (Gson) and .NET with default settings."""
 
 
 def forms_of(secret: str) -> Iterator[str]:
@@ -31,6 +31,6 @@ def forms_of(secret: str) -> Iterator[str]:
     for written in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         yield written
         yield from (written.translate(escapes) for escapes in _JSON_ESCAPES)
-    # Without the padding, which may be left out and may stay behind.
+    # Without the padding, which may be omitted, or remain.
     yield base64.b64encode(raw).decode().rstrip("=")
     yield base64.urlsafe_b64encode(raw).decode().rstrip("=")

@@ -1,6 +1,6 @@
-"""Secrets that come up while toolcrib runs, such as the tokens of logins, taken out of texts and streams of bytes.
+"""Removes secrets that appear at run time, such as tokens of logins, from texts and byte streams.
 
-Knows the latest of them, in the forms in which they may stand; never knows what one is for.
+Knows the latest of them, in all their encodings; never knows what one is for.
 """
 
 import threading
@@ -10,14 +10,14 @@ from itertools import chain
 from toolcrib.redaction.forms import MASK, SECRET_MIN_CHARACTERS, forms_of
 
 _KEPT_MAX, _KEPT_OF_A_PART = 100, 6
-"""Secrets that are remembered: of a login those of its last renewals, and of all of them these and the latest."""
+"""Number of remembered secrets: of a login those of its last renewals; in total these and the latest ones."""
 _MASK = MASK.encode()
 _TELLING = 4
-"""Bytes that few other texts begin with."""
+"""Number of bytes that few other texts begin with."""
 
 
 class Learned:
-    """The secrets that have come up. Threads may add to them while others clean texts."""
+    """Secrets discovered at run time. Threads may add to them while others redact texts."""
 
     def __init__(self, whole: "Learned | None" = None) -> None:
         self._whole, self._most = whole, _KEPT_OF_A_PART if whole else _KEPT_MAX
@@ -28,11 +28,11 @@ class Learned:
         self.forms: tuple[bytes, ...] = ()
 
     def part(self, name: str) -> "Learned":
-        """Return what comes up in one place, which all know of: each time the same for a name."""
+        """Return the secrets of one origin, which the whole includes; always the same object for a name."""
         return self._parts.setdefault(name, Learned(self))
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Remember secrets, and forget the oldest where there are too many: none that a part remembers."""
+        """Remember secrets, and forget the oldest if there are too many, except those that a part remembers."""
         secrets = [each for each in secrets if len(each) >= SECRET_MIN_CHARACTERS]
         self._remember(secrets)
         if self._whole:
@@ -44,7 +44,7 @@ class Learned:
                 return
             known = [*dict.fromkeys([each for each in self._secrets if each not in secrets] + secrets)]
             latest = {*known[-self._most :], *(each for part in [*self._parts.values()] for each in part.secrets)}
-            # A new one each time: a part's is read by the whole, whatever thread adds to it.
+            # A new one each time: the whole reads a part's secrets while other threads may add to it.
             before = self._secrets
             self._secrets = {each: before.get(each) or tuple(forms_of(each)) for each in known if each in latest}
             self._forms = longest_first(chain.from_iterable(self._secrets.values()))
@@ -52,7 +52,7 @@ class Learned:
 
     @property
     def secrets(self) -> list[str]:
-        """Return those that are remembered, the latest last."""
+        """Return the remembered secrets, latest last."""
         return [*self._secrets]
 
     @property
@@ -62,7 +62,8 @@ class Learned:
 
     def clean(self, text: str) -> str:
         """Return ``text`` with every secret replaced by ``***``."""
-        # One after the other: a pattern of hundreds of long forms takes a second to make, and longer to look for.
+        # One after the other: a pattern of hundreds of long alternatives takes a second to compile, and longer to
+        # match.
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
@@ -70,9 +71,9 @@ class Learned:
 
 
 class MaskedBytes:
-    """Bytes that come in pieces, without the secrets: also one that begins in one piece and ends in another.
+    """Masks secrets in bytes that arrive in pieces: also those that span two pieces.
 
-    Of a piece, only what may be the beginning of a secret is held back.
+    Of each piece, only what may be the beginning of a secret is held back.
     """
 
     def __init__(self, learned: Learned) -> None:
@@ -80,7 +81,7 @@ class MaskedBytes:
         self._held = b""
 
     def feed(self, piece: bytes) -> bytes:
-        """Return what can be passed on after one more piece."""
+        """Return what can be released after one more piece."""
         data, self._held = self._held + piece, b""
         forms = self._learned.forms
         for form in forms:
@@ -92,13 +93,13 @@ class MaskedBytes:
         return data
 
     def end(self) -> bytes:
-        """Return what was held back, when nothing more comes."""
+        """Return what was held back, at the end of the input."""
         held, self._held = self._held, b""
         return held
 
 
 def _begun_at_the_end(data: bytes, secret: bytes) -> int:
-    """Return how many bytes at the end of ``data`` a secret begins with; 0 where none do."""
+    """Return the length of the longest suffix of ``data`` that is a prefix of a secret; 0 if none."""
     place = data.find(secret[:_TELLING], max(0, len(data) - len(secret) + 1))
     while place >= 0:
         if secret.startswith(data[place:]):
@@ -109,5 +110,5 @@ def _begun_at_the_end(data: bytes, secret: bytes) -> int:
 
 
 def longest_first(forms: Iterable[str]) -> tuple[str, ...]:
-    """Return the forms of secrets, the longest first, so that of one that begins with another no end is left."""
+    """Return the forms of secrets, longest first, so that no rest is left of one that begins with another."""
     return tuple(sorted(set(forms), key=lambda form: (-len(form), form)))

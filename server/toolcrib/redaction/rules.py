@@ -1,6 +1,6 @@
-"""The engine of redaction: given secrets masked, texts rewritten by rules, and the shapes that more than one use has.
+"""The redaction engine: masks given secrets, rewrites texts by rules, and has the shapes shared by several uses.
 
-Knows how a rule is applied; never knows whose text it is, or what else has to go from it.
+Knows how a rule is applied; never knows whose text it is, or what else is removed from it.
 Every pattern is tried from few places and runs in linear time, so that no text can make it slow.
 """
 
@@ -15,22 +15,22 @@ __all__ = ["MASK"]
 
 EMAIL = "[REDACTED_EMAIL]"
 PHONE = "[REDACTED_PHONE]"
-TOKEN = "[REDACTED_TOKEN]"  # noqa: S105 - it takes the place of one
+TOKEN = "[REDACTED_TOKEN]"  # noqa: S105 - it replaces one
 
 _DEPTH_MAX = 200
-"""How deep a value is looked into; the interpreter goes no further than five times that."""
+"""Maximum depth to which a value is processed; the interpreter's limit is about five times that."""
 
 CLOSERS = ").,;:!]}`"
-"""What may end a sentence right behind a URL."""
+"""Characters that may end a sentence right after a URL."""
 
 RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:com|org|net)|example|test|invalid|localhost)\Z", re.IGNORECASE)
-"""The domains that are kept for examples (RFC 2606)."""
+"""Domains reserved for examples (RFC 2606)."""
 
 
 class Rule(NamedTuple):
-    """Has ``replace`` decide about each match of ``pattern``.
+    """Replaces each match of ``pattern`` by the result of ``replace``.
 
-    Texts that hold no sign, in any case, have no match; nor have those in which no hint, a quicker pattern, matches.
+    Texts that contain no sign, in any case, have no match; nor have those in which no hint, a faster pattern, matches.
     """
 
     pattern: re.Pattern[str]
@@ -40,10 +40,10 @@ class Rule(NamedTuple):
 
 
 def rewritten(text: str, rules: Iterable[Rule]) -> str:
-    """Return ``text`` with the rules applied, one after the other."""
-    lowered = text.lower()  # once: no rule writes the sign of a later one
+    """Return ``text`` with the rules applied in order."""
+    lowered = text.lower()  # once: no rule's output contains the sign of a later one
     for pattern, replace, signs, hints in rules:
-        # Looking for a fixed text is much faster than trying a pattern at each place.
+        # Searching for a fixed text is much faster than trying a pattern at each position.
         if signs and not any(map(lowered.__contains__, signs)):
             continue
         if not hints or any(hint.search(text) for hint in hints):
@@ -52,10 +52,9 @@ def rewritten(text: str, rules: Iterable[Rule]) -> str:
 
 
 class Redactor:
-    """Masks the given secrets wherever they stand: as they are, or encoded for a URL, for JSON or in base64.
+    """Masks the given secrets wherever they occur: plain, or encoded for a URL, for JSON or in base64.
 
-    ``rules`` are about what is not known but looks like a secret or like personal data. ``learned`` are secrets that
-    come up later.
+    ``rules`` find unknown secrets and personal data by their form. ``learned`` are secrets discovered later.
     """
 
     def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = (), learned: Learned | None = None) -> None:
@@ -68,7 +67,7 @@ class Redactor:
         return self._learned.clean(self._pattern.sub(MASK, text) if self._pattern else text)
 
     def cleaned(self, value: Any) -> Any:
-        """Return a JSON value with every secret in it replaced by ``***``, and what is nested more than 200 deep."""
+        """Return a JSON value with every secret, and everything nested more than 200 deep, replaced by ``***``."""
         return self._cleaned(value, _DEPTH_MAX) if self._pattern or self._learned.has_any else value
 
     def _cleaned(self, value: Any, depth: int) -> Any:
@@ -84,7 +83,7 @@ class Redactor:
         return value
 
     def redact(self, text: str) -> str:
-        """Return ``text`` without the secrets, and without what the rules find."""
+        """Return ``text`` without the secrets, and without the matches of the rules."""
         return rewritten(self.clean(text), self._rules)
 
 
@@ -103,7 +102,7 @@ KEY = re.compile(
     re.VERBOSE,
 )
 KEY_SIGNS = ("eyj", "sk-", "k_", "gh", "github_pat_", "xox", "akia", "asia", "aiza", "hf_", "npm_", "pypi-", "glpat-")
-"""How keys begin, in lower case."""
+"""Prefixes of keys, in lower case."""
 
 BEARER = re.compile(r"((?<![A-Za-z0-9_])[Bb][Ee][Aa][Rr][Ee][Rr]\s{1,8})([A-Za-z0-9._~+/=-]{8,})")
 
@@ -119,21 +118,21 @@ _PHONE_SHAPE = re.compile(
 
 
 def has_digit(text: str) -> bool:
-    """Return whether there is a digit in ``text``: words have none, keys do."""
+    """Return whether ``text`` contains a digit: words have none, keys do."""
     return any(char.isdigit() for char in text)
 
 
 def is_reserved(host: str) -> bool:
-    """Return whether a host, with or without a port, is of a domain that is kept for examples."""
+    """Return whether a host, with or without a port, is in a domain reserved for examples."""
     return RESERVED.search(host.partition(":")[0]) is not None
 
 
 def _phone(match: re.Match[str]) -> str:
     digits = "".join(char for char in match[0] if char.isdigit())
-    is_fictional = digits[-7:-2] == "55501" and len(digits) in (10, 11)  # 555-01xx is kept for fiction
+    is_fictional = digits[-7:-2] == "55501" and len(digits) in (10, 11)  # 555-01xx is reserved for fiction
     return match[0] if is_fictional else PHONE
 
 
-# Two patterns: each begins with what the regex engine looks for without trying the rest.
+# Two patterns: each begins with a literal that the regex engine can search for.
 PHONES = Rule(_PHONE_SHAPE, _phone, hints=(re.compile(r"\d{3}[ .-]\d{4}"), re.compile(r"\+[1-9]")))
-"""Telephone numbers, but for those kept for fiction."""
+"""Telephone numbers, except those reserved for fiction."""

@@ -1,4 +1,4 @@
-"""Secrets and personal data taken out of text before it is written or sent: an event, a log line, an error.
+"""Removes secrets and personal data from text before it is written or sent: an event, a log line, an error.
 
 Knows the shapes of well-known ones; never knows where a text comes from or goes to. Such a text is short and written
 by a program: in doubt a value is removed, and a URL loses its user and its query.
@@ -36,8 +36,7 @@ _EMAIL = re.compile(r"(?<![\w.%+-])(?P<local>[\w.%+-]{1,64})@(?P<domain>(?:[\w-]
 def redact_text(text: str) -> str:
     """Return ``text`` with mail addresses, phone numbers and keys replaced, and URLs without user and query (R147).
 
-    Only shapes that leave no doubt are replaced; the domains reserved for examples are left alone (R148).
-    Doing it twice changes nothing more.
+    Only unambiguous forms are replaced; domains reserved for examples stay (R148). Idempotent.
     """
     return rewritten(text, TEXT_RULES)
 
@@ -58,7 +57,7 @@ def _url(match: re.Match[str]) -> str:
     host, query = match["host"], match["query"] or ""
     if is_reserved(host):
         return match[0]
-    # Marks that end the sentence are no part of the query.
+    # Punctuation at the end of a sentence is not part of the query.
     after = query[len(query.rstrip(CLOSERS)) :]
     return match["scheme"] + host + match["path"] + after
 
@@ -73,7 +72,7 @@ KEY_RULES = (
     Rule(KEY, _key, KEY_SIGNS),
     Rule(BEARER, _bearer, ("bearer",)),
 )
-"""What is a secret wherever it stands: all that is taken out where addresses have to be read."""
+"""Secrets in any context: the only redaction where URLs must stay readable."""
 
 TEXT_RULES = (
     *KEY_RULES,
@@ -81,4 +80,4 @@ TEXT_RULES = (
     Rule(_EMAIL, _email, ("@",)),
     PHONES,
 )
-"""What is taken out of a text, in this order."""
+"""The redaction of a text, in this order."""

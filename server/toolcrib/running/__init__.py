@@ -1,1 +1,1 @@
-"""Toolcribs that are running: each tells on disk what it is doing, and whoever asks reads what all of them tell."""
+"""Running toolcribs: each writes its state to a file, and readers combine the files of all."""

@@ -1,4 +1,4 @@
-"""The files of running toolcribs: one a process, private, there for exactly as long as the process runs.
+"""The state files of running toolcribs: one per process, private, existing exactly as long as the process runs.
 
 Knows places, modes and locks; never knows what a file says. See ADR 35.
 """
@@ -17,20 +17,20 @@ _APP = "toolcrib"
 _LOCK, _FILE, _NEW = ".lock", ".json", ".new"
 _TRIES = 5
 _FILES_MAX, _BYTES_MAX = 200, 4 * 1024 * 1024
-"""Files that are read of one folder, and bytes of one file."""
+"""Maximum number of files read from one folder, and bytes of one file."""
 
 
 class OwnFile:
-    """The file of this process. Each content takes the place of the one before as a whole."""
+    """The file of this process. Each write replaces the content atomically."""
 
     def __init__(self, lock: Path) -> None:
         self._file, self._new = lock.with_suffix(_FILE), lock.with_suffix(_NEW)
 
     def write(self, text: str) -> None:
-        """Have the file say ``text``. Blocks.
+        """Replace the file's content with ``text``. Blocks.
 
         Raises:
-            OSError: it cannot be written; it says what it said before.
+            OSError: it cannot be written; its content is unchanged.
 
         """
         self._new.touch(mode=0o600)
@@ -38,7 +38,7 @@ class OwnFile:
         self._new.replace(self._file)
 
     def remove(self) -> None:
-        """Take the file away."""
+        """Delete the file."""
         for path in (self._new, self._file):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -46,24 +46,24 @@ class OwnFile:
 
 @contextmanager
 def own_file(environ: Mapping[str, str], pid: int) -> Generator[OwnFile | None]:
-    """Give the file of this process, and take it away in the end; None where no folder can be used. Blocks.
+    """Yield the file of this process, and delete it in the end; None if no folder can be used. Blocks.
 
-    Beside it is a file that this process keeps locked: when it ends, however it ends, the lock is gone, and whoever
-    meets the file then removes it.
+    Next to it is a file that this process keeps locked: however it ends, the lock is released, and any process that
+    finds the file then deletes it.
     """
     with ExitStack() as stack:
         lock = next((found for folder in running_folders(environ) if (found := _locked_file(stack, folder, pid))), None)
         if lock is None:
             yield None
             return
-        stack.callback(_unlink, lock)  # on Windows not while it is open, so it goes with the next sweep there
+        stack.callback(_unlink, lock)  # on Windows not while it is open, so the next sweep removes it there
         own = OwnFile(lock)
         stack.callback(own.remove)
         yield own
 
 
 def living_texts(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what the files of running processes say; those of processes that are gone are removed. Blocks."""
+    """Yield the files' contents of running processes; those of ended processes are deleted. Blocks."""
     for folder in running_folders(environ):
         if not _is_private(folder):
             continue
@@ -77,10 +77,10 @@ def living_texts(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def running_folders(environ: Mapping[str, str]) -> list[Path]:
-    """Return where files may lie, the best place first.
+    """Return the folders that may have files, the preferred one first.
 
-    A client may start toolcrib with next to no environment, and whoever asks has all of it: so the folder that systems
-    with systemd have for each user counts without its variable too.
+    A client may start toolcrib with an almost empty environment, while a person's shell has a complete one: so
+    systemd's folder for each user is included even if its variable is not set.
     """
     runtime = environ.get("XDG_RUNTIME_DIR") or (f"/run/user/{os.getuid()}" if sys.platform == "linux" else "")
     usual = [Path(runtime, _APP)] if Path(runtime).is_absolute() and Path(runtime).is_dir() else []
@@ -88,7 +88,7 @@ def running_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _locked_file(stack: ExitStack, folder: Path, pid: int) -> Path | None:
-    """Make a file in ``folder`` that is locked until the stack is left, and return it; None where that fails."""
+    """Create a file in ``folder`` that is locked until the stack is closed, and return it; None on failure."""
     with suppress(OSError):
         private_directory(folder)
         if not _is_private(folder):
@@ -96,7 +96,7 @@ def _locked_file(stack: ExitStack, folder: Path, pid: int) -> Path | None:
         for _ in range(_TRIES):
             descriptor, name = tempfile.mkstemp(_LOCK, f"{pid}-", folder)
             lock = Path(name)
-            # Before it was locked, somebody may have taken it for one of a process that is gone.
+            # Before it was locked, another process may have deleted it as abandoned.
             if lock_file(descriptor, exclusive=True) and identity_of(lock) == _identity(descriptor):
                 stack.callback(os.close, descriptor)
                 return lock
@@ -106,7 +106,7 @@ def _locked_file(stack: ExitStack, folder: Path, pid: int) -> Path | None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether a folder is ours and nobody else can look into it or put something there."""
+    """Return whether a folder is ours and inaccessible to others."""
     try:
         status = folder.lstat()
     except OSError:
@@ -117,7 +117,7 @@ def _is_private(folder: Path) -> bool:
 
 
 def _is_abandoned(lock: Path) -> bool:
-    """Return whether the process that keeps a file locked is gone."""
+    """Return whether the process that locked a file has ended."""
     try:
         descriptor = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:

@@ -1,22 +1,22 @@
-"""Something has changed: told by many, waited for by one.
+"""A change signal: set by many, awaited by one.
 
-Knows that, and no more; never knows what has changed.
+Knows that something has changed; never knows what.
 """
 
 import anyio
 
 
 class Pulse:
-    """Beats where something has changed. What changes before somebody waits for it is not missed."""
+    """A change notification. Changes between two waits are not missed."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
 
     def beat(self) -> None:
-        """Tell that something has changed."""
+        """Signal a change."""
         self._event.set()
 
     async def next(self) -> None:
-        """Wait until something has changed since this was waited for the last time."""
+        """Wait until something has changed since the previous wait."""
         await self._event.wait()
         self._event = anyio.Event()

@@ -1,6 +1,6 @@
-"""What a running toolcrib tells of itself, as values and as the JSON that stands in its file.
+"""The state of a running toolcrib, as values and as the JSON in its file.
 
-Knows the fields and how they are written; never knows where the file is, or how anything in it came to be.
+Knows the fields and how they are written; never knows where the file is, or how its values are determined.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.model import JsonObject
 
 SESSIONS_MAX, NAMES_MAX = 50, 100
-"""Sessions that are told of, those that asked last; and names in one list."""
+"""Maximum number of reported sessions, the most recently active ones; and of names in one list."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSkill:
-    """One active skill: what it may be called, and the public names and states of the tools that it names."""
+    """One active skill: its label, and the public names and states of the tools that it names."""
 
     name: str
     tools: Mapping[str, str]
@@ -30,10 +30,10 @@ class RunningSkill:
 
 @dataclass(frozen=True, slots=True)
 class RunningSession:
-    """One session: its label in events, its client's name, which list it gets, and what it has done.
+    """One session: its label in events, its client's name, its kind of list, and its activity.
 
-    Times are seconds since the epoch; ``active`` is when it last asked for something. ``activated`` are public names of
-    tools, ``skills`` those that it was given, each the last :data:`NAMES_MAX`; ``active_skills`` are active now.
+    Times are seconds since the epoch; ``active`` is the time of its last request. ``activated`` are public names of
+    tools, ``skills`` those that it received, each the last :data:`NAMES_MAX`; ``active_skills`` are active now.
     """
 
     label: str
@@ -68,7 +68,7 @@ class RunningSession:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """One server: what it is doing, why, where there is something to say, and since when."""
+    """One server: its state, the reason, if there is one, and since when."""
 
     key: str
     state: str
@@ -83,10 +83,10 @@ class RunningServer:
 
 @dataclass(frozen=True, slots=True)
 class RunningCrib:
-    """One process. ``told`` is when it wrote this down, ``memory_bytes`` what it used then; None where nobody can say.
+    """One process. ``told`` is when it wrote this record, ``memory_bytes`` its memory use then; None if unknown.
 
-    ``transport`` is ``stdio`` or ``http``, ``address`` where it is reached over HTTP. ``sessions`` are those that asked
-    last, the latest first, of ``session_count`` in all. ``reload_failure`` says why its config could not be read again.
+    ``transport`` is ``stdio`` or ``http``, ``address`` its address over HTTP. ``sessions`` are the most recently
+    active, latest first, of ``session_count`` in all. ``reload_failure`` says why its config could not be reloaded.
     """
 
     pid: int
@@ -124,7 +124,7 @@ class RunningCrib:
 
 
 def crib_of(document: Any) -> RunningCrib | None:
-    """Return what stands in a file of a running toolcrib; None where that is not what this version writes."""
+    """Parse the file of a running toolcrib; None if it is not in this version's format."""
     raw = as_object(document)
     try:
         memory = raw["memory_bytes"]

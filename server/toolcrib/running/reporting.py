@@ -1,4 +1,4 @@
-"""What a serving process tells of itself, kept up to date in its file while it runs.
+"""Keeps the state file of a serving process up to date while it runs.
 
 Knows sessions, servers and when to write; never knows where the file is, or who reads it.
 """
@@ -25,9 +25,9 @@ from toolcrib.running.records import NAMES_MAX, SESSIONS_MAX, RunningCrib, Runni
 from toolcrib.tools.skill_tools import SkillTools
 
 _NO_HURRY_S = 0.5
-"""After how long a process tells of itself first: the first requests of its client go before."""
+"""Delay before a process first reports, in seconds: its client's first requests take precedence."""
 _PAUSE_S = 1.0
-"""Between two times that it tells of itself, at least."""
+"""Minimum interval between two reports, in seconds."""
 _REASON_MAX = 500
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What stays the same of a process for as long as it runs; ``began`` is in seconds since the epoch."""
+    """The constant properties of a running process; ``began`` is in seconds since the epoch."""
 
     pid: int
     began: float
@@ -45,9 +45,9 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What is going on at one moment. ``now`` is in seconds since the epoch; states of servers are on anyio's clock.
+    """The state at one moment. ``now`` is in seconds since the epoch; states of servers are on anyio's clock.
 
-    ``skill_tools`` tells of a session's active skills.
+    ``skill_tools`` returns a session's active skills with their tools.
     """
 
     settings: Settings
@@ -59,7 +59,7 @@ class Moment:
 
 
 def told(process: Process, moment: Moment) -> RunningCrib:
-    """Return what a process tells of itself at a moment, without secrets."""
+    """Return a process's report at a moment, without secrets."""
     clean, behind = moment.settings.redactor.redact, moment.now - anyio.current_time()
     seen = sorted(moment.seen, key=lambda each: each.trail.active, reverse=True)
     return RunningCrib(
@@ -103,10 +103,9 @@ def _session(seen: Session, skill_tools: SkillTools, clean: Callable[[str], str]
 async def keep_told(
     opened: Callable[[], AbstractContextManager[OwnFile | None]], tell: Callable[[], RunningCrib], pulse: Pulse
 ) -> None:
-    """Keep the file that ``opened`` gives up to date with what ``tell`` returns, until cancelled.
+    """Keep the file that ``opened`` yields up to date with the result of ``tell``, until cancelled.
 
-    It is written when something has changed, at most once a second, in a worker thread. Whatever is wrong with it
-    disturbs nobody: it is logged.
+    It is written when something has changed, at most once a second, in a worker thread. Errors are only logged.
     """
     await anyio.sleep(_NO_HURRY_S)
     with ExitStack() as files:
@@ -131,7 +130,7 @@ def _write(own: OwnFile, crib: RunningCrib) -> None:
 
 
 def _memory_bytes() -> int | None:
-    """Return how much memory this process uses now; where that is not to be had, the most it has used, if that is."""
+    """Return the current memory use of this process; else its maximum so far, if available."""
     if sys.platform == "win32":
         return None
     import resource  # noqa: PLC0415 - there is none on Windows

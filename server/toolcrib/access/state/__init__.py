@@ -1,1 +1,1 @@
-"""What a person has decided, and what cannot be made again: one file outside the cache."""
+"""Decisions of a person and other data that cannot be rebuilt: one file outside the cache."""

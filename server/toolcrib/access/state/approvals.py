@@ -1,4 +1,4 @@
-"""What a person has allowed for good: tools that run, and skills that are given, without another question.
+"""Permanent approvals of a person: tools that run, and skills that are returned, without asking again.
 
 Knows principals, names and fingerprints; never knows whether a tool or skill is there, or who may use it.
 Everything here may block: the event loop calls it through a worker thread.

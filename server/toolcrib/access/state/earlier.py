@@ -1,6 +1,6 @@
 """Decisions that an earlier version kept in the disposable indexes: moved into ``state.db`` once.
 
-Knows in which order nothing is lost or taken twice; never knows what the rows mean.
+Knows an order in which nothing is lost or migrated twice; never knows what the rows mean.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """The activations of session ids and their active skills on disk, bounded in number and in age (R73).
 
-Knows rows of sessions, names of tools and skills as values; never knows whether any of these is there, or who is here.
+Knows sessions as rows, and names of tools and skills as values; never knows whether any of these exists now.
 Everything here may block: the event loop calls it through a worker thread.
 """
 

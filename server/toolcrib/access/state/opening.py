@@ -1,6 +1,6 @@
-"""How ``state.db`` is opened: what it holds, and what is done with it when a process starts.
+"""Opens ``state.db``: its parts, and what a process does with them at its start.
 
-Knows which parts it has; never knows what an earlier version kept elsewhere, which it is given.
+Knows which parts the file has; never knows what an earlier version stored elsewhere, which is passed in.
 """
 
 import logging

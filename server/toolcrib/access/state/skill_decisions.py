@@ -1,6 +1,6 @@
-"""Which skills a person has switched off, and how each was used, on disk (R139, R243).
+"""The skills that a person has disabled, and how each was used, on disk (R139, R243).
 
-Knows ids of skills; never knows whether a skill is there, what it says or who may see it.
+Knows ids of skills; never knows whether a skill exists, what it says or who may see it.
 Everything here may block: the event loop calls it through a worker thread.
 """
 

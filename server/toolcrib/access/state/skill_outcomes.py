@@ -1,4 +1,4 @@
-"""What came of skills, as it was reported, by caller and skill: counts that fade, on disk (R195, R201).
+"""Reported outcomes of skills, by caller and skill: counts that decay over time, on disk (R195, R201).
 
 Knows principals, ids and hashes of skills; never knows what a skill says, or what a count means for a search.
 Everything here may block: the event loop calls it through a worker thread.
@@ -34,7 +34,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What one principal reported of one text of a skill; a text with another ``digest`` begins anew.
+    """The reports of one principal about one text of a skill; a text with another ``digest`` starts from zero.
 
     ``successes`` and ``failures`` are the weights of the reports at ``last_report``: each is 1 when it comes and half
     of that a half-life later. Times are in seconds since the epoch; ``last_failure`` is 0 where there was none.

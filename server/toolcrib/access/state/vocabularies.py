@@ -1,6 +1,6 @@
-"""What use has taught about words, on disk: a vocabulary for each who teaches one (ADR 49).
+"""Words learned from use, on disk: one vocabulary per caller it was learned from (ADR 49).
 
-Knows who learns by a text, words and names; never knows requests, whether there is such a tool or who may use it.
+Knows learners (by an identifying text), words and names; never knows requests, whether a tool exists or who may use it.
 Everything here may block: the event loop calls it through a worker thread.
 """
 
@@ -18,7 +18,7 @@ LEARNERS_MAX = 50
 """So many have a vocabulary. A further one gets none until another is forgotten: nobody's goes for somebody else's."""
 
 EVERYBODY = "[]"
-"""Who learns where all share one vocabulary."""
+"""Who learns where all share one vocabulary: all of whom no rule of the policy in particular is about."""
 
 _FORGOTTEN_S = 10 * HALF_LIFE_S
 """What was taught longer ago goes at a start."""
@@ -50,7 +50,7 @@ def learner_of(caller: Caller) -> str:
 
 
 def caller_of(learner: str) -> Caller | None:
-    """Return who learns by a text; None where all do, or another program has written it."""
+    """Return who learns by a text; None where several do, or another program has written it."""
     try:
         known = as_list(json.loads(learner))
     except ValueError:
