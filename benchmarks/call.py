@@ -5,7 +5,7 @@ through toolcrib under the tool's own name, through toolcrib's tool_call, and th
 fastmcp is not installed). Then with fifty callers at a time; then the CPU that the process in between takes for a call
 is counted. In every way the server is spoken to in the same protocol era. With ``--transport http`` the client speaks
 streamable HTTP: with the server directly, with a toolcrib that runs the server over stdio, and with one that speaks
-HTTP with the server too.
+HTTP with the server too. Beside the latter stands a relay of two HTTP connections that knows no MCP.
 """
 
 import importlib.util

@@ -1,9 +1,9 @@
-"""Runs the hostile tests at full count and writes down what came of it: docs/reliability.md.
+"""Runs the hostile tests at full count and writes the results to docs/reliability.md.
 
 scripts/hostile --full clocks tenants
 
-Knows how tests are run and how the page is laid out; never knows what a test does. What was not run keeps its row. The
-exit code is 1 where a test failed.
+Knows how tests are run and how the page is laid out; never knows what a test does. Tests that were not run keep their
+rows. The exit code is 1 if a test failed.
 """
 
 import argparse
@@ -44,10 +44,10 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the tests of one name. ``worst`` is what they said of themselves, or why there is nothing to say.
+    """The results of the tests of one name. ``worst`` is the worst results they recorded, or why there are none.
 
-    ``is_short`` is whether one of them that passed said that it did not meet the goal; ``count`` how often all of them
-    did what they do, by their own word.
+    ``is_short`` is whether a test that passed recorded that it missed the goal; ``count`` is the total number of
+    iterations that the tests recorded.
     """
 
     tests: int
@@ -59,14 +59,14 @@ class Outcome:
 
     @property
     def goal_met(self) -> str:
-        """Whether the goal was met, as the page says it: a dash where nothing was run."""
+        """Whether the goal was met, as the page shows it: a dash if nothing was run."""
         if not self.tests and not self.failures:
             return "-"
         return "**no**" if self.failures or self.is_short else "yes"
 
 
 def outcome_of(report: str) -> Outcome:
-    """Return what a report of pytest in JUnit's XML says; that no test ran is a failure."""
+    """Return the results in a JUnit XML report of pytest; a report in which no test ran is a failure."""
     cases = list(ET.fromstring(report).iter("testcase"))  # noqa: S314 - pytest has just written it
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
@@ -125,13 +125,13 @@ def row(name: str, outcome: Outcome, processor: str, date: str) -> str:
 
 
 def missing_rows(page: str) -> dict[str, str]:
-    """Return lines for those that the page has none of: what is tried, and that it was not run in full."""
+    """Return rows for threats that the page lacks: what is tried, and that it was not run in full."""
     names = [name for name in THREATS if f"\n| {name} |" not in page]
     return {name: row(name, Outcome(0, 0, ("not run in full yet",), 0), "-", "-") for name in names}
 
 
 def with_rows(page: str, rows: dict[str, str]) -> str:
-    """Return the page with these rows in the place of those of the same names; others stay, as long as they exist."""
+    """Return the page with these rows replaced; other rows stay if their threat still exists."""
     before, _, rest = page.partition(BEGIN)
     table, _, after = rest.partition(END)
     kept = {found[1]: found[0] for found in re.finditer(r"^\| (\w+) \|.*$", table, re.MULTILINE)}
@@ -142,7 +142,7 @@ def with_rows(page: str, rows: dict[str, str]) -> str:
 
 
 def processor() -> str:
-    """Return what kind of machine this is."""
+    """Return the number and model of this machine's processors."""
     named = ""
     if Path("/proc/cpuinfo").exists():
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
@@ -151,7 +151,7 @@ def processor() -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is asked for, and write the page where it was run in full."""
+    """Run the chosen tests, and update the page after a full run."""
     parser = argparse.ArgumentParser(prog="scripts/hostile", description="Run hostile tests by name.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(THREATS)}; none: all")
     parser.add_argument("--full", action="store_true", help="at full count, and write docs/reliability.md")

@@ -1,9 +1,9 @@
-"""How often each hostile test does what it does: few times in CI, often enough to be a figure by ``scripts/hostile``.
+"""How many iterations each hostile test runs: few in CI, many with ``scripts/hostile --full``.
 
-A test asks :func:`count` with its name in ``THREATS``, and says with ``record_property("worst", …)`` what the worst of
-all was, and with ``record_property("count", …)`` how often it has done what it does. Where it asserts less than the
-goal, because a machine may be busy, it says with ``record_property("goal met", …)`` whether the goal was met.
-``scripts/hostile --full`` runs them at full count and writes docs/reliability.md.
+A test asks :func:`count` with its name in ``THREATS``. It records its worst result with ``record_property("worst", …)``
+and the number of iterations with ``record_property("count", …)``. If it asserts less than the goal, because a machine
+may be busy, it records whether the goal was met with ``record_property("goal met", …)``.
+``scripts/hostile --full`` runs the tests at full count and writes docs/reliability.md.
 """
 
 import os
@@ -15,10 +15,10 @@ FULL = "TOOLCRIB_HOSTILE_FULL"
 
 @dataclass(frozen=True)
 class Threat:
-    """One kind of attack: what is tried, what is meant to come of it, the tests that try it, and how often.
+    """One kind of attack: what is tried, the goal, the tests, and their number of iterations.
 
     ``number`` is that of the threat, T1 to T30, which several names may share. ``few`` is the count in CI, ``full``
-    the other. Where there are no counts, the tests do always the same.
+    the count of a full run. Without a ``unit``, the tests have a fixed set of cases.
     """
 
     number: str
@@ -335,6 +335,6 @@ def patience_s(seconds: float) -> float:
 
 
 def count(name: str) -> int:
-    """Return how often a test does what it does, now."""
+    """Return how many iterations a test runs: ``full`` in a full run, otherwise ``few``."""
     threat = THREATS[name]
     return threat.full if os.environ.get(FULL) else threat.few
