@@ -1,4 +1,4 @@
-"""The command line. ``serve`` is what clients start, so it loads nothing that only people's commands need.
+"""The command line. Clients start ``serve``, so it loads nothing that only commands for people need.
 
 Knows which half of the command line is asked for; never knows what a command does.
 """

@@ -1,6 +1,6 @@
-"""``toolcrib allow``: what a person has allowed for good, with and without having been asked; given and taken back.
+"""``toolcrib allow``: grants, lists and revokes permanent approvals, whether the person was asked for them or not.
 
-Knows how names become tools and skills, and what is shown of an approval; never knows when a question is put.
+Knows how names become tools and skills, and what is shown of an approval; never knows when a person is asked.
 """
 
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ def allow(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Allow a tool or a skill without a question, as long as it does not change; list what is allowed; take it back."""
+    """Allow a tool or a skill without asking until it changes, list what is allowed, or revoke it."""
     if name is None:
         if revoke:
             raise typer.BadParameter("names what is to be taken back", param_hint="NAME")

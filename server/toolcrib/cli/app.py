@@ -1,4 +1,4 @@
-"""The commands of people, put together.
+"""The commands for people, assembled into one command line.
 
 Knows which commands there are; never knows what they do. Loaded only when one of them is asked for.
 """

@@ -1,6 +1,6 @@
-"""What a shell offers for a word that is not complete yet: the names of servers and tools.
+"""Shell completion: the names of servers and tools.
 
-Knows where names come from; never knows a shell. Whatever is wrong, nothing is offered and nothing is printed.
+Knows where names come from; never knows a shell. On any failure it offers nothing and prints nothing.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""``toolcrib config``: which config file is used, whether it is right, and what it comes to.
+"""``toolcrib config``: which config file is used, whether it is valid, and the settings it results in.
 
 Knows how settings are shown; never knows how they are read, and never shows a secret.
 """
@@ -25,7 +25,7 @@ commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
 
 @commands.command()
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say whether the config file can be used, and everything that is wrong with it."""
+    """Check the config file and report every problem."""
     try:
         settings = load_settings(config)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""``toolcrib connect`` and ``disconnect``: toolcrib entered into a client, and taken out again.
+"""``toolcrib connect`` and ``disconnect``: adds toolcrib to a client, and removes it again.
 
 Knows what is shown and asked before a client's file is changed; never knows how the file is written.
 """
@@ -51,7 +51,7 @@ def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Enter toolcrib into a client, so that it starts it. Shows the change, asks, and keeps a copy of the file."""
+    """Add toolcrib to a client. Shows the change, asks, and backs up the file."""
     from toolcrib.config.clients.connecting import connection
     from toolcrib.config.clients.taking import existing_document
 
@@ -78,7 +78,7 @@ def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
-    """Take toolcrib out of a client, and give back the servers that it took the place of."""
+    """Remove toolcrib from a client, and restore the servers it replaced."""
     _disconnect(client_named(client), surroundings(), _Answer(yes, as_json))
 
 

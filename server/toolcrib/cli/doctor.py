@@ -1,6 +1,6 @@
-"""``toolcrib doctor``: everything that toolcrib stands on looked at, each finding with what mends it.
+"""``toolcrib doctor``: checks everything that toolcrib depends on, and names the fix for each finding.
 
-Knows how findings are gathered and told; never knows how a config is read, a server started or an index written.
+Knows how findings are collected and shown; never knows how a config is read, a server started or an index written.
 """
 
 import os
@@ -67,7 +67,7 @@ def doctor(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at config, servers, index, state, skills and connected clients; starts each server once."""
+    """Check config, servers, index, state, skills and connected clients; starts each server once."""
     findings = list(_findings(config, fix=fix, quiet=as_json))
     is_wrong = any(finding.level == "error" for finding in findings)
     if as_json:

@@ -1,6 +1,6 @@
-"""``toolcrib eval``: a person's own queries, each with the tools that are right for it, tried on the person's tools.
+"""``toolcrib eval``: runs a person's own queries, each with its expected tools, on the person's tools.
 
-Knows the file, how figures are shown and what they do to the exit code; never knows how they are come by.
+Knows the file, how figures are shown and how they set the exit code; never knows how they are computed.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def evaluate(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try your own queries on your own tools, and say how many find what they should; starts no server."""
+    """Run your own queries on your own tools, and report how many find the expected tools; starts no server."""
 
     async def look(indexed: "Indexed", session: "Session") -> "tuple[Evaluation, list[str]]":
         from anyio.to_thread import run_sync

@@ -1,6 +1,6 @@
-"""``toolcrib events``: what an agent did, from the events that were written down.
+"""``toolcrib events``: what an agent did, from the recorded events.
 
-Knows which events a person asks for; never knows how one comes to be, or how it is told.
+Knows which events a person asks for; never knows how an event is produced, or how it is worded.
 """
 
 import json
@@ -70,7 +70,7 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what agents did: searches, what these found, and the calls that came of it."""
+    """Show what agents did: searches, their hits, and the calls that followed."""
     from toolcrib.events.recorded import followed, recorded
 
     settings = load_settings(config)

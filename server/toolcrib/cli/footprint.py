@@ -1,6 +1,6 @@
 """What toolcrib keeps on disk for a person: a folder for each config, and what in it is ours.
 
-Knows names of files and folders, and removes nothing that does not have one of ours; never knows what a file holds.
+Knows names of files and folders, and removes only files with names of ours; never knows a file's content.
 """
 
 import os

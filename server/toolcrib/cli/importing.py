@@ -1,4 +1,4 @@
-"""``toolcrib init`` and ``import``: the servers of other clients taken over into toolcrib's own config.
+"""``toolcrib init`` and ``import``: imports the servers of other clients into toolcrib's own config.
 
 Knows what is shown and asked before anything is written; never knows how a client writes its files, and never shows a
 secret.
@@ -61,7 +61,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the servers that your other MCP clients have, and take them over. Their files stay as they are."""
+    """Import the servers of your other MCP clients. Their files are not changed."""
     from toolcrib.config.clients.descriptions import CLIENTS
     from toolcrib.config.clients.reading import find_files, project_files
 
@@ -84,7 +84,7 @@ def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take over the servers in one file of any MCP client. The file stays as it is."""
+    """Import the servers in one file of any MCP client. The file is not changed."""
     from toolcrib.config.clients.reading import read_file
 
     here = surroundings()

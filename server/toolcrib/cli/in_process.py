@@ -49,7 +49,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of a server that was started once: ``seconds`` None where it has not answered in time.
+    """The result of starting a server once; ``seconds`` is None if it did not answer in time.
 
     ``failed`` is why it is down, empty where it is not; ``needs_login``: for want of that. ``era`` is the kind of
     protocol that it speaks.
@@ -63,7 +63,7 @@ class Tried:
 
 
 def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
-    """Start every server of a config at the same time, have it list its tools, and return what became of each.
+    """Start all servers of a config in parallel, list their tools, and return the result for each.
 
     Raises:
         ToolcribError: a toolcrib has started this process, or the index cannot be used.

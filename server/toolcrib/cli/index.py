@@ -1,4 +1,4 @@
-"""``toolcrib status`` and ``index``: what is known of the servers, and how to make it known anew.
+"""``toolcrib status`` and ``index``: the state of the servers, and how to refresh it.
 
 Knows how the index is shown to a person; never knows how it is written, and starts nothing but to refresh it.
 """
@@ -34,7 +34,7 @@ commands.command()(vocabulary)
 
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say what is known of servers and skills, and what your running toolcribs do; starts none."""
+    """Show the state of servers and skills, and your running toolcribs; starts no server."""
     from toolcrib.access.hosts import Hosts
     from toolcrib.store.faults import faults_of
     from toolcrib.store.files import set_aside
@@ -81,7 +81,7 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 @commands.command()
 def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Start every server once and list its tools anew."""
+    """Start every server once and list its tools again."""
     from toolcrib.downstream.fleet import failed
 
     async def list_anew(tool_use_cases: "ToolUseCases", _session: "Session") -> dict[str, str]:
@@ -100,7 +100,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 @commands.command()
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Forget every listed tool and skill; what was decided stays. Restart a toolcrib that is running."""
+    """Delete the indexes of tools and skills; decisions are kept. Restart any running toolcrib."""
     from toolcrib.tools.index.tool_index import known_tools
 
     settings = load_settings(config)
@@ -143,7 +143,7 @@ def semantic(
         bool, typer.Option("--download", help="Fetch the model first, from the Hugging Face hub.")
     ] = False,
 ) -> None:
-    """Say whether search goes by meaning too, and fetch the model it needs."""
+    """Show the state of search by meaning, and download its model."""
     from toolcrib.config.paths import user_model_dir
     from toolcrib.search.static_model import download_model, load_model
 

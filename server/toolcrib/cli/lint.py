@@ -1,6 +1,6 @@
-"""``toolcrib lint``: which tools an agent can hardly find, and what to add.
+"""``toolcrib lint``: which tools are hard for an agent to find, and what to add.
 
-Knows how findings are shown and what they do to the exit code; never knows how they are come by.
+Knows how findings are shown and how they set the exit code; never knows how they are computed.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ def lint(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say which tools are hard to find, and what to add."""
+    """Report which tools are hard to find, and what to add."""
     from anyio.to_thread import run_sync
 
     async def look(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[Report, list[str]]:

@@ -1,6 +1,6 @@
-"""How often a library may log the same thing: what any stranger can cause must not fill a disk.
+"""Limits how often a library may log the same message, because a remote party that causes it must not fill the disk.
 
-Knows records and times; never knows what one is about. Ours are let through: each is said once for a cause of its own.
+Knows records and times; never knows what one is about. Our own records pass: each has its own cause and is logged once.
 """
 
 import logging

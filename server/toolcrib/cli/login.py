@@ -1,7 +1,7 @@
-"""Logging in to servers, and out again: ``toolcrib login`` and ``toolcrib logout``.
+"""``toolcrib login`` and ``toolcrib logout``: logs in to servers, and out again.
 
-Knows how a person at this machine is shown an address and gives an answer (R272); never knows what a login is made of.
-The one door to the person's browser: it is given http and https only, without a shell.
+Knows how a person at this machine is shown a URL and gives an answer (R272); never knows what a login consists of.
+The only module that opens the person's browser: with http and https URLs only, without a shell.
 """
 
 import sys
@@ -48,7 +48,7 @@ def login(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Log in to a server that wants it, in the browser, and show what it has then: toolcrib login github."""
+    """Log in to a server that requires it, in the browser, and list its tools: toolcrib login github."""
     settings = load_settings(config)
     servers = _meant(settings, name, every=every)
     shown: list[JsonObject] = []
@@ -70,7 +70,7 @@ def logout(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Log out of a server: have what its login gave revoked, where that can be done, and forget it."""
+    """Log out of a server: revoke its tokens if the provider supports it, and delete them."""
     import anyio
 
     settings = load_settings(config)

@@ -23,7 +23,7 @@ _NAMES_ROOM = 160
 
 
 def top(as_json: JsonOption = False) -> None:
-    """Show your running toolcribs, anew each second; q or ^C ends it. Where that is no terminal, once."""
+    """Show your running toolcribs, refreshed every second; q or ^C ends it. Without a terminal, prints once."""
     if as_json:
         print_json([crib.as_json for crib in running_now()])
         return

@@ -1,7 +1,7 @@
 """``toolcrib secret``: secrets that configs refer to instead of holding them.
 
-Knows how one is asked for: never on the command line, where others could read it; never knows where one is kept. Never
-shows one.
+Knows how a secret is asked for, never on the command line, where others could read it; never knows where it is stored,
+and never shows one.
 """
 
 import os
@@ -25,7 +25,7 @@ commands = typer.Typer(help="Keep secrets that the config refers to.", no_args_i
 
 @commands.command("set")
 def put(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Keep a secret: it is asked for without being shown, or read from stdin. Says what to write in the config."""
+    """Store a secret, typed without echo or read from stdin. Prints what to write in the config."""
     given = _store().put(name, _secret(name))
     if as_json:
         print_json(_given_json(given))
@@ -36,7 +36,7 @@ def put(name: NameArgument, as_json: JsonOption = False) -> None:
 
 @commands.command("list")
 def names(as_json: JsonOption = False) -> None:
-    """List the secrets that are kept, and how a config refers to each; never what they are."""
+    """List the stored secrets and how a config refers to each; never their values."""
     kept = _store().names()
     if as_json:
         print_json({"secrets": [_given_json(each) for each in kept]})
@@ -48,7 +48,7 @@ def names(as_json: JsonOption = False) -> None:
 
 @commands.command()
 def remove(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Forget a secret."""
+    """Delete a secret."""
     from toolcrib.config.findings import did_you_mean
 
     store = _store()

@@ -1,6 +1,6 @@
 """``toolcrib add``, ``remove``, ``get``, ``logs``, ``enable`` and ``disable``: one server of the config.
 
-Knows what is asked for and how it is told; never knows how a config is written, and never shows a secret.
+Knows the arguments and the output of these commands; never knows how a config is written, and never shows a secret.
 """
 
 import sys
@@ -55,7 +55,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a server to the config, start it once and show what it has: toolcrib add git -- uvx mcp-server-git."""
+    """Add a server to the config, start it once and list its tools: toolcrib add git -- uvx mcp-server-git."""
     from toolcrib.config.clients.secrets import secrets_in
 
     words = command or []
@@ -77,7 +77,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Take a server out of the config, with what is said about it there."""
+    """Remove a server and its settings from the config."""
     from toolcrib.config.server_edits import removal
 
     target, document = _existing(config, name)
@@ -86,7 +86,7 @@ def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
 
 
 def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Use a server that was switched off."""
+    """Enable a server that was disabled."""
     from toolcrib.config.server_edits import denies_all, enabling
 
     target, document = _existing(config, name)
@@ -99,7 +99,7 @@ def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
 
 
 def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Switch a server off, and leave it in the config."""
+    """Disable a server, and leave it in the config."""
     from toolcrib.config.editing.changes import Put
 
     target, _document = _existing(config, name)
@@ -108,7 +108,7 @@ def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption
 
 
 def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show one server: how it is reached, and what is known of it; starts nothing."""
+    """Show how a server is reached, and its state; starts nothing."""
     from toolcrib.cli.config import server_json
 
     target, _document = _existing(config, name)
@@ -134,7 +134,7 @@ def logs(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a server has written to stderr last, whichever client it was started for."""
+    """Show a server's last stderr output, from all its clients."""
     from toolcrib.events.server_logs import last_lines
 
     settings = load_settings(config)

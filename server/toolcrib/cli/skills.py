@@ -1,4 +1,4 @@
-"""``toolcrib skills``: a person looks at skills as agents see them, checks files, and switches skills on and off.
+"""``toolcrib skills``: shows skills as agents see them, validates files, and enables and disables skills.
 
 Knows how skills are shown in a terminal; never knows how they are found, read or hidden.
 """
@@ -88,7 +88,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find skills, as the tool skill_search does it for an agent."""
+    """Search skills as the tool skill_search does for an agent."""
     from toolcrib.skills.answers import search_json
     from toolcrib.skills.search import SkillQuery
 
@@ -113,7 +113,7 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a skill as the tool skill_get gives it to an agent, and beside it what moves it in searches."""
+    """Show a skill as skill_get returns it to an agent, and what affects its rank."""
     from toolcrib.skills.answers import get_json
     from toolcrib.skills.outcomes import OutcomeReports
     from toolcrib.skills.requests import GetRequest
@@ -149,7 +149,7 @@ def relevant(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give the skills that fit a task, for a host's hook to put before it."""
+    """Print the skills that fit a task, for a host's hook."""
     from toolcrib.skills.hooks import hook_answer, task_of
     from toolcrib.skills.requests import RelevantRequest
 
@@ -179,7 +179,7 @@ def check(
     path: Annotated[Path, typer.Argument(help="A SKILL.md, a pack's file, or a folder with such files.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Check skill files by every rule of their format."""
+    """Validate skill files against every rule of their format."""
     from toolcrib.config.schema import LimitsSection
     from toolcrib.skills.checking import check as check_files
 
@@ -198,7 +198,7 @@ def check(
 
 @commands.command()
 def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say what no file says is wrong with skills, and how each is used."""
+    """Report problems of skills that no single file shows, and how each is used."""
     from toolcrib.skills.doctor import SkillDoctor
 
     now = time.time()
@@ -223,7 +223,7 @@ def enable(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Offer a skill again that was disabled."""
+    """Enable a skill that was disabled."""
     _switch(name, config, enabled=True, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""The whole terminal for one command: what it shows, which key was pressed, and how it was before.
+"""The whole terminal for one command: its screen, pressed keys, and its earlier state.
 
 Knows modes, keys and signals; never knows what is shown.
 """

@@ -1,6 +1,6 @@
-"""``toolcrib tokens``: what a model has to read of tools, with and without toolcrib, and what sessions have saved.
+"""``toolcrib tokens``: the tokens a model reads about tools, with and without toolcrib, and what sessions have saved.
 
-Knows how it is added up and shown; never knows how a list is made or an event written.
+Knows how they are added up and shown; never knows how a list is made or an event written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""``toolcrib uninstall``: every file and every entry in a client that toolcrib has left, listed and taken away.
+"""``toolcrib uninstall``: lists and removes every file and every client entry that toolcrib has written.
 
 Knows what is shown and asked; never knows how a client's file is changed or which files are ours.
 """

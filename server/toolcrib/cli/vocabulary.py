@@ -1,6 +1,6 @@
-"""``toolcrib index vocabulary``: what use has taught about words, shown to a person and forgotten.
+"""``toolcrib index vocabulary``: shows and deletes the words that were learned from use.
 
-Knows how a lesson is shown and which are meant; never knows when one is learnt or what it does in a search.
+Knows how a lesson is shown and selected; never knows when one is learned or how it affects a search.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which tools use has taught words to mean (tool_search.learn), or forget it."""
+    """Show or delete the words that search has learned from use (tool_search.learn)."""
     from toolcrib.known import Clocks, open_catalog
 
     is_narrowed = any((word, tool, principal))

@@ -1,6 +1,6 @@
-"""What a person is told while a command waits for servers: which, how many, for how long.
+"""Progress output while a command waits for servers: which, how many, for how long.
 
-Knows how a line is shown and taken away again; never knows why servers are waited for. Writes to stderr alone.
+Knows how a line is shown and removed again; never knows why servers are waited for. Writes only to stderr.
 """
 
 import logging

@@ -1,6 +1,6 @@
-"""What could be written better in a config with which nothing is wrong: secrets in it, and needless bridges.
+"""Advice for a valid config: secrets in plain text, and unnecessary bridges.
 
-Knows the file as it is written, before anything is filled in; never knows what is served. Never shows a secret.
+Knows the file as written, before variables are expanded; never knows what is served, and never shows a secret.
 """
 
 from collections.abc import Iterator

@@ -18,24 +18,24 @@ _ADDRESSES = ("issuer", "client_metadata_url")
 
 
 class AuthSection(Section):
-    """How toolcrib logs in to a server reached over HTTP; without it, a challenge of the server is enough."""
+    """How toolcrib logs in to an HTTP server; without it, the challenge of the server is used."""
 
     type: Literal["oauth", "client_credentials", "none"] = "oauth"
-    """`oauth`: a person logs in, by `toolcrib login`; `client_credentials`: a machine does; `none`: nobody does."""
+    """`oauth`: a person logs in with `toolcrib login`; `client_credentials`: a machine logs in; `none`: no login."""
     client_id: _Text | None = None
-    """The client registered with the authorization server; null: toolcrib registers itself where it can."""
+    """The client registered with the authorization server; null: toolcrib registers itself if it can."""
     client_secret: _Text | None = Field(default=None, repr=False)
     """Its secret; write `${VARIABLE}`."""
     private_key: _Text | None = Field(default=None, repr=False)
-    """For `client_credentials`, in place of a secret: the key in PEM that signs for it (`private_key_jwt`)."""
+    """For `client_credentials`, instead of a secret: the PEM key that signs for it (`private_key_jwt`)."""
     issuer: Str | None = None
-    """The authorization server of `client_id`, which alone gets its secret; null: the one that the server names."""
+    """The authorization server of `client_id`, the only one to get its secret; null: the one that the server names."""
     scopes: Strings = ()
-    """What to ask for; empty: what the server asks for."""
+    """The scopes to request; empty: those that the server requires."""
     client_metadata_url: Str | None = None
-    """The https address of a client ID metadata document, where the authorization server takes one."""
+    """The https URL of a client ID metadata document, if the authorization server supports one."""
     redirect_port: Annotated[int, Strict(), Field(ge=1, le=65535)] | None = None
-    """The port of 127.0.0.1 at which the answer of a login arrives; null: any free one."""
+    """The port of 127.0.0.1 for the redirect of a login; null: any free one."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

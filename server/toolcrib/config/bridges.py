@@ -1,4 +1,4 @@
-"""Entries that run ``mcp-remote``, a bridge from stdio to a server over HTTP, and what they are without it.
+"""Entries that run ``mcp-remote``, a bridge from stdio to an HTTP server, and the equivalent direct entries.
 
 Knows that program's command line; never knows whether its server answers.
 """

@@ -1,7 +1,7 @@
-"""Rules of other clients about the tools of a server, as their config files write them into its entry.
+"""Other clients' rules about the tools of a server, as written in its entry of their config files.
 
-Knows how such keys are called and when one forbids nothing; never knows a policy. A tool that another program was told
-to keep away must not be callable here because nobody understood the key.
+Knows the names of such keys and when one denies nothing; never knows a policy. A tool denied to another program must
+not become callable here because its key was not understood.
 """
 
 import json

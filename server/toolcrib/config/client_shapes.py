@@ -1,4 +1,4 @@
-"""How other clients write down their servers, so that a file of theirs is named for what it is.
+"""How other clients' config files look, so that errors can name the client.
 
 Knows the keys of their files and what to write instead; never knows what a server is or whether it works.
 """
@@ -81,7 +81,7 @@ def foreign_shapes(document: JsonObject, path: Path) -> Iterator[Problem]:
 
 
 def list_hint(servers: Any) -> str:
-    """Return what to do where ``mcpServers`` is no object; empty where nothing is known of it."""
+    """Return what to do where ``mcpServers`` is not an object; empty where nothing is known of it."""
     return "a list is Continue's: write each entry under its name instead" if isinstance(servers, list) else ""
 
 

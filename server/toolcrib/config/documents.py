@@ -1,4 +1,4 @@
-"""A config file as a plain JSON object, from JSON, JSON with comments, or YAML.
+"""Parses a config file into a plain JSON object, from JSON, JSON with comments, or YAML.
 
 Knows file formats and their dangers; never knows what a key means.
 """

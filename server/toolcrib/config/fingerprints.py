@@ -1,4 +1,4 @@
-"""One hash for all that identifies a server and decides its rows in the index.
+"""One hash over everything that identifies a server and determines its rows in the index.
 
 Knows what counts as a change of a server; never knows what a tool is. Secrets go into it as hashes only.
 """

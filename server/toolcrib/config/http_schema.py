@@ -13,7 +13,7 @@ from toolcrib.config.values import Count, Seconds, Section, Str, Strings
 
 
 class TokenSection(Section):
-    """One bearer token and the caller it stands for."""
+    """One bearer token and the caller it identifies."""
 
     token: Annotated[str, Strict(), Field(min_length=8, repr=False)]
     """The secret, of visible ASCII characters; write `${VARIABLE}`."""
@@ -52,26 +52,26 @@ class HttpSection(Section):
     path: Annotated[str, Strict(), Field(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
     """The path of the endpoint."""
     allowed_hosts: Strings = ()
-    """More values of the header `Host` to accept."""
+    """Additional accepted values of the header `Host`."""
     allowed_origins: Strings = ()
-    """Values of the header `Origin` to accept."""
+    """Accepted values of the header `Origin`."""
     session_idle_s: Seconds = 1800
     """Seconds without a request after which a session ends."""
     absence_s: Seconds = 30
-    """Seconds that a session's client may have no request open before its calls under way are cancelled."""
+    """Seconds without an open request after which a session's calls are cancelled."""
     max_sessions: Count = 1000
-    """Most sessions at a time."""
+    """Maximum number of sessions."""
     max_sessions_per_subject: Count | None = None
-    """Most sessions of one token subject at a time, the longest idle of which makes room for a new one; null: half of
-    `max_sessions` where there are several subjects."""
+    """Maximum number of sessions per token subject; a new one ends the longest idle. Null: half of `max_sessions` with
+    several subjects."""
     max_connections: Count = 512
-    """Most connections at a time, at most half of the descriptors that the process may have; the silent go first."""
+    """Maximum number of connections, at most half of the process's descriptor limit; silent ones are closed first."""
     head_timeout_s: Seconds = 10
     """Seconds in which the head of a request must arrive."""
     body_timeout_s: Seconds = 30
     """Seconds in which the body of a request must arrive."""
     tokens: tuple[TokenSection, ...] = ()
-    """Who may connect; empty: anyone on this computer."""
+    """Who may connect; empty: anyone on this machine."""
 
     @property
     def sessions_of_one(self) -> int:

@@ -1,4 +1,4 @@
-"""What is wrong with a config that can be read: programs and folders that are not there, paths that lead nowhere.
+"""Problems of a parsed config on this machine: missing programs and folders, dangling paths.
 
 Knows this machine's files and the search path of each server; never knows an index, and starts nothing.
 """
@@ -23,7 +23,7 @@ _INSTALL = {
 """What helps where one of these programs is not found."""
 
 _LOST_BACKSLASHES = re.compile(r"[A-Za-z]:.*[\x00-\x1f\x7f]", re.DOTALL)
-"""What became of a path such as ``C:\\new`` in double quotes."""
+"""How a path such as ``C:\\new`` was read in double quotes."""
 
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|.*\\")
 _HOME = re.compile(r"(?:\A|[=:,])~(?:/|\\|\Z)")

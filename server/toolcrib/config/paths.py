@@ -1,6 +1,6 @@
 """Paths in a config file, and the user's own directories.
 
-Knows how a path is written, and whether there is a file; never knows what stands in one.
+Knows how a path is written, and whether the file exists; never knows its content.
 """
 
 import os

@@ -10,7 +10,7 @@ from toolcrib.config.values import OneOrMore, Section, Strings
 
 
 class WhenSection(Section):
-    """The facts that a visibility rule asks of the caller; all given ones must hold."""
+    """The condition of a visibility rule; all given keys must match."""
 
     tenant_id: OneOrMore | None = None
     """The caller's tenant is one of these."""
@@ -24,9 +24,9 @@ class VisibilitySection(Section):
     """One visibility rule."""
 
     when: WhenSection
-    """The callers that the rule is about."""
+    """The callers that the rule applies to."""
     allow: Strings | None = None
-    """Globs that take the place of `policy.allow` for them; null: they do not."""
+    """Globs that replace `policy.allow` for them; null: `policy.allow` applies."""
     deny: Strings = ()
     """Globs added to `policy.deny` for them."""
 
@@ -36,7 +36,7 @@ Effect = Literal["destructive", "external", "write"]
 
 
 class ConfirmSection(Section):
-    """What runs only after a person has said yes. Where the client cannot ask, it is refused until it is allowed."""
+    """What needs a person's approval. If the client cannot ask, it is refused until it is allowed."""
 
     tools: Strings = ()
     """Tools: globs of `server.name`, or of the bare name."""
@@ -51,8 +51,8 @@ class PolicySection(Section):
     allow: Strings = ("*",)
     """Tools, resources and prompts that may be used: globs of `server.name`, or of `server.URI`."""
     deny: Strings = ()
-    """What does not exist for anyone: globs of `server.name` or of the bare name, or of a URI."""
+    """What is denied to everyone: globs of `server.name` or of the bare name, or of a URI."""
     visibility: tuple[VisibilitySection, ...] = ()
     """Rules for some callers only."""
     confirm: ConfirmSection = ConfirmSection()
-    """What a person is asked about first."""
+    """What needs a person's approval."""

@@ -1,6 +1,6 @@
-"""What in an entry of ``mcpServers`` may be a secret: values of variables, headers, parts of URLs, and arguments.
+"""Values in an entry of ``mcpServers`` that may be secret: variables, headers, parts of URLs, and arguments.
 
-Knows where people put secrets, and how options that carry one are called; never knows what is done about them.
+Knows where people put secrets, and the names of options that carry them; never knows what is done about them.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Where the program of a server is found.
+"""Finds the program of a server.
 
 Knows the search path of a server and the folder of toolcrib's own programs; never knows what one does, and starts none.
 """

@@ -1,6 +1,6 @@
-"""Secrets that a config names instead of holding them: ``${file:PATH}`` and ``${keyring:NAME}``.
+"""Resolves secrets that a config refers to: ``${file:PATH}`` and ``${keyring:NAME}``.
 
-Knows where they are looked for and what a person does where one is missing; never knows what a secret is for.
+Knows where they are looked up and the remedy if one is missing; never knows what a secret is for.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""What of a config can change while toolcrib runs, and what takes a restart.
+"""Which keys of a config can change while toolcrib runs, and which need a restart.
 
-Knows the keys that files, sockets and sessions were opened by; never knows how a config is put to use.
+Knows the keys with which files, sockets and sessions were opened; never knows how a config is applied.
 """
 
 from dataclasses import replace

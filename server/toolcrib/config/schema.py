@@ -25,7 +25,7 @@ class ServerEntry(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     command: Str | None = None
-    """The program to start; where it begins with `./` or `../`, relative to the config file."""
+    """The program to start; if it begins with `./` or `../`, relative to the config file."""
     args: Strings | None = None
     """Its arguments."""
     env: dict[str, Str] | None = None
@@ -35,7 +35,7 @@ class ServerEntry(BaseModel):
     type: Str | None = None
     """`stdio`, `http` (also `streamable-http`) or `sse`; null: by `command` or `url`."""
     url: Str | None = None
-    """The address of a server reached over HTTP."""
+    """The URL of an HTTP server."""
     headers: dict[str, Str] | None = None
     """Headers sent with every request to it."""
     disabled: Bool = False
@@ -43,7 +43,7 @@ class ServerEntry(BaseModel):
 
 
 class ContextSection(Section):
-    """Who asks, on stdio and on plain loopback HTTP."""
+    """The caller's identity, on stdio and on plain loopback HTTP."""
 
     tenant_id: Str | None = None
     """The caller's tenant; null: `TOOLCRIB_TENANT_ID`."""
@@ -59,7 +59,7 @@ Exposure = Literal["listed", "searchable", "off"]
 
 
 class ExposeSection(Section):
-    """What clients get of servers besides tools; `searchable`: found by `tool_search`, and not listed."""
+    """Exposure of resources and prompts of servers; `searchable`: found by `tool_search`, and not listed."""
 
     resources: Exposure = "listed"
     """Resources, templates of resources, and subscriptions to them."""
@@ -68,34 +68,34 @@ class ExposeSection(Section):
 
 
 class GateSection(Section):
-    """What is listed, and which doors lead to a tool."""
+    """Which tools are listed, and with which built-in tools they can be called."""
 
     listing: Listing | None = None
-    """Whether activated tools appear in the list; null: by the client's host where it is known, else by transport."""
+    """Whether activated tools appear in the list; null: by the client's host if it is known, else by transport."""
     call_tools: Literal["single", "split"] = "split"
-    """`split`: `tool_call_read` too, which calls only tools that say they change nothing; hosts run it unasked."""
+    """`split`: also offer `tool_call_read`, which calls only tools declared read-only; hosts run it without asking."""
     expose: ExposeSection = ExposeSection()
     """Resources and prompts of servers."""
     pass_through_below: Annotated[int, Strict(), Field(ge=0)] = 0
-    """List everything to a caller who may use fewer tools than this; 0: never."""
+    """List all tools to a caller who may use fewer than this; 0: never."""
 
 
 class HostSection(Section):
-    """What holds for clients of one name, whatever is said of all and known of their host."""
+    """Overrides for clients of one name."""
 
     structured: Literal["always", "never"] | None = None
-    """Send structured content to them; null: as to others."""
+    """Whether to send them structured content; null: as to others."""
     listing: Listing | None = None
-    """What `tools/list` shows them; null: as to others."""
+    """Their kind of `tools/list`; null: as for others."""
 
 
 class ResultsSection(Section):
-    """How the answers of toolcrib's own tools are sent; results of servers pass as they are."""
+    """How the answers of toolcrib's own tools are sent; results of servers pass unchanged."""
 
     structured: Literal["auto", "always", "never"] = "auto"
-    """Send structured content besides the text; `auto`: not to hosts known to show the text where it stands alone."""
+    """Send structured content in addition to text; `auto`: not to hosts known to show text if it is alone."""
     hosts: dict[str, HostSection] = Field(default={})
-    """By the name that a client gives itself, or a glob of such names; the first that fits counts."""
+    """By the name that a client sends, or a glob of names; the first match applies."""
 
 
 class ToolExamplesSection(Section):
@@ -104,7 +104,7 @@ class ToolExamplesSection(Section):
     enabled: Bool = True
     """Show examples."""
     max_examples_per_tool: Annotated[int, Strict(), Field(ge=0, le=10)] = 3
-    """Most examples of one tool."""
+    """Maximum number of examples per tool."""
     include_descriptions: Bool = True
     """Show what each example is for."""
     filter_tags: Strings | None = None
@@ -119,7 +119,7 @@ class ExampleSection(Section):
     description: Str = ""
     """What the call is for."""
     tags: Strings = ()
-    """Words about it; `minimal`, `common` and `edge-case` decide the order."""
+    """Tags; `minimal`, `common` and `edge-case` determine the order."""
 
 
 class ServerSection(Section):
@@ -136,13 +136,13 @@ class ServerSection(Section):
     always_loaded_tools: Strings = ()
     """Its tools that are listed from the start."""
     deferred_tools: Strings | None = None
-    """Its only tools that are not listed from the start; null: by loading mode."""
+    """The only tools of it that are not listed from the start; null: by loading mode."""
     tags: dict[str, Strings] = Field(default={})
     """Search words for its tools, by tool name or glob."""
     side_effects: dict[str, SideEffects] = Field(default={})
-    """What its tools do to the world, by tool name, where their own annotations are wrong or missing."""
+    """Effects of its tools, by tool name, if their own annotations are wrong or missing."""
     tool_examples: dict[str, tuple[ExampleSection, ...]] = Field(default={})
-    """Examples of use, by tool name; they take the place of the server's own."""
+    """Examples of use, by tool name; they replace the server's own."""
     inherit_from_schema: Bool = True
     """Use the examples in the tools' own schemas."""
     start: Literal["lazy", "eager"] = "lazy"
@@ -154,11 +154,11 @@ class ServerSection(Section):
     call_timeout_s: Seconds = 60
     """Seconds a call may take without progress."""
     inherit_env: Strings = ()
-    """More variables of toolcrib's own environment that it gets: globs."""
+    """Additional variables of toolcrib's environment that it inherits: globs."""
     isolation: Literal["shared", "principal", "session"] | None = None
-    """Who shares a connection; null: `principal` for a command where tokens have several subjects, else `shared`."""
+    """Who shares a connection; null: `principal` for a command if tokens have several subjects, else `shared`."""
     auth: AuthSection | None = None
-    """How toolcrib logs in to it; null: by OAuth, where the server asks for that and no header has a token."""
+    """How toolcrib logs in to it; null: by OAuth, if the server requires it and no header has a token."""
 
 
 class EventsSection(Section):
@@ -169,14 +169,14 @@ class EventsSection(Section):
     level: Literal["debug", "info", "warning", "off"] = "info"
     """The least important events to write."""
     max_bytes: Count = 10 * 1024 * 1024
-    """Size at which the file is moved to `.1` and begun anew."""
+    """Size at which the file is rotated to `.1`."""
 
 
 class ReloadSection(Section):
-    """Reading the config again while toolcrib runs; `SIGHUP` asks for it in any case."""
+    """Reloading the config while toolcrib runs; `SIGHUP` always triggers it."""
 
     watch: Bool = False
-    """Read it again when the file changes."""
+    """Reload it when the file changes."""
 
 
 class LimitsSection(Section):
@@ -185,21 +185,21 @@ class LimitsSection(Section):
     first_index_wait_s: Annotated[float, Strict(), Field(ge=0)] = 10
     """How long after the start an answer waits for servers that are being listed for the first time."""
     first_start_timeout_s: Seconds = 300
-    """How long the very first start of a command may take, which may download it, where that is longer."""
+    """Time limit of the very first start of a command, which may download it, if longer than `connect_timeout_s`."""
     parallel_starts: Count = 4
     """Servers started at the same time."""
     catalog_max_age_s: Seconds = 86_400
-    """Age at which a server's list of tools is fetched again."""
+    """Age at which a server's list of tools is refreshed."""
     server_log_max_bytes: Annotated[int, Strict(), Field(ge=4096)] = 256 * 1024
-    """Size of what is kept on disk of one server's stderr, for `toolcrib logs`; the oldest goes."""
+    """Size of one server's stderr log on disk, for `toolcrib logs`; the oldest lines are dropped."""
     result_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
-    """Size of one tool result, or of one page of it; what is larger is read page by page with `read_more`."""
+    """Size of one tool result, or of one page of it; a larger one is read page by page with `read_more`."""
     results_kept_s: Seconds = 900
-    """How long the rest of a result is kept."""
+    """How long the remaining pages of a result are kept."""
     results_kept_bytes: Count = 16 * 1024 * 1024
-    """Size of what is kept so for one session; the oldest goes."""
+    """Total size of these pages for one session; the oldest are dropped."""
     results_kept_total_bytes: Count = 64 * 1024 * 1024
-    """Size of what is kept so for all; the oldest of the caller who has most goes."""
+    """Total size of these pages for all; the oldest of the caller with the most are dropped."""
     schema_check_ms: Annotated[float, Strict(), Field(gt=0)] = 50
     """Time for checking the arguments of one call."""
     name_max: Annotated[int, Strict(), Field(ge=24, le=128)] = 64
@@ -211,53 +211,53 @@ class LimitsSection(Section):
     definition_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 512 * 1024
     """Size of the definition of one tool, resource or prompt."""
     offers_per_server: Count = 10_000
-    """Resources, templates or prompts taken from one server, of each so many."""
+    """Resources taken from one server; the same limit for templates and for prompts."""
     subscriptions: Count = 100
-    """Resources that one session, or one subscription, may be told changes of."""
+    """Resources that one session, or one subscription, may subscribe to."""
     offers_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 16 * 1024 * 1024
     """Size of the list of one of these kinds."""
     request_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 4 * 1024 * 1024
     """Size of one request from a client."""
     replay_max_bytes: Annotated[int, Strict(), Field(ge=0)] = 8 * 1024 * 1024
-    """What HTTP clients of sessions have been sent, kept for those that lose a stream; all together; 0: nothing."""
+    """Memory for sent messages of open HTTP sessions, for clients that resume a lost stream; in total; 0: none."""
     message_max_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 32 * 1024 * 1024
     """Size of one message from a server."""
     message_values: Count = 1_000_000
     """Values in one message: texts, numbers, lists and objects together."""
     notifications_per_s: Count = 500
-    """Notifications a second of a server or client (over HTTP answers too); one that sends more is read more slowly."""
+    """Notifications per second of a server or client (over HTTP also answers); one that exceeds it is slowed."""
     flood_s: Seconds = 30
-    """How long it may go on sending more before its connection is ended."""
+    """How long it may exceed that rate before its connection is closed."""
     garbage_lines: Count = 1000
-    """Lines in a row of a server's output that are no messages before it is given up."""
+    """Consecutive lines of a server's output that are not messages before it fails."""
     connections_per_server: Count = 32
-    """Processes of one server, or connections to it, where `isolation` asks for more than one."""
+    """Processes of one server, or connections to it, if `isolation` requires more than one."""
     calls_in_flight: Count = 128
-    """Calls of one server under way at a time; more wait for their turn, within their deadline."""
+    """Concurrent calls of one server; more wait for their turn, within their deadline."""
     pending_calls: Count = 512
-    """Calls of one session that are under way or wait; more are refused at once."""
+    """Running and waiting calls of one session; more are refused immediately."""
     pending_bytes: Annotated[int, Strict(), Field(ge=65_536)] = 32 * 1024 * 1024
-    """Size of the arguments of these calls; one alone may take more."""
+    """Total size of the arguments of these calls; a single call may exceed it."""
     pending_calls_per_principal: Count = 1024
     """The same for all sessions of one caller."""
     pending_bytes_per_principal: Annotated[int, Strict(), Field(ge=65_536)] = 64 * 1024 * 1024
     """The same for all sessions of one caller."""
     circuit_failures: Count = 5
-    """Calls in a row that a server leaves without an answer before it is not called for a while."""
+    """Consecutive calls without an answer after which a server is not called for a while."""
     circuit_pause_s: Seconds = 5
-    """How long it is not called then; twice as long each time that it fails again, up to `backoff_max_s`."""
+    """How long it is not called then; doubled each time it fails again, up to `backoff_max_s`."""
     call_max_s: Seconds = 3600
     """How long one call may take however much progress it reports."""
     answer_timeout_s: Seconds = 600
     """How long a person may take to answer a question of a server, and a client to come back with the answer."""
     input_rounds: Count = 10
-    """How often a server may ask during one call by its results."""
+    """How many times a server may ask for input during one call with its results."""
     parked_calls: Count = 64
     """Calls that wait for an answer of a client without a session."""
     parked_calls_per_principal: Count = 16
-    """Those of them that are of one principal."""
+    """The same for one principal."""
     skill_handles_s: Seconds = 3600
-    """How long after its last use the handle of a scope of skills is good, for clients without a session."""
+    """How long after its last use a handle of a scope of skills is valid, for clients without a session."""
     close_timeout_s: Seconds = 3
     """How long a server may take to stop."""
     backoff_max_s: Seconds = 60
@@ -265,19 +265,19 @@ class LimitsSection(Section):
     regex_ms: Annotated[float, Strict(), Field(gt=0)] = 100
     """Time for one search by pattern."""
     ranked_in_memory: Annotated[int, Strict(), Field(ge=0)] = 20_000
-    """A search among more tools reads words from the index on disk, where SQLite has FTS5, instead of from memory."""
+    """A search among more tools uses the index on disk, if SQLite has FTS5, instead of memory."""
     sessions_kept_s: Seconds = 30 * 86_400
     """How long the activations of an unused session are kept."""
     sessions_kept: Count = 200
-    """Session ids of one caller whose activations are kept; the one unused for longest goes."""
+    """Session ids of one caller whose activations are kept; the least recently used is dropped."""
     activations_kept: Count = 500
-    """Activations kept of one session id; the oldest goes."""
+    """Activations kept per session id; the oldest is dropped."""
     skills_per_root: Count = 10_000
     """Skills taken from one pack or folder."""
     skill_depth: Count = 6
-    """How deep below such a folder skills are looked for."""
+    """Search depth for skills below such a folder."""
     skill_folders: Count = 2000
-    """Folders looked into below one such folder that hold no skill themselves."""
+    """Folders without a skill that are searched below one such folder."""
     skill_text_max_bytes: Annotated[int, Strict(), Field(ge=1024)] = 1024 * 1024
     """Size of one SKILL.md or file of a pack."""
     skill_files: Count = 512
@@ -292,9 +292,9 @@ class ToolcribSection(Section):
     cache_dir: Str | None = None
     """Where the index is kept; null: a folder for this config file in the user's cache directory."""
     state_dir: Str | None = None
-    """Where decisions and use are kept; null: a folder for this config file in the user's data directory."""
+    """Where decisions and usage are kept; null: a folder for this config file in the user's data directory."""
     context: ContextSection = ContextSection()
-    """Who asks."""
+    """The caller's identity."""
     tool_search: ToolSearchSection = ToolSearchSection()
     """How tools are found and activated."""
     gate: GateSection = GateSection()
@@ -306,9 +306,9 @@ class ToolcribSection(Section):
     policy: PolicySection = PolicySection()
     """Who may use what."""
     servers: dict[str, ServerSection] = Field(default={})
-    """What is said about single servers, by their key in `mcpServers`."""
+    """Settings of single servers, by their key in `mcpServers`."""
     server_defaults: ServerSection = ServerSection()
-    """The same keys for all servers; what is said about a single one takes their place."""
+    """The same keys for all servers; those of a single server override them."""
     skills: SkillsSection = SkillsSection()
     """Skills."""
     skill_tools: dict[str, SkillTools] = Field(default={})
@@ -318,6 +318,6 @@ class ToolcribSection(Section):
     events: EventsSection = EventsSection()
     """Structured events."""
     reload: ReloadSection = ReloadSection()
-    """When the config is read again."""
+    """When the config is reloaded."""
     limits: LimitsSection = LimitsSection()
     """Every bound."""

@@ -14,7 +14,7 @@ def scoped_globs(section: ToolcribSection) -> tuple[str, ...]:
 
 
 def needs_scopes(section: ToolcribSection) -> bool:
-    """Return whether it matters which skills a caller was given before: to tools, or to what came of the skills."""
+    """Return whether earlier returned skills matter: for tools, or for outcomes of skills."""
     return section.skills.enabled and (section.skills.outcomes or has_scoped_tools(section))
 
 

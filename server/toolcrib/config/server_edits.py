@@ -1,6 +1,6 @@
-"""What has to be changed in a config to add, remove or switch on one server.
+"""The changes of a config that add, remove or enable one server.
 
-Knows the keys in which a server is spoken of; never knows a file.
+Knows the keys that name a server; never knows a file.
 """
 
 from toolcrib.base.json_values import as_list, as_object, value_at

@@ -1,6 +1,6 @@
-"""Entries of ``mcpServers`` made into servers to connect to.
+"""Parses entries of ``mcpServers`` into servers to connect to.
 
-Knows what an entry may hold, its secrets and its target; never knows how a server is started or what it offers.
+Knows what an entry may contain, its secrets and its target; never knows how a server is started or what it offers.
 """
 
 import re

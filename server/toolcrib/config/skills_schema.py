@@ -39,19 +39,18 @@ class SkillPermission(Section):
     skill_name: Str | None = None
     """The skill that the rule is about; null: every skill."""
     action: Literal["deny", "allow", "confirm"]
-    """What happens: a deny beats an allow, which beats a confirmation: the text is given after a
-    person has said yes."""
+    """A deny beats an allow, which beats a confirmation: with that, the text is returned after a person's approval."""
 
 
 class SkillToolsConfig(Section):
-    """What one skill needs of the tools of servers; a list alone means `tools`."""
+    """The tools of servers that one skill needs; a plain list means `tools`."""
 
     tools: Strings = ()
-    """The tools that it needs: names or globs of `server.tool`, besides those that its own text names."""
+    """The tools that it needs, in addition to those its own text names: names or globs of `server.tool`."""
     scoped: Bool = False
-    """`tools` are there only while a skill that names them is active: loading mode `skill`."""
+    """`tools` are available only while a skill that names them is active: loading mode `skill`."""
     exclusive: Bool = False
-    """When it becomes active, all others are let go."""
+    """When it becomes active, all others are deactivated."""
 
 
 def _as_tools(value: object) -> object:
@@ -66,18 +65,18 @@ class SkillsInitialSection(Section):
     """Bounds of the full catalog of skills (R173)."""
 
     max_entries: Count = 200
-    """Most skills in it."""
+    """Maximum number of skills in it."""
     max_bytes: Count = 32_768
-    """Most bytes of it."""
+    """Maximum size in bytes."""
 
 
 class SkillsSearchSection(Section):
     """Bounds of `skill_search` (R185)."""
 
     default_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 8
-    """Hits where the caller names no limit."""
+    """Number of hits if the caller gives no limit."""
     max_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 20
-    """Most hits that a caller may ask for."""
+    """Maximum number of hits that a caller may request."""
 
 
 def _as_word(value: object) -> object:
@@ -95,17 +94,17 @@ class SkillsDirectoryConfig(Section):
     """The short list of skills in the server's instructions (R122)."""
 
     enabled: Bool = True
-    """Put it there."""
+    """Include it in the instructions."""
     max_entries: Count = 30
-    """Most skills in it."""
+    """Maximum number of skills in it."""
     max_bytes: Count = 1200
-    """Most bytes of it."""
+    """Maximum size in bytes."""
     include_fields: tuple[Literal["name", "title", "trigger", "task_type"], ...] = (
         "name",
         "title",
         "trigger",
     )
-    """What is said of each skill."""
+    """The fields shown of each skill."""
     selection_strategy: Literal["pinned_then_recent", "pinned_then_top"] = "pinned_then_recent"
     """Which skills are in it."""
 
@@ -120,9 +119,9 @@ class SkillsSection(Section):
     cache_dir: Str | None = None
     """Where the index of skills is kept; null: `toolcrib.cache_dir`."""
     top_k: Count = 3
-    """Skills that a prompt for a task brings."""
+    """Number of skills that a prompt for a task returns."""
     max_tokens: Annotated[int, Strict(), Field(ge=200)] = 2000
-    """Most tokens of those skills together."""
+    """Maximum tokens of those skills together."""
     summarize: Bool = False
     """Without effect: skills are shortened by their structure, without a model."""
     redact_pii: Bool = True
@@ -134,32 +133,32 @@ class SkillsSection(Section):
     estimator: Literal["chars", "bytes"] = "chars"
     """What tokens are estimated from: a quarter of the characters, or of the bytes."""
     frames: dict[Str, Strings] = Field(default_factory=dict[str, Strings])
-    """Tags of the skills that belong to the frame of a task, by frame; an empty list: none do, and none are brought."""
+    """Tags of the skills that belong to the frame of a task, by frame; an empty list: no skills are returned."""
     skill_packs: tuple[SkillPackConfig, ...] = ()
     """Packs of curated skills."""
     skill_dirs: Strings = ()
-    """More folders to look for Agent Skills in; `preset:claude` and the like name another client's own folders."""
+    """More folders with Agent Skills; `preset:claude` and similar name another client's own folders."""
     discover: tuple[Literal["repo", "user"], ...] = ("repo", "user")
-    """Where Agent Skills are looked for: the repository, the home directory."""
+    """Where Agent Skills are discovered: the repository, the home directory."""
     trust_project: Bool = True
     """Offer the skills of the repository."""
     validation: Literal["strict", "lenient"] = "lenient"
-    """Whether a skill that breaks the format's rules is refused or only reported."""
+    """Whether a skill that breaks the format's rules is left out or only reported."""
     disabled_skills: Strings = ()
     """Skills to leave out, by name."""
     permissions: tuple[SkillPermission, ...] = ()
     """Rules about who may load a skill."""
     expose_paths: ExposePaths = "auto"
-    """Tell where the files of skills lie on this machine: `auto`, the one client of a stdio server, of skills from
-    folders; `true` is `always` and `false` is `never`. Never to callers with tokens."""
+    """Show the paths of skill files on this machine: `auto`, to the client of a stdio server, for skills from folders;
+    `true` is `always` and `false` is `never`. Never shown to callers with tokens."""
     serve_resources: Bool = True
     """Offer skills as resources too."""
     publish_redacted: Bool = False
     """Offer skills as resources even where redaction changed their text."""
     tool_activation: Literal["hint", "auto"] = "hint"
-    """`auto`: a skill that is given activates the tools that it names, while it is active; `hint`: it tells of them."""
+    """`auto`: a returned skill activates the tools that it names, while it is active; `hint`: it only names them."""
     outcomes: Bool = False
-    """Let agents report whether a skill did what it was for; one that mostly fails is found a little later by them."""
+    """Let agents report whether a skill served its purpose; one that mostly fails ranks slightly lower for them."""
     initial: SkillsInitialSection = SkillsInitialSection()
     """Bounds of the full catalog."""
     search: SkillsSearchSection = SkillsSearchSection()

@@ -13,21 +13,21 @@ from toolcrib.model import LoadingMode
 
 
 class SemanticSection(Section):
-    """Search for tools and skills by meaning besides words.
+    """Search for tools and skills by meaning, in addition to words.
 
-    Needs the extra `toolcrib[semantic]` and a model, which is never fetched unasked.
+    Needs the extra `toolcrib[semantic]` and a model, which is never downloaded automatically.
     """
 
     enabled: Bool = False
-    """Use it; where it cannot be had, search goes by words alone and `toolcrib status` says why."""
+    """Use it; if it is unavailable, search uses words only and `toolcrib status` says why."""
     model: Annotated[str, Strict(), Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = (
         "minishlab/potion-retrieval-32M"
     )
-    """The model2vec model that `toolcrib index semantic --download` fetches, as `owner/name`."""
+    """The model2vec model that `toolcrib index semantic --download` downloads, as `owner/name`."""
     path: Str | None = None
     """The folder of the model; null: one for `model` in the user's cache directory."""
     alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.6
-    """How much meaning counts against words, from 0 to 1; in a long query it counts less."""
+    """Weight of meaning relative to words, from 0 to 1; it is lower in a long query."""
 
 
 class ToolSearchSection(Section):
@@ -38,15 +38,15 @@ class ToolSearchSection(Section):
     include_search_tool: Bool = True
     """Offer `tool_search`."""
     default_loading_mode: LoadingMode = LoadingMode.DEFERRED
-    """Whether tools are listed from the start, once activated, or are there while a skill that names them is active."""
+    """Whether tools are listed from the start, once activated, or only while an active skill names them."""
     always_loaded_patterns: Strings = ()
-    """Tools listed from the start whatever else is said: globs of `server.tool`."""
+    """Tools that are always listed from the start: globs of `server.tool`."""
     skill_scoped_patterns: Strings = ()
-    """Tools that are there only while a skill that names them is active: names or globs of `server.tool`."""
+    """Tools available only while a skill that names them is active: names or globs of `server.tool`."""
     activation_scope: Literal["run", "session"] = "run"
-    """How long an activation holds: one connection, or a session id that outlives it."""
+    """Lifetime of an activation: one connection, or a session id that outlives it."""
     preferred_namespaces: Strings = ()
-    """Servers whose tools come first among equally good hits."""
+    """Servers whose tools rank first among equally good hits."""
     fts: Literal["auto", "off"] = "auto"
     """Keep FTS5 tables beside the rows, for programs that read the indexes; `off` is for tests."""
     fts_fallback_to_regex: Bool = True
@@ -54,14 +54,14 @@ class ToolSearchSection(Section):
     enable_incremental_index: Bool = True
     """Write only what has changed to the index."""
     rebuild_cache_on_init: Bool = False
-    """List all servers anew at every start."""
+    """List all servers again at every start."""
     max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
-    """Most hits of one search."""
+    """Maximum number of hits of one search."""
     learn: Bool = False
-    """Learn from use: words of a search come to mean the tool that is called soon after it."""
+    """Learn from use: associate words of a search with the tool that is called soon after it."""
     learn_shared: Bool = False
-    """With `learn`: what one caller teaches counts for all of them."""
+    """With `learn`: share what is learned among all who may use the same tools."""
     cache_dir: Str | None = None
     """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
     semantic: SemanticSection = SemanticSection()
-    """Search by meaning besides words, for tools and skills."""
+    """Search by meaning, in addition to words, for tools and skills."""

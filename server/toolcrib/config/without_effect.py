@@ -1,4 +1,4 @@
-"""Keys that a config holds and that change nothing: because blocks from elsewhere have them, or for lack of another.
+"""Keys of a config that have no effect: accepted for compatibility, or missing another key they depend on.
 
 Knows each such key and why; never knows what the other keys do.
 """

@@ -1,1 +1,1 @@
-"""Files in which other MCP clients keep their servers."""
+"""Config files of other MCP clients."""

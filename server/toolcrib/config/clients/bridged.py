@@ -1,4 +1,4 @@
-"""Servers of clients that are reached by a bridge, and the same without it.
+"""Clients' servers that use a bridge, and the equivalent direct servers.
 
 Knows which entries run one; never knows whether a server wants a login.
 """

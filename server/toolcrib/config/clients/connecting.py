@@ -1,6 +1,6 @@
-"""toolcrib entered into the file of a client, and taken out of it again.
+"""Adds toolcrib to a client's config file, and removes it again.
 
-Knows how an entry of ours is written there and what it takes the place of; never knows a terminal, and starts nothing.
+Knows how our entry is written there and what it replaces; never knows a terminal, and starts nothing.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a client forbids of a server's tools, as globs of tool names: what was denied there must not be callable here.
+"""A client's deny rules for a server's tools, as globs of tool names: denied there must mean denied here.
 
 Knows how clients write such rules; never knows a policy, and never guesses: a rule that is not understood is named.
 """

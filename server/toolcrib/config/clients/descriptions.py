@@ -1,6 +1,6 @@
-"""Which MCP clients there are, as data: where each keeps its servers, in which words, and how one is entered there.
+"""The known MCP clients, as data: where each keeps its servers, in which format, and how an entry is added.
 
-Knows names of files, keys and units of time; never knows what stands in a file, and reads none.
+Knows names of files, keys and units of time; never knows a file's content, and reads none.
 """
 
 from collections.abc import Mapping

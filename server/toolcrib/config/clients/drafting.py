@@ -1,4 +1,4 @@
-"""Servers of many clients made into one config: each once, under a plain name, with what was denied as policy.
+"""Merges the servers of many clients into one config: each once, under a plain name, with their denials as policy.
 
 Knows names, duplicates and globs; never knows a file, and writes none.
 """

@@ -1,4 +1,4 @@
-"""One entry of a client's file made into an entry of ``mcpServers`` and what goes with it.
+"""Converts one entry of a client's file into an entry of ``mcpServers`` and related settings.
 
 Knows what the keys of clients mean; never knows where the file lies, or what is done with the result.
 """

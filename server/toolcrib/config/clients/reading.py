@@ -1,6 +1,6 @@
-"""The servers in a client's file, each with where it stands: JSON with comments, YAML or TOML.
+"""Reads the servers in a client's file with their positions: JSON with comments, YAML or TOML.
 
-Knows files and the places of servers in them; never knows which of them are wanted, and changes none.
+Knows files and the positions of servers in them; never knows which of them are wanted, and changes none.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What was written into the files of clients, remembered with how they were before, so that it can be undone.
+"""Records of the changes to clients' files, with backups, so that they can be undone.
 
 Knows one folder of records and copies; never knows how a client's file is written. All of it is private.
 """

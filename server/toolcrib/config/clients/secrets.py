@@ -1,6 +1,6 @@
-"""The secrets that stand in an entry of ``mcpServers``, and the entry with variables in their place.
+"""The secrets in an entry of ``mcpServers``, and the entry with variables instead of them.
 
-Knows where secrets stand; never knows what becomes of them. Never shows one: it tells places.
+Knows where secrets are; never knows what is done with them. Never shows one: it names places.
 """
 
 import copy

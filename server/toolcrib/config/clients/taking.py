@@ -1,4 +1,4 @@
-"""A draft written into toolcrib's config, and the secrets that were moved out of it into a file of their own.
+"""Writes a draft to toolcrib's config, and the secrets moved out of it to a file of their own.
 
 Knows the files to write; never knows what a client has.
 """

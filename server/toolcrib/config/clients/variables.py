@@ -1,8 +1,8 @@
-"""Variables in the words of another client, written as toolcrib knows them.
+"""Converts other clients' variable syntax to toolcrib's.
 
 Knows the spellings of clients and what each stands for; never knows a value of the environment.
-A text in which a client fills nothing in must stay that text: where toolcrib would read a variable, its ``$`` is
-written as one that is never set and has a default.
+Text that the client does not expand must stay as it is: where toolcrib would expand a variable, its ``$`` is written
+as a variable that is never set and has a default.
 """
 
 import re

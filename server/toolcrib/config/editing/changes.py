@@ -1,4 +1,4 @@
-"""Changes of a config file, made in its text and checked against what they ought to come to.
+"""Changes of a config file, made in its text and checked against the intended result.
 
 Knows formats and that an edit must change nothing else; never knows what a key means, and writes no file.
 """

@@ -1,4 +1,4 @@
-"""A text file of somebody's replaced as a whole: never half of it, with the mode and through the links that it has.
+"""Replaces a person's text file atomically, keeping its mode and following its links.
 
 Knows bytes, modes and links; never knows what a file is for.
 """

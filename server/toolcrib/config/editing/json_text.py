@@ -1,4 +1,4 @@
-"""Members of objects put into and taken out of a JSON text, with or without comments; all else stays byte for byte.
+"""Adds and removes members of objects in JSON text, with or without comments; all else stays byte-identical.
 
 Knows tokens, commas and indentation; never knows what a key means, and never checks that the text is JSON.
 """
@@ -55,7 +55,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with ``value`` as the member at ``path``; objects that are missing on the way are made.
 
     Raises:
-        EditRefused: something on the way is no object, or the text is not understood.
+        EditRefused: something on the way is not an object, or the text is not understood.
 
     """
     if not text.strip("\ufeff \t\r\n"):

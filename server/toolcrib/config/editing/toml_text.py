@@ -1,4 +1,4 @@
-"""Tables put into and taken out of a TOML text; all else stays byte for byte.
+"""Adds and removes tables in TOML text; all else stays byte-identical.
 
 Knows headers of tables and how values are written; never knows what a key means, and never checks that it is TOML.
 """
@@ -19,7 +19,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with the object ``value`` as the table at ``path``, at the end; what was there is replaced.
 
     Raises:
-        EditRefused: ``value`` is no object.
+        EditRefused: ``value`` is not an object.
 
     """
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Members of objects put into and taken out of a YAML text; all else stays byte for byte.
+"""Adds and removes members of objects in YAML text; all else stays byte-identical.
 
 Knows indentation, braces and how values are written; never knows what a key means.
 """
@@ -23,7 +23,7 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     """Return ``text`` with ``value`` as the member at ``path``; objects that are missing on the way are made.
 
     Raises:
-        EditRefused: something on the way is no object, or the text is not understood.
+        EditRefused: something on the way is not an object, or the text is not understood.
 
     """
     newline = "\r\n" if "\r\n" in text else "\n"
