@@ -1,1 +1,1 @@
-"""Logging in to servers that ask for it: where what a login gave is kept, and by whom it is used."""
+"""Logging in to servers that require it: how logins are made, stored and used."""

@@ -1,6 +1,6 @@
-"""Which addresses may be fetched or opened on behalf of a server that has named them.
+"""Which URLs may be fetched or opened on behalf of the server that named them.
 
-Knows schemes, hosts and networks; never knows what is fetched there. Anything that cannot be told is refused.
+Knows schemes, hosts and networks; never knows what is fetched there. Anything unclear is refused.
 """
 
 import ipaddress
@@ -14,13 +14,13 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LOCAL = "localhost"
 _URL_MAX = 8192
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-"""Addresses that stand for those of IPv4, in their last four bytes (RFC 6052)."""
+"""Addresses that embed IPv4 addresses in their last four bytes (RFC 6052)."""
 
 
 def why_not_fetched(url: str) -> str:
-    """Return why ``url`` is not fetched, whoever names it, as the end of a sentence; empty where it may be.
+    """Return why ``url`` must not be fetched, as the end of a sentence; empty if it may be.
 
-    Only https, and http on this machine; no name and password in it.
+    Only https, and http on this machine, without credentials in the URL.
     """
     parts = _parts(url)
     if parts is None:
@@ -33,12 +33,12 @@ def why_not_fetched(url: str) -> str:
 
 
 def is_shown(url: str) -> bool:
-    """Return whether ``url`` may be given to a person's browser: only http and https, printable, and not too long."""
+    """Return whether ``url`` may be opened in a person's browser: only http and https, printable, and not too long."""
     return _parts(url) is not None
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, as it is written, is this machine, whatever a name server says."""
+    """Return whether a host, as written, is this machine, regardless of name resolution."""
     if host.lower().rstrip(".") == _LOCAL:
         return True
     try:
@@ -48,7 +48,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_private(text: str) -> bool:
-    """Return whether an address of the network is one that not everybody can reach; also where it is none."""
+    """Return whether a network address is not publicly reachable; also if it is invalid."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
@@ -57,7 +57,7 @@ def is_private(text: str) -> bool:
 
 
 def why_not_connected(addresses: Sequence[str], *, allows_private: bool) -> str:
-    """Return why no connection is made to a host with these addresses; one that is private spoils all of them."""
+    """Return why no connection is made to a host with these addresses; a single private one is enough."""
     if not addresses:
         return "has no address"
     if not allows_private and any(map(is_private, addresses)):
@@ -66,7 +66,7 @@ def why_not_connected(addresses: Sequence[str], *, allows_private: bool) -> str:
 
 
 def origin_of(url: httpx2.URL) -> tuple[str, str, int | None]:
-    """Return what two addresses of one web server have in common (RFC 6454)."""
+    """Return the origin of a URL (RFC 6454)."""
     return url.scheme, url.host, url.port
 
 
@@ -82,7 +82,7 @@ def _parts(url: str) -> SplitResult | None:
 
 
 def _meanings(address: IpAddress) -> list[IpAddress]:
-    """Return an address, and those of IPv4 that it stands for."""
+    """Return an address, and the IPv4 addresses that it embeds."""
     found: list[IpAddress] = [address]
     if isinstance(address, ipaddress.IPv4Address):
         return found
@@ -90,6 +90,6 @@ def _meanings(address: IpAddress) -> list[IpAddress]:
     if address in _NAT64:
         inner.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
     if address.ipv4_mapped:
-        found.clear()  # it is no address of its own
+        found.clear()  # it is not an address of its own
     found.extend(each for each in inner if each is not None)
     return found

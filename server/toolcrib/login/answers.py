@@ -1,4 +1,4 @@
-"""What comes back from the authorization server by a person's browser: one answer, to the question that was asked.
+"""The redirect from the authorization server through a person's browser: one answer, to the request that was sent.
 
 Knows the redirect of OAuth (RFC 6749, section 4.1.2; RFC 9207); never knows who is asked, nor what is done with a code.
 """
@@ -14,15 +14,15 @@ _TEXT_MAX = 200
 
 
 def state_of(address: str) -> str:
-    """Return the ``state`` that the answer to a question at ``address`` has; empty if it has none."""
+    """Return the ``state`` in the authorization URL ``address``; empty if it has none."""
     return _first(urlsplit(address).query, "state")
 
 
 def answer_in(query: str, state: str) -> AuthorizationCodeResult | None:
-    """Return the answer that a redirect with this query is; None for one to another question, or that is none.
+    """Return the authorization response in a redirect's query; None if it is invalid or has another ``state``.
 
     Raises:
-        LoginFailed: the answer is no.
+        LoginFailed: the authorization was denied.
 
     """
     if not state or not secrets.compare_digest(_first(query, "state").encode(), state.encode()):

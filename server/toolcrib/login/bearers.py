@@ -1,7 +1,6 @@
-"""The tokens that go with requests while serving: put on them, and renewed once, quietly, when a server refuses one.
+"""Tokens for requests while serving: added to each, and refreshed once, transparently, when a server rejects one.
 
-Knows what is kept of a login and when it is of no more use; never knows how a person is asked, and opens nothing
-(R270).
+Knows the stored login and when it is no longer valid; never knows how a person is asked, and opens nothing (R270).
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,7 +18,7 @@ from toolcrib.login.store import Login, LoginEntry
 
 
 class Bearer:
-    """The token of one server, for all connections to it. ``challenge`` is what the server has asked for last.
+    """The token of one server, for all connections to it. ``challenge`` is the server's last challenge.
 
     ``is_machine``: no person logs in to it.
     """
@@ -36,28 +35,28 @@ class Bearer:
 
     @property
     def is_expected(self) -> bool:
-        """Whether the config says that a login is needed, so that a refusal without a word of it means that too."""
+        """Whether the config requires a login, so that a refusal without a challenge means that too."""
         return self.server.options.auth is not None
 
     async def load(self) -> None:
-        """Take what is kept."""
-        with suppress(StoreError):  # then the server says that it wants a login
+        """Load the stored login."""
+        with suppress(StoreError):  # then the server will request a login
             self._take(await self.entry.read())
 
     def authorize(self, request: httpx2.Request) -> str:
-        """Put the token on a request to the server, and return what was put there; empty if there is none."""
+        """Add the token to a request to the server, and return it; empty if there is none."""
         if not self._header or origin_of(request.url) != self._origin:
             return ""
         request.headers["authorization"] = self._header
         return self._header
 
     async def renew(self, sent: str, challenge: Challenge) -> bool:
-        """Have another token than ``sent``, which the server has refused; return whether there is one.
+        """Replace the token ``sent``, which the server has refused; return whether there is a new one.
 
-        Whoever asks meanwhile waits for it, in this process or another one.
+        Concurrent callers wait for it, in this process or another one.
 
         Raises:
-            LoginFailed: it cannot be told whether there is one: the authorization server gave no answer, for one.
+            LoginFailed: the outcome is unknown, for example if the authorization server did not answer.
 
         """
         async with self._turn:
@@ -104,7 +103,7 @@ Renewed = Callable[[ServerSettings, LoginEntry, Challenge], Awaitable[str]]
 
 
 def _imported() -> Renewed:
-    """Return what renews logins. Blocks: a server that takes its token needs none of it."""
+    """Return the function that renews logins. Blocks: servers that accept their token do not need its imports."""
     from toolcrib.login.renewing import renewed  # noqa: PLC0415 - see above
 
     return renewed

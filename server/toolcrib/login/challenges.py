@@ -1,6 +1,6 @@
-"""What a server has answered to a request that it wants a login for, and what is passed on of it.
+"""A server's challenge to a request that requires a login, and the parts of it that are passed on.
 
-Knows status and header of such an answer (RFC 6750, RFC 9728); never knows who logs in, or how.
+Knows status and header of a challenge (RFC 6750, RFC 9728); never knows who logs in, or how.
 """
 
 import re
@@ -23,9 +23,9 @@ _TOO_LITTLE = re.compile(r"""\berror=(?:"insufficient_scope"|insufficient_scope\
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """A refusal for want of a login: its status, its header ``WWW-Authenticate``, and the address it came from.
+    """A refusal that requests a login: its status, its header ``WWW-Authenticate``, and the URL it came from.
 
-    ``peer`` is that of the network, empty where it is not known.
+    ``peer`` is the network address, empty if unknown.
     """
 
     status: int
@@ -34,20 +34,20 @@ class Challenge:
 
     @property
     def scope(self) -> str:
-        """What is asked for, separated by spaces; empty where nothing is, or nothing that could be asked for."""
+        """The requested scope, space-separated; empty if there is none, or none that could be requested."""
         found = _SCOPE.search(self.header)
         scope = (found[1] or found[2] or "") if found else ""
         return scope if len(scope) <= _SCOPE_MAX and _SCOPE_TEXT.match(scope) else ""
 
     @property
     def wants_more(self) -> bool:
-        """Whether there is a login that does not reach far enough (RFC 6750, section 3.1)."""
+        """Whether the existing login has insufficient scope (RFC 6750, section 3.1)."""
         return self.status == HTTPStatus.FORBIDDEN
 
     def asking_for(self, scopes: tuple[str, ...]) -> "Challenge":
-        """Return the challenge as it would be if the server had asked for these scopes; as it is where there are none.
+        """Return the challenge as if the server had requested these scopes; unchanged if there are none.
 
-        One that wants more goes on asking for that.
+        A challenge for insufficient scope stays one.
         """
         if not scopes:
             return self
@@ -62,13 +62,13 @@ class Challenge:
         return replace(self, header=f"Bearer {', '.join(fields)}")
 
     def response(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the answer itself, as one to ``request``."""
+        """Return the response itself, as one to ``request``."""
         headers = {_HEADER: self.header} if self.header else {}
         return httpx2.Response(self.status, headers=headers, content=b"", request=request)
 
 
 def challenge_of(response: httpx2.Response) -> Challenge | None:
-    """Return what an answer asks for; None where it asks for no login."""
+    """Return the challenge in a response; None if it does not request a login."""
     header = response.headers.get(_HEADER, "")
     match response.status_code:
         case HTTPStatus.UNAUTHORIZED:

@@ -1,7 +1,7 @@
-"""One run of an OAuth client of the SDK: from a challenge to a token, its requests sent by a guarded client.
+"""One run of the SDK's OAuth client: from a challenge to a token, with its requests sent by a guarded client.
 
-Knows the run, and how it fails in words for people; never knows what the requests mean to the client.
-A run goes beside the server's requests: the SDK's client would hold back all others until its own is answered.
+Knows the run, and how to word its failures for people; never knows what the requests mean to the client.
+A run is separate from the server's requests, because the SDK's client would block all others until its own is answered.
 """
 
 import base64
@@ -25,7 +25,9 @@ from toolcrib.login.providers import demand_addresses
 from toolcrib.model import JsonObject
 
 _REQUESTS_MAX = 24
-"""Requests of one run: looking for metadata takes up to seven, each with up to five redirects in its origin."""
+"""Maximum number of requests of one run: metadata discovery takes up to seven, each with up to five same-origin
+redirects.
+"""
 
 _TEXT_MAX = 300
 _ACCOUNT_MAX = 120
@@ -36,7 +38,7 @@ _AGAIN_LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What came of a run: the token for the server, as whom it was given, if that was told, and by whom."""
+    """The result of a run: the token for the server, its account if known, and its issuer."""
 
     token: str
     account: str
@@ -44,7 +46,7 @@ class Driven:
 
 
 class Run:
-    """One run. ``registers``: the client may register itself at the authorization server."""
+    """One run. ``registers``: the client may register itself with the authorization server."""
 
     def __init__(self, provider: OAuthClientProvider, fetcher: Fetcher, *, registers: bool) -> None:
         self._provider, self._fetcher, self._registers = provider, fetcher, registers
@@ -52,14 +54,14 @@ class Run:
         self._account = ""
 
     async def go(self, challenge: Challenge) -> Driven:
-        """Return the token that a challenge is answered with; it is kept by then.
+        """Return a token in answer to a challenge; it is stored by then.
 
         Raises:
-            LoginRefused: the authorization server refuses; it says whether what was kept is of no more use.
-            LoginFailed: it did not come to that; the text says why.
+            LoginRefused: the authorization server refuses; the error says whether the stored login is invalid.
+            LoginFailed: no token was obtained; the text says why.
 
         """
-        # Errors are told by what is raised here; the SDK would write answers, and what stands in them, to the log.
+        # Errors are reported by our exceptions; the SDK would log responses, including their contents.
         logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
         probe = httpx2.Request("POST", self._provider.context.server_url)
         try:
@@ -74,7 +76,7 @@ class Run:
         self, flow: AsyncGenerator[httpx2.Request, httpx2.Response], probe: httpx2.Request, challenge: Challenge
     ) -> Driven:
         outgoing = await anext(flow)
-        if outgoing is not probe:  # it renews what it holds before it is asked to; a challenge comes first here
+        if outgoing is not probe:  # it renews before a request; here a challenge comes first
             raise LoginFailed(
                 "a token was asked for before the server wanted one, which is a mistake in toolcrib: please report it"
             )
@@ -84,8 +86,8 @@ class Run:
             if outgoing is probe:
                 token = probe.headers.get("authorization", "").removeprefix("Bearer ")
                 return Driven(token, self._account, self._issuer())
-            # The answer may hold the only refresh token that is good from then on, so whoever has given up waits
-            # for it: for one answer, which has its deadline, and for its writing.
+            # The response may contain the only valid refresh token, so a cancelled caller still waits for it: for one
+            # response, which has a deadline, and for storing it.
             with anyio.CancelScope(shield=_asks_for_token(outgoing)):
                 outgoing = await flow.asend(await self._answer(outgoing))
         raise LoginFailed("the authorization server leads from one address to the next")
@@ -108,7 +110,7 @@ class Run:
         return str(metadata.issuer) if metadata else ""
 
     def _failure(self, error: Exception) -> LoginFailed:
-        """Return a failure in words: the SDK's own hold whatever a server has answered, which may be a secret."""
+        """Return a failure in our words: the SDK's messages contain parts of responses, which may be secret."""
         if self._last is not None and isinstance(error, OAuthRegistrationError | OAuthTokenError):
             host, status = self._last.request.url.host, self._last.status_code
             what = "gave no token" if isinstance(error, OAuthTokenError) else "did not register toolcrib"
@@ -125,8 +127,8 @@ def _asks_for_token(request: httpx2.Request) -> bool:
 def _refusal(response: httpx2.Response) -> LoginFailed:
     """Return why there is no token.
 
-    Only ``invalid_grant`` says that what was shown is of no more use; a proxy on the way or a client that was mistyped
-    in the config may be refused too, and the login is good once that is mended (RFC 6749, section 5.2).
+    Only ``invalid_grant`` means that the stored login is invalid; a proxy, or a client mistyped in the config, may be
+    refused too, and the login is valid once that is fixed (RFC 6749, section 5.2).
     """
     host, status = response.request.url.host, response.status_code
     text = f"{host} refused (HTTP {status}{_code(response)})"
@@ -136,7 +138,7 @@ def _refusal(response: httpx2.Response) -> LoginFailed:
 
 
 def _code(response: httpx2.Response) -> str:
-    """Return the code of an error (RFC 6749, section 5.2), which is a word; nothing else of the answer is told."""
+    """Return the code of an error (RFC 6749, section 5.2), a single word; the rest of the response stays secret."""
     code = _json(response).get("error")
     is_word = isinstance(code, str) and code.isascii() and code.replace("_", "").isalpha() and len(code) <= 40
     return f", {code}" if is_word else ""
@@ -150,9 +152,9 @@ def _json(response: httpx2.Response) -> JsonObject:
 
 
 def _account(answer: JsonObject) -> str:
-    """Return as whom a token was given, where an ID token says so (OpenID Connect Core, section 3.1.3.7).
+    """Return the account that a token was issued to, if an ID token names it (OpenID Connect Core, section 3.1.3.7).
 
-    Its signature is not looked at: it comes from the token endpoint itself, and is only shown.
+    Its signature is not verified: it comes from the token endpoint itself, and is only displayed.
     """
     parts = str(answer.get("id_token", "")).split(".")
     if len(parts) != 3:

@@ -1,7 +1,7 @@
 """The HTTP client for what a login needs: metadata, registration, tokens; addresses that a server has named.
 
-Knows bounds of size, time and reach; never knows what OAuth is (R273). No cookies, no proxies, no redirects by itself.
-Each connection goes to an address that was looked at: a name that means another one a moment later gains nothing.
+Knows bounds of size, time and reach; never knows what OAuth is (R273). No cookies, no proxies, no automatic redirects.
+Each connection goes to the address that was checked, so DNS rebinding gains nothing.
 """
 
 import socket
@@ -18,30 +18,30 @@ from toolcrib.errors import LoginFailed
 from toolcrib.login.addresses import is_private, why_not_connected, why_not_fetched
 
 BYTES_MAX = 1024 * 1024
-"""Bytes of one answer: metadata and tokens take a few thousand."""
+"""Maximum size of one response: metadata and tokens take a few thousand bytes."""
 
 FETCH_S = 15.0
-"""Seconds for one request, from the look at the name to the last byte."""
+"""Deadline of one request, in seconds, from name resolution to the last byte."""
 
 _ADDRESSES_TRIED = 4
 _SHOWN_MAX = 200
 
 
 class Fetcher:
-    """Fetches what may be fetched. Make one with :func:`open_fetcher`."""
+    """Fetches permitted URLs. Create it with :func:`open_fetcher`."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
     async def fetch(self, request: httpx2.Request) -> httpx2.Response:
-        """Return the whole answer to a request; one that leads elsewhere as it is, with the request to follow it.
+        """Return the complete response to a request; a redirect is returned with the request to follow it.
 
         Raises:
-            LoginFailed: the address is refused, or gave no answer that could be used; the text names it.
+            LoginFailed: the URL is refused, or gave no usable response; the text names it.
 
         """
         shown = _shown(request.url)
-        request.headers["accept-encoding"] = "identity"  # few compressed bytes can be very many
+        request.headers["accept-encoding"] = "identity"  # a small compressed body may expand to a huge one
         try:
             with anyio.fail_after(FETCH_S):
                 return await self._client.send(request, follow_redirects=False)
@@ -52,7 +52,7 @@ class Fetcher:
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
-    """Connects to addresses that are allowed only, and reads no more than :data:`BYTES_MAX`."""
+    """Connects to permitted addresses only, and reads at most :data:`BYTES_MAX`."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, *, allows_private: bool) -> None:
         self._inner, self._allows_private = inner, allows_private
@@ -71,15 +71,15 @@ class _Guarded(httpx2.AsyncBaseTransport):
             await response.aclose()
 
     async def _sent(self, request: httpx2.Request, addresses: list[str]) -> httpx2.Response:
-        """Send a request to the first of some addresses that takes a connection."""
+        """Send a request to the first of some addresses that accepts a connection."""
         failure: httpx2.TransportError = httpx2.ConnectError("no address")
         for address in addresses:
             there = httpx2.Request(
                 request.method,
                 request.url.copy_with(host=address),
-                headers=request.headers,  # with the name of the host
+                headers=request.headers,  # with the host's name
                 stream=request.stream,
-                extensions={**request.extensions, "sni_hostname": request.url.host},  # which the certificate has
+                extensions={**request.extensions, "sni_hostname": request.url.host},  # the name in the certificate
             )
             try:
                 return await self._inner.handle_async_request(there)
@@ -93,8 +93,8 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
 @asynccontextmanager
 async def open_fetcher(*, allows_private: bool) -> AsyncGenerator[Fetcher]:
-    """Open a client; ``allows_private``: the server on whose behalf it fetches is in a private network itself."""
-    # In a thread, because the system's certificates are read for it.
+    """Open a fetcher; ``allows_private``: the server it fetches for is in a private network itself."""
+    # In a thread, because it loads the system's certificates.
     client = await anyio.to_thread.run_sync(_client, allows_private)
     async with client:
         yield Fetcher(client)
@@ -108,22 +108,22 @@ def _client(allows_private: bool) -> httpx2.AsyncClient:  # noqa: FBT001 - calle
 
 
 async def is_in_private_network(url: str, peer: str) -> bool:
-    """Return whether the host of ``url`` is in a private network, by the address that a connection to it went to.
+    """Return whether the host of ``url`` is in a private network, by the address of a connection to it.
 
-    It must be one of the host's own: behind a proxy of the environment, ``peer`` is that one's.
+    ``peer`` must be one of the host's own addresses: behind a proxy of the environment it is the proxy's.
     """
     if not peer or not is_private(peer):
         return False
-    with anyio.move_on_after(FETCH_S), suppress(httpx2.ConnectError):  # where only the proxy knows the name
+    with anyio.move_on_after(FETCH_S), suppress(httpx2.ConnectError):  # if only the proxy can resolve the name
         return peer in await addresses_of(httpx2.URL(url))
     return False
 
 
 async def addresses_of(url: httpx2.URL) -> list[str]:
-    """Return the addresses of a host, as the system knows them.
+    """Return the addresses of a host from the system's resolver.
 
     Raises:
-        httpx2.ConnectError: it knows none.
+        httpx2.ConnectError: there are none.
 
     """
     try:
@@ -135,7 +135,7 @@ async def addresses_of(url: httpx2.URL) -> list[str]:
 
 
 async def _whole(response: httpx2.Response, shown: str) -> httpx2.Response:
-    """Return a response with all of its body."""
+    """Return a response with its complete body."""
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise LoginFailed(f"{shown} gave an encoded answer, although toolcrib asked for none")
     body = bytearray()
@@ -149,5 +149,5 @@ async def _whole(response: httpx2.Response, shown: str) -> httpx2.Response:
 
 
 def _shown(url: httpx2.URL) -> str:
-    """Return an address without what may be secret in it."""
+    """Return a URL without its potentially secret parts."""
     return truncate(str(url.copy_with(userinfo=b"", query=None, fragment=None)), _SHOWN_MAX)

@@ -1,6 +1,6 @@
-"""A person logs in to a server: from what the server answers to a stranger to a login that is kept.
+"""A person logs in to a server: from the server's challenge to a stored login.
 
-Knows the steps and how long a person may take; never knows how a person is shown an address.
+Knows the steps and how long a person may take; never knows how a person is shown a URL.
 """
 
 import math
@@ -29,7 +29,7 @@ from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 _T = TypeVar("_T")
 
 PERSON_S = 600.0
-"""Seconds that a person may take, from being shown the address to the answer."""
+"""How long a person may take, in seconds, from being shown the URL to the response."""
 
 _INITIALIZE = {
     "jsonrpc": "2.0",
@@ -45,10 +45,10 @@ _INITIALIZE = {
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How a person is asked: ``show`` gets an address that may be opened, and where the answer will arrive.
+    """The ways to reach a person: ``show`` is called with a URL to open, and where the response will arrive.
 
-    ``paste`` gets the address that was asked at, and returns the answer that the person gives by hand; the browser may
-    bring it before. ``scope`` is asked for besides what is known to be needed.
+    ``paste`` is called with the authorization URL, and returns the response that the person enters manually; the
+    browser may deliver it first. ``scope`` is requested besides what is known to be needed.
     """
 
     show: Callable[[str, str], Awaitable[None]]
@@ -57,7 +57,7 @@ class Ask:
 
 
 async def challenged(server: ServerSettings, bearer: Bearer | None = None) -> tuple[Challenge, bool]:
-    """Return what a server answers to a stranger, or to ``bearer``, and whether that is to ask for a login.
+    """Return a server's response to a request without a token or with ``bearer``, and whether it requests a login.
 
     Raises:
         LoginFailed: it cannot be reached.
@@ -91,11 +91,11 @@ async def challenged(server: ServerSettings, bearer: Bearer | None = None) -> tu
 
 
 async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge, ask: Ask) -> Driven:
-    """Have a person log in, and return what came of it; it is kept by then.
+    """Let a person log in, and return the login, which is stored by then.
 
     Raises:
-        LoginFailed: it did not come to that; the text says why. What was kept before is kept still.
-        StoreError: it cannot be kept.
+        LoginFailed: the login failed; the text says why. The previous login stays stored.
+        StoreError: it cannot be stored.
 
     """
     auth = auth_of(server)
@@ -104,7 +104,7 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
     ports = (auth.redirect_port,) if auth.redirect_port else (*known[:1], 0)
     wanted = challenge.asking_for(auth.scopes)
     if ask.scope:
-        # What was given before is asked for again where there is a login (SEP-2350); else what the server names.
+        # Previously granted scopes are requested again if there is a login (SEP-2350); else those named by the server.
         status = HTTPStatus.FORBIDDEN if login.tokens else HTTPStatus.UNAUTHORIZED
         wanted = replace(wanted, status=status).asking_for((*wanted.scope.split(), *ask.scope.split()))
     async with (
@@ -114,7 +114,7 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
         provider = person_provider(server, entry, _Asked(listener, ask).person)
         try:
             driven: Driven | ToolcribError = await Run(provider, fetcher, registers=True).go(wanted)
-        except ToolcribError as error:  # through the listener it would come wrapped in a group
+        except ToolcribError as error:  # an error from inside the listener would be wrapped in a group
             driven = error
     if isinstance(driven, ToolcribError):
         raise driven
@@ -123,7 +123,7 @@ async def log_in(server: ServerSettings, entry: LoginEntry, challenge: Challenge
 
 
 class _Asked:
-    """One question to a person."""
+    """One login request to a person."""
 
     def __init__(self, listener: Listener, ask: Ask) -> None:
         self._listener, self._ask = listener, ask
@@ -144,10 +144,10 @@ class _Asked:
         return await self._in_time(partial(_first_of, self._listener.answer, partial(self._ask.paste, self._address)))
 
     async def _in_time(self, step: Callable[[], Awaitable[_T]]) -> _T:
-        """Wait for a step of the person's.
+        """Wait for a step by the person.
 
         Raises:
-            LoginFailed: their time is over.
+            LoginFailed: it took too long.
 
         """
         with anyio.CancelScope(deadline=self._until):
@@ -156,10 +156,10 @@ class _Asked:
 
 
 async def _first_of(*ways: Callable[[], Awaitable[AuthorizationCodeResult]]) -> AuthorizationCodeResult:
-    """Return the answer that comes first, of several ways in which one may.
+    """Return the first response from several sources.
 
     Raises:
-        LoginFailed: the first is no.
+        LoginFailed: the first response is a denial.
 
     """
     outcomes: list[AuthorizationCodeResult | LoginFailed] = []
@@ -167,7 +167,7 @@ async def _first_of(*ways: Callable[[], Awaitable[AuthorizationCodeResult]]) -> 
     async def wait(way: Callable[[], Awaitable[AuthorizationCodeResult]]) -> None:
         try:
             outcomes.append(await way())
-        except LoginFailed as error:  # out of the group it would come wrapped
+        except LoginFailed as error:  # an error from inside the group would be wrapped
             outcomes.append(error)
         tasks.cancel_scope.cancel()
 

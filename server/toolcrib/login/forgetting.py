@@ -1,6 +1,6 @@
-"""What files of ours have put into the system's keyring, taken out of it again.
+"""Removes the keyring entries that toolcrib's files refer to.
 
-Knows which files name something there; never knows why all of it is to go.
+Knows which files refer to the keyring; never knows why the entries are removed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,10 +13,10 @@ from toolcrib.login.secret_store import IN_KEYRING
 
 
 def forget_in_keyring(files: Iterable[Path], keyring: Keyring) -> None:
-    """Have the keyring forget what these files stand for. Blocks; asks no keyring where none of them names it.
+    """Delete these files' secrets from the keyring. Blocks; uses no keyring if none of the files refers to it.
 
     Raises:
-        StoreError: the keyring is not there any more, or refuses.
+        StoreError: the keyring is unavailable, or fails.
 
     """
     for name in _names(files):

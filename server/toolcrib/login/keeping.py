@@ -1,6 +1,6 @@
-"""What is kept of logins, in files or in the system's keyring: one record for each entry of ``mcpServers``.
+"""Stored logins, in files or in the system's keyring: one record for each entry of ``mcpServers``.
 
-Knows where a record lies and what one that cannot be read is taken for; never knows a lock or a provider.
+Knows where a record is stored and what an unreadable one counts as; never knows a lock or a provider.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _LOG_IN_AGAIN = "log in again"
 
 
 class Keeper:
-    """Reads and writes what is kept of logins. All of it blocks.
+    """Reads and writes stored logins. All of it blocks.
 
-    Where there is a ``keyring`` the secrets lie there, and files hold none of them.
+    If there is a ``keyring`` it has the secrets, and files contain none of them.
     """
 
     def __init__(self, folder: Path, keyring: Keyring) -> None:
@@ -42,9 +42,9 @@ class Keeper:
         return KeptFile(self._folder / f"{readable}-{digest}{_FILE}")
 
     def read(self, file: KeptFile, blank: Record) -> tuple[Record, Stamp | None]:
-        """Return what is kept, and what tells this content from the next; ``blank`` where there is nothing.
+        """Return the stored record and the stamp of its content; ``blank`` if there is none.
 
-        What is damaged counts as nothing, and the record says so.
+        A damaged file counts as none, and the record says so.
         """
         try:
             content = file.read()
@@ -63,10 +63,10 @@ class Keeper:
         return (self._from_keyring(file, record) if record.is_in_keyring else record), stamp
 
     def write(self, file: KeptFile, record: Record) -> Stamp:
-        """Keep a record, whole, in the place of the one before.
+        """Store a record, replacing the previous one atomically.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: it cannot be stored.
 
         """
         in_keyring = self._is_in_keyring(file, record)
@@ -76,7 +76,7 @@ class Keeper:
             raise StoreError(f"{file.path} cannot be written: {error.strerror or error}") from error
 
     def remove(self, file: KeptFile) -> bool:
-        """Forget what is kept, and return whether there was something.
+        """Delete the stored record, and return whether there was one.
 
         Raises:
             StoreError: it cannot be removed.
@@ -90,7 +90,7 @@ class Keeper:
             raise StoreError(f"{file.path} cannot be removed: {error.strerror or error}") from error
 
     def facts(self) -> Iterator[Record]:
-        """Yield what is known of each login that is kept, without asking the keyring; damaged ones are left out."""
+        """Yield the public facts of each stored login, without using the keyring; damaged ones are skipped."""
         for path in sorted(self._folder.glob(f"*{_FILE}"))[:_FILES_MAX]:
             with suppress(OSError, ValueError):
                 if content := KeptFile(path).read():
@@ -112,7 +112,7 @@ class Keeper:
         return replace(record, is_in_keyring=True)
 
     def _is_in_keyring(self, file: KeptFile, record: Record) -> bool:
-        """Put the secrets into the keyring, if there is one that takes them: else they go into the file."""
+        """Store the secrets in the keyring, if there is one that accepts them: otherwise they go into the file."""
         try:
             if not self._keyring.is_usable():
                 return False
@@ -125,17 +125,17 @@ class Keeper:
 
 
 def blank_record(server_url: str, entry: str) -> Record:
-    """Return the record of a server where nobody has logged in."""
+    """Return the record of a server without a login."""
     return Record(entry, HttpTarget(server_url, {}).public_url)
 
 
 def _name_of(file: KeptFile) -> str:
-    """Return what a record is called in the keyring: no secret that a config can name is called so."""
+    """Return the name of a record in the keyring: it cannot collide with a secret named in a config."""
     return f"login/{file.path.stem}"
 
 
 def kept_in_keyring(path: Path) -> str | None:
-    """Return what the record of a file is called in the keyring; None where it is not there, or nothing is known."""
+    """Return the name of a file's record in the keyring; None if it is not there, or unknown."""
     file = KeptFile(path)
     with suppress(OSError, ValueError):
         content = file.read()

@@ -12,25 +12,25 @@ from pathlib import Path
 from toolcrib.store.files import lock_file, private_directory
 
 BYTES_MAX = 256 * 1024
-"""Bytes of one file: many times what any provider gives."""
+"""Maximum size of one file: many times what any provider issues."""
 
 _ROOM = 64 * 1024
-"""Bytes that are taken up on the disk before something is asked for that cannot be asked for twice."""
+"""Number of bytes reserved on the disk before a request that cannot be repeated."""
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 Stamp = tuple[int, int, int]
-"""What tells one content of a file from the next: inode, time and size."""
+"""Identifies the content of a file: inode, time and size."""
 
 
 class KeptFile:
-    """One such file, with a lock and a draft of its next content beside it. All of it blocks."""
+    """A file with a lock and a draft of its next content beside it. All of it blocks."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._draft, self._lock = path.with_suffix(".new"), path.with_suffix(".lock")
 
     def stamp(self) -> Stamp | None:
-        """Return what tells the present content from any other; None where there is no file."""
+        """Return the stamp of the current content; None if there is no file."""
         try:
             status = self.path.lstat()
         except OSError:
@@ -38,7 +38,7 @@ class KeptFile:
         return _stamp(status)
 
     def read(self) -> tuple[bytes, Stamp] | None:
-        """Return what the file says; None where there is none. One that others could read is made private first.
+        """Return the content and its stamp; None if there is no file. A file readable by others is made private first.
 
         Raises:
             OSError: it cannot be read, is not a file of this person, or is too large.
@@ -60,9 +60,9 @@ class KeptFile:
         return data, _stamp(status)
 
     def write(self, data: bytes) -> Stamp:
-        """Have the file say ``data``. When this returns, no crash can take it back; until then it says what it said.
+        """Replace the content by ``data``. It is durable when this returns; until then the old content remains.
 
-        Only who holds the lock may do this, because there is one draft.
+        The caller must hold the lock, because there is a single draft.
 
         Raises:
             OSError: it cannot be written.
@@ -73,7 +73,7 @@ class KeptFile:
         descriptor = self._open_draft()
         try:
             _write_all(descriptor, data)
-            os.ftruncate(descriptor, len(data))  # after the writing: the room taken up before is what is written to
+            os.ftruncate(descriptor, len(data))  # after writing, so that the reserved blocks are used
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -84,7 +84,7 @@ class KeptFile:
         return stamp
 
     def take_room(self) -> None:
-        """Take up as much of the disk as the next content may need, so that a full disk is known of in time.
+        """Reserve disk space for the next content, so that a full disk is detected in time.
 
         Raises:
             OSError: there is no room, or nothing can be written here.
@@ -98,10 +98,10 @@ class KeptFile:
             os.close(descriptor)
 
     def remove(self) -> bool:
-        """Take the file away, and return whether there was one. The lock stays: another process may wait for it.
+        """Delete the file, and return whether there was one. The lock stays: another process may wait for it.
 
         Raises:
-            OSError: it cannot be taken away.
+            OSError: it cannot be deleted.
 
         """
         was_there = self.stamp() is not None
@@ -112,15 +112,15 @@ class KeptFile:
         return was_there
 
     def discard_draft(self) -> None:
-        """Give back the room that was taken up."""
+        """Release the reserved space."""
         with suppress(OSError):
             self._draft.unlink(missing_ok=True)
 
     def lock(self) -> int | None:
-        """Return a descriptor that holds the lock until it is closed; None where another holds it.
+        """Return a descriptor that holds the lock until it is closed; None if another process holds it.
 
         Raises:
-            OSError: there can be no lock here.
+            OSError: locking is not possible here.
 
         """
         self._make_folder()
@@ -159,7 +159,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the folder's names on the disk; where a system has no such thing, renaming does it."""
+    """Sync the folder to disk; systems without this sync on renaming."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY)

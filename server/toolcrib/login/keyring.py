@@ -1,6 +1,6 @@
-"""The one door to the system's keyring, which the optional library ``keyring`` opens (``toolcrib[keyring]``).
+"""The only module that uses the system's keyring, through the optional library ``keyring`` (``toolcrib[keyring]``).
 
-Knows names and texts; never knows what a text is for. Without the library nothing is imported, and nothing is kept.
+Knows names and texts; never knows what a text is for. Without the library nothing is imported, and nothing is stored.
 """
 
 import threading
@@ -11,36 +11,36 @@ from typing import Any, Protocol, cast
 from toolcrib.errors import StoreError
 
 SERVICE = "toolcrib"
-"""What all our secrets are kept under."""
+"""The service name of all our secrets."""
 
 _WAIT_S = 30.0
-"""How long the system may take; it may be asking a person to unlock the keyring."""
+"""How long the system may take, in seconds; it may be asking a person to unlock the keyring."""
 _PRIORITY_MIN = 1
-"""What the library's own backends have that keep secrets: less have those that keep none, or in the clear."""
+"""The minimum priority of the library's own secure backends: those that store nothing, or plain text, have less."""
 
 
 class Keyring(Protocol):
-    """Secrets by name, outside of our files. Each call may block, and raises StoreError where it cannot be done."""
+    """Secrets by name, outside of our files. Each call may block, and raises StoreError on failure."""
 
     def is_usable(self) -> bool:
         """Return whether there is a keyring here."""
         ...
 
     def get(self, name: str) -> str | None:
-        """Return the secret of that name; None where there is none."""
+        """Return the secret of that name; None if there is none."""
         ...
 
     def set(self, name: str, text: str) -> None:
-        """Keep a secret, in the place of another of that name."""
+        """Store a secret, replacing any of that name."""
         ...
 
     def delete(self, name: str) -> bool:
-        """Forget a secret, and return whether there was one."""
+        """Delete a secret, and return whether there was one."""
         ...
 
 
 class NoKeyring:
-    """Keeps nothing: for whoever is to use files only."""
+    """Stores nothing: for using files only."""
 
     def is_usable(self) -> bool:
         """Return False."""
@@ -51,7 +51,7 @@ class NoKeyring:
         del name
 
     def set(self, name: str, text: str) -> None:
-        """Refuse to keep anything."""
+        """Refuse to store anything."""
         del name, text
         raise StoreError("there is no keyring here")
 
@@ -62,24 +62,24 @@ class NoKeyring:
 
 
 class SystemKeyring:
-    """The keyring of this person's system. It is looked for when it is first asked for something."""
+    """The system's keyring of this person. It is looked up on first use."""
 
     def is_usable(self) -> bool:
-        """Return whether the library is installed and has found a keyring that protects what it keeps."""
+        """Return whether the library is installed and has found a secure keyring."""
         return self._backend is not None
 
     def get(self, name: str) -> str | None:
-        """Return the secret of that name; None where there is none."""
+        """Return the secret of that name; None if there is none."""
         backend = self._there()
         return cast("str | None", _within(lambda: backend.get_password(SERVICE, name)))
 
     def set(self, name: str, text: str) -> None:
-        """Keep a secret, in the place of another of that name."""
+        """Store a secret, replacing any of that name."""
         backend = self._there()
         _within(lambda: backend.set_password(SERVICE, name, text))
 
     def delete(self, name: str) -> bool:
-        """Forget a secret, and return whether there was one."""
+        """Delete a secret, and return whether there was one."""
         if self.get(name) is None:
             return False
         _within(lambda: self._backend.delete_password(SERVICE, name))
@@ -92,7 +92,7 @@ class SystemKeyring:
 
     @cached_property
     def _backend(self) -> Any:
-        """The library's backend for this system; None where it is not installed or has none that is safe."""
+        """The library's backend for this system; None if it is not installed or has no secure one."""
         try:
             import keyring  # noqa: PLC0415 - optional
         except ImportError:
@@ -106,7 +106,7 @@ def _backend_of(library: Any) -> Any:
 
 
 def _within(work: Callable[[], Any]) -> Any:
-    """Return what ``work`` gives, in a thread that is left alone where it takes too long.
+    """Return the result of ``work``, run in a thread that is abandoned if it takes too long.
 
     Raises:
         StoreError: it took too long or failed; without the library's own words, which could hold a secret.
@@ -118,7 +118,7 @@ def _within(work: Callable[[], Any]) -> Any:
     def run() -> None:
         try:
             results.append(work())
-        except Exception as error:  # barrier: libraries of a system raise what they like
+        except Exception as error:  # barrier: libraries of a system raise anything
             failures.append(error)
 
     thread = threading.Thread(target=run, name="keyring", daemon=True)

@@ -1,7 +1,7 @@
-"""A listener on 127.0.0.1 for the one answer that a browser brings back from an authorization server (RFC 8252).
+"""A listener on 127.0.0.1 for the one redirect that a browser makes from an authorization server (RFC 8252).
 
-Knows a little HTTP and the answer that is waited for; never knows what is asked. Anything else that is sent to it,
-by whatever page or program, changes nothing.
+Knows a little HTTP and the expected answer; never knows what was requested. Any other request, from whatever page or
+program, changes nothing.
 """
 
 import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - the loop would import it while others wait
@@ -28,7 +28,7 @@ _HEADERS = (
 
 
 class Listener:
-    """Waits for one answer at ``redirect_uri``. Make one with :func:`listening`."""
+    """Waits for one response at ``redirect_uri``. Create it with :func:`listening`."""
 
     def __init__(self, port: int) -> None:
         self.redirect_uri = f"http://{_HOST}:{port}{_PATH}"
@@ -39,14 +39,14 @@ class Listener:
         self._room = anyio.CapacityLimiter(_AT_ONCE)
 
     def expect(self, address: str) -> None:
-        """Wait for the answer to what is asked at ``address``, and no other."""
+        """Wait for the response to the authorization URL ``address``, and no other."""
         self._state = state_of(address)
 
     async def answer(self) -> AuthorizationCodeResult:
-        """Return the answer, once it has come.
+        """Return the response, once it has arrived.
 
         Raises:
-            LoginFailed: it is no.
+            LoginFailed: the authorization was denied.
 
         """
         await self._answered.wait()
@@ -55,7 +55,7 @@ class Listener:
         raise self._result or LoginFailed("no answer came")
 
     async def serve(self, stream: anyio.abc.SocketStream) -> None:
-        """Answer one connection."""
+        """Handle one connection."""
         async with stream, self._room:
             try:
                 with anyio.move_on_after(_HEAD_S):
@@ -70,7 +70,7 @@ class Listener:
                     self._answered.set()  # once the browser has its page
 
     def _taken(self, head: str) -> tuple[str, str]:
-        """Return the status and the text that a request is answered with; keep the answer, if it is the one."""
+        """Return the status and text of the reply to a request; store the response, if it is the expected one."""
         first, *fields = head.split("\r\n")
         method, _, rest = first.partition(" ")
         path, _, query = rest.partition(" ")[0].partition("?")

@@ -1,7 +1,7 @@
 """The logins of the servers of a config while it is served: one token a server, for all connections to it.
 
 Knows which server is logged in to, and whether that has changed; never knows how a login is made.
-What it takes is imported, in a thread, when the first server is reached that may want a login.
+Its dependencies are imported, in a thread, when the first server that may require a login is reached.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -24,14 +24,14 @@ Show = Callable[[str, str], Awaitable[None]]
 
 
 class Logins:
-    """The logins that are kept in ``folder``."""
+    """The logins stored in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._bearers: dict[str, Bearer] = {}
 
     async def bearer(self, server: ServerSettings) -> "Bearer | None":
-        """Return the token for connections to a server, as it is kept now; None for one that takes no login."""
+        """Return the stored token for connections to a server; None for a server without a login."""
         if not server.may_log_in:
             return None
         bearer = self._bearers.get(server.key)
@@ -41,7 +41,7 @@ class Logins:
         return bearer
 
     async def has_changed(self, server: ServerSettings) -> bool:
-        """Return whether what is kept of a login has changed since it was used last: somebody may have logged in."""
+        """Return whether the stored login has changed since its last use: somebody may have logged in."""
         bearer = self._bearers.get(server.key)
         try:
             return bearer is not None and await bearer.entry.has_changed()
@@ -49,11 +49,11 @@ class Logins:
             return False
 
     async def log_in(self, server: ServerSettings, show: Show) -> None:
-        """Have a person log in to a server that has asked for it; ``show`` gets the address, and where the answer goes.
+        """Let a person log in to a server; ``show`` is called with the URL, and where the response will arrive.
 
         Raises:
-            LoginFailed: it did not come to that.
-            StoreError: it cannot be kept.
+            LoginFailed: the login failed.
+            StoreError: it cannot be stored.
 
         """
         bearer = self._bearers.get(server.key)
@@ -63,7 +63,7 @@ class Logins:
     def _flow(self, server: ServerSettings, challenge: "Challenge | None") -> Callable[[Show], Awaitable[None]]:
         from toolcrib.login.flow import Ask, challenged, log_in  # noqa: PLC0415 - see above
 
-        # Another entry than that of the connections, which find that it has changed.
+        # Not the entry of the connections, which detect that it has changed.
         entry = kept_login(self._folder, server)
 
         async def flow(show: Show) -> None:
@@ -78,7 +78,7 @@ class Logins:
 
 
 def logins_told(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str, JsonObject]:
-    """Return what may be told of the logins in ``folder`` to servers, by their keys. Blocks; asks no keyring."""
+    """Return the public facts of the logins in ``folder`` to servers, by key. Blocks; uses no keyring."""
     wanted = {(server.key, server.target.public_url) for server in servers if isinstance(server.target, HttpTarget)}
     if not wanted or not folder.is_dir():
         return {}
@@ -91,7 +91,7 @@ def logins_told(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str,
 
 
 def kept_login(folder: Path, server: ServerSettings) -> "LoginEntry":
-    """Return what is kept in ``folder`` of the login to a server, or in the system's keyring. Nothing is read yet."""
+    """Return the login to a server stored in ``folder``, or in the system's keyring. Nothing is read yet."""
     from toolcrib.login.keyring import SystemKeyring  # noqa: PLC0415 - see above
     from toolcrib.login.store import TokenStore  # noqa: PLC0415
 

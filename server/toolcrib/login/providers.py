@@ -1,6 +1,6 @@
-"""The SDK's OAuth clients for one server, made of its config and of what is kept of its login.
+"""Builds the SDK's OAuth clients for one server from its config and its stored login.
 
-Knows which of them is meant, and what each is given; never knows HTTP, nor how a person is asked.
+Knows which client applies, and its arguments; never knows HTTP, nor how a person is asked.
 """
 
 import warnings
@@ -31,25 +31,25 @@ _CLIENT_NAME = "toolcrib"
 
 
 def server_address(server: ServerSettings) -> str:
-    """Return the address that stands for a server in a login: without what may be secret in it."""
+    """Return the URL that identifies a server in a login: without its potentially secret parts."""
     assert isinstance(server.target, HttpTarget)
     return server.target.public_url
 
 
 def auth_of(server: ServerSettings) -> AuthSection:
-    """Return how toolcrib logs in to a server, with what holds where the config says nothing."""
+    """Return the login settings of a server, including defaults."""
     return server.options.auth or AuthSection()
 
 
 class Kept:
-    """What the SDK's clients read and write, by its protocol ``TokenStorage``: an entry, and the config before it.
+    """The SDK's protocol ``TokenStorage``: a stored login, overridden by the config.
 
-    ``redirect_uri`` is where answers of the login that is being made arrive: a registration for another address is of
-    no use for it, nor is one for less than the ``scope`` that is asked for. ``renews``: tokens that come keep what they
-    do not say of those before (RFC 6749, section 6).
+    ``redirect_uri`` is where responses of the current login arrive: a registration for another URI cannot be used for
+    it, nor one for less than the requested ``scope``. ``renews``: members missing from new tokens are taken from the
+    previous ones (RFC 6749, section 6).
 
-    A registration is written with the tokens that are given to it, not when it is made: a person who is asked then and
-    does not answer has still the login of before.
+    A registration is stored with the tokens issued to it, not when it is made: if a person then does not respond, the
+    previous login remains.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class Kept:
         self._configured = _configured(auth_of(server), redirect_uri)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens that are kept."""
+        """Return the stored tokens."""
         return await self._entry.get_tokens()
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep tokens that were received, with the registration that was made for them, if one was.
+        """Store received tokens, with the registration made for them, if there was one.
 
         Raises:
-            LoginFailed: there is none among them.
+            LoginFailed: there is no access token among them.
 
         """
         if not tokens.access_token:
@@ -82,7 +82,7 @@ class Kept:
         await self._entry.set_tokens(tokens, self._registration)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client that the config names, else the registration that is kept, where it is of use."""
+        """Return the client named in the config, else the stored registration, if it can be used."""
         if self._configured:
             return self._configured
         client = await self._entry.get_client_info()
@@ -99,9 +99,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """How a person is asked: ``show`` gets the address to open, ``answer`` waits for what comes of it.
+    """The ways to reach a person: ``show`` is called with the URL to open, ``answer`` waits for the response.
 
-    ``scope`` is what they have asked for themselves.
+    ``scope`` is what the person requested.
     """
 
     redirect_uri: str
@@ -111,7 +111,7 @@ class Person:
 
 
 class _ByPerson(OAuthClientProvider):
-    """Has a person log in."""
+    """Lets a person log in."""
 
     async def _perform_authorization(self) -> httpx2.Request:
         demand_addresses(self.context)
@@ -120,9 +120,9 @@ class _ByPerson(OAuthClientProvider):
 
 
 class _ByRefresh(OAuthClientProvider):
-    """Has a login renewed, after the metadata were looked for as they are before any login.
+    """Renews a login, after discovering metadata as before any login.
 
-    ``issuer`` is who gave it, empty where that is not known: nobody else is shown what renews it.
+    ``issuer`` is who issued it, empty if unknown: the refresh token is sent to nobody else.
     """
 
     issuer = ""
@@ -146,7 +146,7 @@ class _ByRefresh(OAuthClientProvider):
 
 
 def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -> OAuthClientProvider:
-    """Return the client by which a person logs in."""
+    """Return the OAuth client for a person's login."""
     return _ByPerson(
         server_url=server_address(server),
         client_metadata=_metadata(AnyUrl(person.redirect_uri)),
@@ -158,7 +158,7 @@ def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -
 
 
 def renewing_provider(server: ServerSettings, entry: LoginEntry, issuer: str) -> OAuthClientProvider:
-    """Return the client that renews what a person's login gave, at the ``issuer`` that gave it, and asks nobody."""
+    """Return the OAuth client that renews a person's login at the ``issuer`` that issued it, without interaction."""
     provider = _ByRefresh(
         server_url=server_address(server),
         client_metadata=_metadata(None),
@@ -170,14 +170,14 @@ def renewing_provider(server: ServerSettings, entry: LoginEntry, issuer: str) ->
 
 
 def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientProvider:
-    """Return the client that logs in by itself, with a secret or by a signature. Imports what takes long.
+    """Return the OAuth client that logs in without a person, with a secret or a signature. Imports slow modules.
 
     Raises:
         LoginFailed: the key of the config cannot be used.
 
     """
     import jwt  # noqa: PLC0415 - as below
-    from mcp.client.auth.extensions.client_credentials import (  # noqa: PLC0415 - signatures take long to import
+    from mcp.client.auth.extensions.client_credentials import (  # noqa: PLC0415 - signatures are slow to import
         ClientCredentialsOAuthProvider,
         PrivateKeyJWTOAuthProvider,
         SignedJWTParameters,
@@ -187,7 +187,7 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
     scope = " ".join(auth.scopes) or None
     assert auth.client_id is not None
     with warnings.catch_warnings():
-        # Where no issuer is named in the config, whoever wrote it trusts the server to name the right one.
+        # If the config names no issuer, its author trusts the server to name the right one.
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         if auth.private_key is None:
             assert auth.client_secret is not None
@@ -195,7 +195,7 @@ def machine_provider(server: ServerSettings, entry: LoginEntry) -> OAuthClientPr
                 url, kept, auth.client_id, auth.client_secret, scope=scope, issuer=auth.issuer
             )
         algorithm = _algorithm(auth.private_key)
-        jwt.encode({}, auth.private_key, algorithm)  # once here, where nobody waits for what that imports
+        jwt.encode({}, auth.private_key, algorithm)  # once here, where nobody waits for its imports
         signing = SignedJWTParameters(
             issuer=auth.client_id,
             subject=auth.client_id,
@@ -228,13 +228,13 @@ def _configured(auth: AuthSection, redirect_uri: str) -> OAuthClientInformationF
 
 
 def demand_addresses(context: OAuthContext) -> None:
-    """Refuse to go on where the SDK would take the server's own origin for an authorization server elsewhere.
+    """Raise if the SDK would treat the server's own origin as the authorization server although it is elsewhere.
 
-    It does so where that one's metadata could not be had (the way of the protocol of 2025-03-26), and would give the
+    The SDK does so if that server's metadata is unavailable (as in the protocol of 2025-03-26), and would send the
     server what only the authorization server may have: a secret, a refresh token, a code.
 
     Raises:
-        LoginFailed: the authorization server is on another origin than the server, and its addresses are not known.
+        LoginFailed: the authorization server is on another origin than the server, and its endpoints are not known.
 
     """
     if context.oauth_metadata is not None or context.auth_server_url is None:
@@ -245,7 +245,7 @@ def demand_addresses(context: OAuthContext) -> None:
 
 
 def settle_method(context: OAuthContext) -> None:
-    """Settle how a client proves who it is, where nobody said: as the authorization server takes it."""
+    """Choose the client authentication method, if none is configured, from those the authorization server supports."""
     client, metadata = context.client_info, context.oauth_metadata
     if client is None or client.token_endpoint_auth_method is not None:
         return
@@ -255,7 +255,7 @@ def settle_method(context: OAuthContext) -> None:
 
 
 def _algorithm(private_key: str) -> str:
-    """Return the algorithm that a key is for (RFC 7518)."""
+    """Return the signature algorithm for a key (RFC 7518)."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415

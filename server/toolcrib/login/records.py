@@ -1,4 +1,4 @@
-"""What is kept of one login, as JSON: tokens, the client's registration, until when, where and for whom.
+"""The stored form of one login, as JSON: tokens, the client's registration, expiry, issuer and account.
 
 Knows the fields and which of them are secret; never knows a file, a keyring or a provider.
 """
@@ -14,17 +14,17 @@ from toolcrib.model import JsonObject
 
 _VERSION = 1
 _SECRET = ("access_token", "refresh_token", "client_secret", "registration_access_token")
-"""The members of tokens and of a registration that nobody else may see."""
+"""The secret members of tokens and of a registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is kept of the login of one entry of ``mcpServers`` at one server.
+    """The stored login of one entry of ``mcpServers`` at one server.
 
-    ``server`` is its URL without what may be secret, ``issuer`` who gave the tokens, ``account`` as whom, if told.
-    ``expires_at`` is when the access token ends, in seconds of the wall clock, because it outlives the process; None
-    where nobody said. ``tokens`` and ``client`` are as the provider sent them. ``is_in_keyring``: the secrets lie in
-    the system's keyring. ``problem`` says why nothing is known where something should be.
+    ``server`` is its URL without potentially secret parts, ``issuer`` the issuer of the tokens, ``account`` their
+    account, if known. ``expires_at`` is when the access token expires, in wall-clock seconds, because it outlives the
+    process; None if unknown. ``tokens`` and ``client`` are as the provider sent them. ``is_in_keyring``: the secrets
+    are in the system's keyring. ``problem`` says why nothing is known although something is stored.
     """
 
     entry: str
@@ -43,7 +43,7 @@ class Record:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the texts that must not be told anywhere."""
+        """Return the texts that must not be disclosed anywhere."""
         return tuple(_texts(self.tokens)) + tuple(_texts(self.client))
 
 
@@ -52,17 +52,17 @@ _TYPES = {"expires_at": (int, float, type(None)), "saved_at": (int, float), "has
 
 
 def encoded(record: Record, *, with_secrets: bool) -> str:
-    """Return a record as text; without the secrets it says that they lie in the keyring."""
+    """Serialize a record; without the secrets it says that they are in the keyring."""
     facts = {name: getattr(record, name) for name in _FACTS}
     secrets = {"tokens": record.tokens, "client": record.client} if with_secrets else {"keyring": True}
     return json.dumps({"version": _VERSION, **facts, **secrets})
 
 
 def decoded(text: str | bytes) -> Record:
-    """Return the record that a text holds.
+    """Parse a serialized record.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it is invalid.
 
     """
     try:

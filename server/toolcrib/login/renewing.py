@@ -1,6 +1,6 @@
-"""A login renewed without a person: by a refresh token, or by the secret or key of a machine.
+"""Refreshes a login without a person: with a refresh token, or with a machine's secret or key.
 
-Knows which client of the SDK does it; never knows when it has to be done.
+Knows which client of the SDK does it; never knows when it is due.
 """
 
 import anyio
@@ -15,22 +15,23 @@ from toolcrib.login.providers import auth_of, machine_provider, renewing_provide
 from toolcrib.login.store import LoginEntry
 
 PREPARING_S = 40.0
-"""Seconds for all that goes before the request for a token: what a server names is looked for at many addresses. With
-that request and the writing of its answer it is less than other processes wait (:data:`~.store.PATIENCE_S`)."""
+"""Deadline, in seconds, of everything before the token request: metadata may be looked up at many URLs. Together with
+that request and storing its response it is less than other processes wait (:data:`~.store.PATIENCE_S`).
+"""
 
 
 async def renewed(server: ServerSettings, entry: LoginEntry, challenge: Challenge) -> str:
-    """Return another token for a server that has refused the one there was; it is kept by then.
+    """Return a new token for a server that has refused the previous one; it is stored by then.
 
     Raises:
-        LoginRefused: the authorization server refuses it; a person has to log in.
-        LoginFailed: it did not come to that.
+        LoginRefused: the authorization server refuses; a person has to log in.
+        LoginFailed: the renewal failed.
 
     """
     auth = auth_of(server)
     is_machine = auth.type == "client_credentials"
     if is_machine:
-        # In a thread: it imports what signs, and reads a key.
+        # In a thread: it imports signature code, and reads a key.
         provider = await anyio.to_thread.run_sync(machine_provider, server, entry)
     else:
         issuer = (await entry.read()).record.issuer

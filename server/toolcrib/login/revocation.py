@@ -1,6 +1,6 @@
-"""The end of a login: the authorization server is told that what it gave is of no more use (RFC 7009).
+"""Ends a login: revokes its tokens at the authorization server (RFC 7009).
 
-Knows where it wants to be told that; never knows what is kept afterwards.
+Knows the revocation endpoint; never knows what stays stored.
 """
 
 from http import HTTPStatus
@@ -24,10 +24,10 @@ from toolcrib.streams.sdk_oauth import OAuthMetadata
 
 
 async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -> bool:
-    """Have what is kept of a login revoked; return False where there is nothing, or nobody who could do that.
+    """Revoke a stored login; return False if there is none, or the authorization server has no revocation.
 
     Raises:
-        LoginFailed: the authorization server cannot be asked, or refuses.
+        LoginFailed: the authorization server cannot be reached, or refuses.
 
     """
     login = await entry.read()
@@ -56,7 +56,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
 
 
 async def _metadata(server: ServerSettings, issuer: str, fetcher: Fetcher) -> OAuthMetadata | None:
-    """Return the metadata of an issuer, as they are looked for before any login."""
+    """Return the metadata of an issuer, discovered as before any login."""
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server_address(server)):
         goes_on, metadata = await handle_auth_metadata_response(await fetcher.fetch(create_oauth_metadata_request(url)))
         if metadata:

@@ -15,12 +15,12 @@ from toolcrib.login.kept_file import KeptFile
 from toolcrib.login.keyring import Keyring
 
 IN_KEYRING, _IN_FILE = ".keyring", ".secret"
-"""How the files end: of an empty one that names a secret in the keyring, and of one that holds a secret."""
+"""The suffixes of the files: of an empty one that names a secret in the keyring, and of one that contains a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSecret:
-    """The name of a secret, and what a config writes in its place."""
+    """The name of a secret, and the reference to it in a config."""
 
     name: str
     reference: str
@@ -30,18 +30,18 @@ class GivenSecret:
 class SecretStore:
     """The secrets of one person, in ``folder`` and the ``keyring``. All of it blocks.
 
-    The keyring cannot say what it has, so each secret in it has an empty file that names it.
+    A keyring cannot list its contents, so each secret in it has an empty file that names it.
     """
 
     def __init__(self, folder: Path, keyring: Keyring, environ: Mapping[str, str]) -> None:
         self._folder, self._keyring, self._environ = folder, keyring, environ
 
     def put(self, name: str, text: str) -> GivenSecret:
-        """Keep a secret, in the place of another of that name, and return what to write in its place.
+        """Store a secret, replacing any of that name, and return its reference.
 
         Raises:
-            BadRequest: it cannot be called so, or is no text for a secret.
-            StoreError: it cannot be kept.
+            BadRequest: the name, or the text of the secret, is invalid.
+            StoreError: it cannot be stored.
 
         """
         if not SECRET_NAME.fullmatch(name):
@@ -58,15 +58,15 @@ class SecretStore:
         return self._given(name, ending)
 
     def names(self) -> list[GivenSecret]:
-        """Return what is kept, by name."""
+        """Return what is stored, by name."""
         files = (path for ending in (IN_KEYRING, _IN_FILE) for path in self._folder.glob(f"*{ending}"))
         return sorted((self._given(path.stem, path.suffix) for path in files), key=lambda each: each.name)
 
     def remove(self, name: str) -> bool:
-        """Forget a secret, and return whether there was one.
+        """Delete a secret, and return whether there was one.
 
         Raises:
-            StoreError: it cannot be forgotten.
+            StoreError: it cannot be deleted.
 
         """
         found = [each for each in self.names() if each.name == name]

@@ -1,4 +1,4 @@
-"""The logins that are kept, as the SDK's OAuth client asks for them: shared by processes, renewed by one at a time.
+"""Stored logins as the SDK's OAuth client requests them: shared by processes, refreshed by one at a time.
 
 Knows the SDK's types and who holds the lock; never knows how a login is made, and touches no file on the event loop.
 See ADR 41.
@@ -29,18 +29,19 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
-"""Seconds to wait while another process renews a login: longer than that may take (``renewing.PREPARING_S``, one
-request for a token, and its writing)."""
+"""How long to wait while another process renews a login, in seconds: longer than that may take
+(``renewing.PREPARING_S``, one token request, and storing its response).
+"""
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.005, 0.1
 _LASTS_MAX_S = 10 * 365 * 86_400
-"""What a provider may say of how long a token lasts, at most."""
+"""Maximum accepted lifetime of a token, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What is kept of one login, for the SDK's client. ``expires_at`` is in seconds of the wall clock; None: unknown.
+    """One stored login, for the SDK's client. ``expires_at`` is in wall-clock seconds; None: unknown.
 
-    ``record`` has what may be told: issuer, account, scope. ``problem`` in it says what is wrong with what is kept.
+    ``record`` has the public facts: issuer, account, scope. Its ``problem`` says what is wrong with the stored login.
     """
 
     record: Record
@@ -49,12 +50,12 @@ class Login:
 
     @property
     def expires_at(self) -> float | None:
-        """Return when the access token ends; None where nobody said."""
+        """Return when the access token expires; None if unknown."""
         return self.record.expires_at
 
 
 class TokenStore:
-    """What is kept of the logins of one config, in ``folder``; the secrets in the ``keyring``, where it can be used."""
+    """The stored logins of one config, in ``folder``; the secrets in the ``keyring``, if that can be used."""
 
     def __init__(self, folder: Path, keyring: Keyring, *, clock: Callable[[], float] = time.time) -> None:
         self._keeper, self._clock = Keeper(folder, keyring), clock
@@ -62,21 +63,21 @@ class TokenStore:
     def entry(self, server_url: str, entry_name: str, learned: Learned | None = None) -> "LoginEntry":
         """Return the login of one entry of ``mcpServers``. Nothing is read yet.
 
-        Its secrets are ``learned`` before anybody can use them, so that nothing tells them.
+        Its secrets are added to ``learned`` before anybody can use them, so that they are redacted everywhere.
         """
         return LoginEntry(self._keeper, server_url, entry_name, self._clock, learned or Learned())
 
     async def facts(self) -> list[Record]:
-        """Return what is known of all logins that are kept, without their secrets."""
+        """Return the public facts of all stored logins."""
         found = await anyio.to_thread.run_sync(lambda: list(self._keeper.facts()))
         return [replace(record, tokens=None, client=None) for record in found]
 
 
 class LoginEntry:
-    """The login of one entry: the SDK's ``TokenStorage``, and what has to be known of it besides.
+    """The login of one entry: the SDK's ``TokenStorage``, and further data.
 
-    Whatever is set is on the disk when the call returns, and it is not given up half way where the caller is. Other
-    processes may change it at any time: each read is of what is kept now.
+    Changes are on disk when a call returns, and are completed even if the caller is cancelled. Other processes may
+    change the login at any time: each read returns the current state.
     """
 
     def __init__(
@@ -90,24 +91,24 @@ class LoginEntry:
         self._is_held = False
 
     def __repr__(self) -> str:
-        """Name the entry; never what is kept of it."""
+        """Name the entry; never its contents."""
         return f"LoginEntry({self._blank.entry!r})"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return what must not be told of what was last read or set."""
+        """Return the secrets of what was last read or set."""
         return self._secrets
 
     async def read(self) -> Login:
-        """Return what is kept now. What is damaged counts as nothing, and is told in the log once."""
+        """Return the stored login. A damaged one counts as none, and is logged once."""
         return _login(await self._off_the_loop(self._read))
 
     async def has_changed(self) -> bool:
-        """Return whether another process, or another entry here, has changed what is kept since it was last read."""
+        """Return whether another process, or another entry here, has changed the login since it was last read."""
         return await self._off_the_loop(self._file.stamp) != self._seen
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the tokens; ``expires_in`` is what is left of their time."""
+        """Return the tokens; ``expires_in`` is their remaining lifetime."""
         login = await self.read()
         if login.tokens is None or login.expires_at is None:
             return login.tokens
@@ -115,12 +116,12 @@ class LoginEntry:
         return login.tokens.model_copy(update={"expires_in": left})
 
     async def set_tokens(self, tokens: OAuthToken, client: OAuthClientInformationFull | None = None) -> None:
-        """Keep tokens that were just received, and in the same change the registration that they were given to.
+        """Store tokens just received, together with the registration that they were issued to.
 
-        Without ``client`` that is the one which is kept already, or the config's.
+        Without ``client`` that is the stored one, or the config's.
 
         Raises:
-            StoreError: they cannot be kept.
+            StoreError: they cannot be stored.
 
         """
         now, lasts = self._clock(), tokens.expires_in
@@ -143,52 +144,51 @@ class LoginEntry:
         return (await self.read()).client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep a registration. Tokens that were given to another client, or by another issuer, go with that one.
+        """Store a registration. Tokens issued to another client, or by another issuer, are deleted.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: it cannot be stored.
 
         """
         await self._change(lambda before: self._registered(before, client_info))
 
     async def note(self, *, account: str | None = None, issuer: str | None = None) -> None:
-        """Keep what was learned of a login: as whom, or from whom. None leaves it as it was.
+        """Store the account or the issuer of a login. None leaves it unchanged.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: it cannot be stored.
 
         """
         told = {name: text for name, text in (("account", account), ("issuer", issuer)) if text is not None}
         await self._change(lambda before: replace(before, **told))
 
     async def forget_tokens(self) -> None:
-        """Forget the tokens, which nobody takes any more; the registration stays.
+        """Delete the tokens, which are no longer accepted; the registration stays.
 
         Raises:
-            StoreError: they cannot be removed.
+            StoreError: they cannot be deleted.
 
         """
         none = {"tokens": None, "scope": "", "expires_at": None, "has_tokens": False, "can_renew": False}
         await self._change(lambda before: replace(before, **none))
 
     async def forget(self) -> bool:
-        """Forget everything, and return whether there was something.
+        """Delete everything, and return whether there was anything.
 
         Raises:
-            StoreError: it cannot be removed.
+            StoreError: it cannot be deleted.
 
         """
         return await self._alone(self._forget)
 
     @asynccontextmanager
     async def refreshing(self, patience_s: float = PATIENCE_S) -> AsyncGenerator[Login]:
-        """Renew the login while no other process does; gives what is kept, as it may just have been renewed.
+        """Renew the login while no other process does; yields the stored login, which may just have been renewed.
 
-        The room for what will be received is taken up on the disk first. The lock ends with this block, or with the
-        process.
+        Disk space for the response is reserved first. The lock ends with this block, or with the process.
 
         Raises:
-            StoreError: another one holds it for longer than ``patience_s``, or nothing could be kept here.
+            StoreError: another process holds the lock for longer than ``patience_s``, or nothing can be stored here.
 
         """
         descriptor = await self._locked(patience_s)
@@ -206,7 +206,7 @@ class LoginEntry:
         await self._alone(lambda: self._rewrite(change))
 
     async def _alone(self, work: Callable[[], _T]) -> _T:
-        """Do what only one may do at a time, here and in other processes. It is not given up half way."""
+        """Run ``work`` under the lock against other tasks and processes. It is completed even on cancellation."""
         with _to_the_end():
             return await self._in_turn(work)
 
@@ -249,7 +249,7 @@ class LoginEntry:
         self._secrets = record.secrets
 
     def _fit_to_be_told(self, record: Record) -> Record:
-        """Return a record whose facts, which a provider has named, are not its secrets."""
+        """Return a record whose provider-supplied facts do not contain its secrets."""
         clean = self._learned.clean
         told = {"scope": clean(record.scope), "account": clean(record.account), "issuer": clean(record.issuer)}
         return replace(record, **told)
@@ -273,13 +273,13 @@ class LoginEntry:
 
 @contextmanager
 def _to_the_end() -> Generator[None]:
-    """Go on where the caller is given up: what was received must be kept, and a lock be let go of."""
+    """Continue if the caller is cancelled: the answer must be stored, and the lock released."""
     with anyio.CancelScope(shield=True):
         yield
 
 
 def _login(record: Record) -> Login:
-    """Return a record in the SDK's types; what does not fit them counts as nothing."""
+    """Return a record in the SDK's types; invalid parts count as missing."""
     try:
         tokens = None if record.tokens is None else OAuthToken.model_validate(record.tokens)
         client = None if record.client is None else OAuthClientInformationFull.model_validate(record.client)

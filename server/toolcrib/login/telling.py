@@ -1,6 +1,6 @@
-"""A login as people and programs are told of it: as whom, by whom, until when.
+"""A login as shown to people and programs: account, issuer, expiry.
 
-Knows what of it is no secret; never knows where it is shown.
+Knows which of its fields are not secret; never knows where it is shown.
 """
 
 from datetime import datetime
@@ -10,7 +10,7 @@ from toolcrib.model import JsonObject
 
 
 def login_json(record: Record) -> JsonObject | None:
-    """Return what is known of a login as a JSON object; None where there is none."""
+    """Return the public facts of a login as a JSON object; None if there is none."""
     if not record.has_tokens:
         return None
     until = None if record.expires_at is None else datetime.fromtimestamp(record.expires_at).astimezone()
@@ -24,7 +24,7 @@ def login_json(record: Record) -> JsonObject | None:
 
 
 def login_text(login: JsonObject) -> str:
-    """Return a login that is one as the end of a sentence that begins with ``logged in``."""
+    """Return the facts of a valid login as the end of a sentence that begins with ``logged in``."""
     who = f" as {login['as']}" if login["as"] else ""
     by = f" by {login['by']}" if login["by"] else ""
     until = f", until {login['until'][:16].replace('T', ' ')}" if login["until"] else ""
