@@ -1,1 +1,1 @@
-"""Downstream servers: their processes and addresses, their protocol eras, their lives."""
+"""Downstream servers: their processes and addresses, protocol eras, and lifecycles."""

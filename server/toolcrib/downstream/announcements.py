@@ -1,6 +1,6 @@
-"""What a server says has changed, in either era: its list of tools, its other lists, single resources.
+"""Change notifications of a server, in either era: of its list of tools, its other lists, single resources.
 
-Knows the notifications and the subscription that brings them; never knows what is done about a change.
+Knows the notifications and the subscription that delivers them; never knows what is done about a change.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class News:
         self._kinds: set[OfferKind] = set()
 
     def take(self) -> frozenset[OfferKind]:
-        """Return the lists besides tools that are others now, and begin anew."""
+        """Return the lists besides tools that have changed, and reset."""
         kinds, self._kinds, self.said = frozenset(self._kinds), set(), anyio.Event()
         return kinds
 

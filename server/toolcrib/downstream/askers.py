@@ -1,4 +1,4 @@
-"""Callers as a server may reach them while it works for them: which questions they can be asked, and how.
+"""A caller as a server can reach it during a call: which questions it can be asked, and how.
 
 Knows the requests that servers send to clients and the capabilities these need; never knows a transport or a tool.
 """
@@ -139,7 +139,7 @@ def relayed(capabilities: JsonObject, *, questions: bool, roots: bool) -> JsonOb
 
 
 def for_next_hop(params: JsonObject) -> JsonObject:
-    """Return params without what belongs to one hop, in ``_meta``: a token for progress, the protocol's own keys."""
+    """Return params without the ``_meta`` members of one connection: the progress token, the protocol's own keys."""
     kept = {
         key: value
         for key, value in as_object(params.get("_meta")).items()

@@ -1,6 +1,6 @@
 """The pause before a server that failed is started again: longer each time, until it works.
 
-Knows a clock, chance and how often it failed in a row; never knows a server, nor why it failed.
+Knows a clock, randomness and the number of consecutive failures; never knows a server, nor why it failed.
 """
 
 import math

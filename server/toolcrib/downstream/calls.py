@@ -1,7 +1,7 @@
-"""The requests that callers have for one server: each sent once, on a live connection, bounded in number and time.
+"""Requests of callers to one server: each sent once, on a live connection, bounded in number and time.
 
-Knows deadlines, what may be sent again, and how a caller of either era gives an answer in the middle; never knows
-policies, nor how a server is started.
+Knows deadlines, what may be resent, and how a caller of either era answers during a call; never knows policies, nor
+how a server is started.
 """
 
 import math
@@ -54,13 +54,13 @@ class Exchange:
 
     @property
     def is_retry(self) -> bool:
-        """Whether it answers what an earlier result has asked."""
+        """Whether it answers the questions of an earlier result."""
         return not self.params.keys().isdisjoint(ANSWERS)
 
 
 @dataclass(frozen=True, slots=True)
 class CallParts:
-    """What the calls of a server work with. ``connection`` returns the live one, started if it is not up.
+    """The dependencies of a server's calls. ``connection`` returns the live one, started if it is not up.
 
     ``note_login`` is told that the server wants a login.
     """
@@ -76,7 +76,7 @@ class CallParts:
 
 
 class Calls:
-    """What is asked of a server.
+    """The calls of one server.
 
     ``in_flight`` counts the calls under way; ``last_use`` is when the last one ended, on anyio's clock.
     """
@@ -93,7 +93,7 @@ class Calls:
         self.last_use = -math.inf
 
     def check(self) -> None:
-        """Do nothing where the server may be called.
+        """Return if the server may be called.
 
         Raises:
             CircuitOpen: it fails call after call, and is not called for a while.
@@ -130,7 +130,7 @@ class Calls:
         return await self._begin(exchange, asker)
 
     async def deliver(self, what: str, send: Send) -> JsonObject:
-        """Have something sent for nobody in particular, and sent again if it surely did not reach the server.
+        """Send a request that belongs to no caller, and resend it if it certainly did not reach the server.
 
         Raises:
             StartFailed, CallTimeout, ConnectionLost, DownstreamError: as for :meth:`run`; ``what`` is in them.
@@ -142,7 +142,7 @@ class Calls:
     # -- callers without a session, who are asked by a result -------------------------------------
 
     async def _begin(self, exchange: Exchange, asker: Asker) -> JsonObject:
-        """Send a request in a task of its own, which outlives the caller's if the server asks something."""
+        """Send a request in its own task, which outlives the caller's if the server asks something."""
         parked = Parked(asker, partial(same_request, self._settings.key, exchange.method, exchange.params))
         parked.on_progress = exchange.on_progress
         return await self._parked.begin(parked, partial(self._carry_out, exchange, parked))
@@ -194,7 +194,7 @@ class Calls:
         )
 
     async def _check(self, connection: Connection, exchange: Exchange) -> None:
-        """Refuse what the server would take for another request than it is."""
+        """Refuse a request that the server would misinterpret."""
         if exchange.fingerprint is not None:
             await self._parts.live_list.settle(connection)
             if self._parts.live_list.tools.get(exchange.target) != exchange.fingerprint:
@@ -234,7 +234,7 @@ class Calls:
             raise self._not_answered(error.message) from None
 
     def _challenged(self, challenged: Challenged) -> DownstreamError | LoginNeeded:
-        """Return what a caller is told whom the server refuses for want of a login."""
+        """Return the error for a caller when the server requires a login."""
         failure = login_failure(self._settings, str(challenged), challenged.data)
         if failure.needs_login:
             # Of a login that does not reach this tool, the other tools and calls go on.

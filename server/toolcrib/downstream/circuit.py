@@ -1,6 +1,6 @@
-"""A circuit breaker: a server that fails call after call is not called for a while, and then tried with one call.
+"""A circuit breaker: a server that keeps failing is not called for a while, then probed with one call.
 
-Knows how calls have ended lately; never knows what was called or how a server is reached.
+Knows the outcomes of recent calls; never knows what was called or how a server is reached.
 """
 
 import math

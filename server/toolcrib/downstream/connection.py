@@ -52,15 +52,15 @@ class DiedOnProbe(Exception):
 
 
 class Outdated(Exception):
-    """The server no longer lists the tool as it was when the call was decided; nothing was sent."""
+    """The server no longer lists the tool as it was decided about; nothing was sent."""
 
 
 class Undelivered(Exception):
-    """The server certainly did nothing: its address refused the request, or did not know our session any more."""
+    """The server certainly did nothing: it refused the request, or no longer knew our session."""
 
 
 class Challenged(Exception):
-    """The server did nothing, because it wants a login; ``data`` are those of the error that says so."""
+    """The server did nothing, because it requires a login; ``data`` are those of the error that says so."""
 
     def __init__(self, reason: str, data: Any) -> None:
         super().__init__(reason)
@@ -91,12 +91,12 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Whether it takes no more calls."""
+        """Whether it accepts no more calls."""
         return self.closed.is_set() or self.retired.is_set()
 
     @property
     def is_listed(self) -> bool:
-        """Whether the list that was last taken in is the one that the server last announced."""
+        """Whether the last ingested list is the one that the server last announced."""
         return self.news.changes == self.changes_listed
 
     @property
@@ -183,7 +183,7 @@ class Connection:
             raise
 
     async def subscribe(self, uri: str) -> JsonObject:
-        """Be told when a resource changes, until :meth:`unsubscribe`. The caller bounds the time.
+        """Subscribe to changes of a resource, until :meth:`unsubscribe`. The caller bounds the time.
 
         Raises:
             DownstreamError, Undelivered, Challenged, ConnectionLost: as for :meth:`request`.
@@ -195,7 +195,7 @@ class Connection:
         return {}
 
     async def unsubscribe(self, uri: str) -> None:
-        """Be told no longer. Raises as :meth:`subscribe` does."""
+        """Unsubscribe. Raises as :meth:`subscribe` does."""
         if self.era == "legacy":
             await self.request("resources/unsubscribe", {"uri": uri})
         elif (held := self._held.pop(uri, None)) is not None:
@@ -215,7 +215,7 @@ class Connection:
         await self._request("logging/setLevel", {"level": level}, {})
 
     async def tell(self, method: str) -> None:
-        """Tell a server of the handshake era something that its client has told."""
+        """Forward a client's notification to a server of the handshake era."""
         if self.era == "legacy":
             await self._channel.notify(method, None)
 
@@ -241,7 +241,7 @@ class Connection:
                 carried_by.reset(on_account_of)
 
     def _stamped(self, method: str, params: JsonObject, options: CallOptions, asker: Asker) -> JsonObject:
-        """Return params with what every request of 2026-07-28 carries; ``options`` get the routing headers of HTTP."""
+        """Return params with what every request of 2026-07-28 has; ``options`` get the routing headers of HTTP."""
         version = self.session.protocol_version or ""
         meta = {
             **params.get("_meta", {}),
@@ -264,7 +264,7 @@ class Connection:
         return params
 
     def _remember_param_headers(self, tools: list[Any]) -> None:
-        """Keep which arguments the server wants mirrored into headers (2026-07-28 streamable HTTP)."""
+        """Remember which arguments the server requires in headers (2026-07-28 streamable HTTP)."""
         if not self._streams.http or self.era != "modern":
             return
         for tool in tools:

@@ -1,4 +1,4 @@
-"""What went wrong with a server, in words for the person who has to mend it.
+"""Why a server failed and what to do, in words for the person who has to fix it.
 
 Knows the errors of processes, HTTP and the protocol; never knows which server it is, nor what is done about it.
 """

@@ -1,6 +1,6 @@
-"""All downstreams together: which are indexed first, how many start at once, which are kept up, and who shares them.
+"""All downstreams together: which are indexed first, how many start at once, which stay running, and who shares them.
 
-Knows the set of servers, their connections and their order of business; never knows what their tools mean.
+Knows the set of servers, their connections and the order of starts; never knows what their tools mean.
 """
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
@@ -25,18 +25,18 @@ from toolcrib.login.logins import Logins
 
 _KEEP_UP_PAUSE_S = 1.0
 _SLOT_S = 2.0
-"""How long a start keeps others waiting for their turn: one that hangs, or downloads, goes on without its slot."""
+"""How long a start occupies a slot: one that hangs, or downloads, continues without it."""
 
 _SILENT_S = 5.0
-"""After how long a first start is noted as silent: no later start waits for that server until it has answered."""
+"""Time after which a first start counts as silent: later starts do not wait for that server until it answers."""
 
 _FIRST_RETRIES_S = (15.0, 30.0, 60.0, 120.0, 240.0)
-"""Pauses before a server that was never listed is tried again by itself: what failed may have been a download."""
+"""Pauses before an automatic retry of a server that was never listed: a download may have failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a fleet begins with. Servers in ``unlisted`` were never listed, of those in ``stale`` something is old.
+    """The initial state of a fleet. Servers in ``unlisted`` were never listed, of those in ``stale`` something is old.
 
     Those that are ``silent`` gave no answer at an earlier start. Those that are ``closed`` are of use to nobody, and
     are never started by themselves.
@@ -49,7 +49,7 @@ class Due:
 
 
 class Fleet:
-    """The configured servers by key, and for whom one is not enough, by scope. Make one with :func:`open_fleet`.
+    """The configured servers by key and, if isolated, by scope. Make one with :func:`open_fleet`.
 
     A server is listed, and kept up, by the connection that is everybody's; ``fleet[key]`` is that one.
     """
@@ -69,7 +69,7 @@ class Fleet:
         self._starts = StartQueue(around.limits.parallel_starts)
 
     def change(self, servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], around: Surroundings) -> None:
-        """Serve these servers from now on. One whose entry is the same goes on as it is, by the same process.
+        """Switch to these servers. One with an unchanged entry keeps its process.
 
         Another one is left as soon as the calls under way have ended. :meth:`begin` is to follow.
         """
@@ -94,7 +94,7 @@ class Fleet:
             self._first_listing.pop(key).set()
 
     def _beside(self, around: Surroundings) -> Surroundings:
-        """Return what a connection has around it that is not everybody's."""
+        """Return the environment of a connection that is not shared by all."""
         # The connections of the only client list what is listed, which may depend on what it can do.
         listed = around.listed if around.front.one_client else self._compare
         elsewhere = around.offers
@@ -110,7 +110,7 @@ class Fleet:
         return key in self._servers
 
     def of(self, key: str, party: Party) -> Downstream:
-        """Return the server by the connection that a party uses.
+        """Return the server on the connection that a party uses.
 
         Raises:
             Unavailable: a connection of its own is wanted, and there are too many already; or the config has been
@@ -135,7 +135,7 @@ class Fleet:
         return known
 
     def _make_room(self, key: str) -> None:
-        """Let go of what nobody would miss, where there are as many connections to a server as may be."""
+        """Close idle connections if a server has its maximum number of them; refuse if none is idle."""
         scoped, most = self._scoped[key], self._around.limits.connections_per_server
         for scope, server in list(scoped.items()):
             if len(scoped) < most:
@@ -150,14 +150,14 @@ class Fleet:
             )
 
     async def _compare(self, settings: ServerSettings, raw: list[Any], _era: Era) -> LiveTools:
-        """Take a list for that of one connection only; where it is not what is indexed, have everybody's read again."""
+        """Use a list for one connection only; if it differs from the index, refresh the shared list."""
         tools, is_indexed = await self._around.compared(settings, raw)
         if not is_indexed and settings.key not in self.listing:
             self.list_again([settings.key])
         return tools
 
     def _offers_changed(self, key: str) -> None:
-        """Have what a server offers besides tools read again by the connection that is everybody's."""
+        """Refresh a server's resources and prompts on the shared connection."""
         self._tasks.start_soon(self._read_offers, key)
 
     async def _read_offers(self, key: str) -> None:
@@ -169,7 +169,7 @@ class Fleet:
                 await server.offers.read(connection)
 
     async def list_now(self, key: str, server: Downstream) -> None:
-        """List a server anew by one of its connections; what is indexed is read by everybody's.
+        """List a server again on one of its connections; the index is shared by all of them.
 
         Raises:
             StartFailed: it cannot be started, or its list cannot be read.
@@ -186,7 +186,7 @@ class Fleet:
 
     @property
     def logins(self) -> Logins | None:
-        """The logins to its servers."""
+        """The logins to the servers."""
         return self._around.logins
 
     def withheld(self, key: str, party: Party) -> list[str]:
@@ -201,14 +201,14 @@ class Fleet:
                 self.of(key, party)
 
     async def tell(self, party: Party, method: str) -> None:
-        """Tell the servers that one client alone uses what it has told."""
+        """Forward a notification of a client to the servers that it uses alone."""
         for key, scoped in self._scoped.items():
             scope = self._around.front.scope(self._servers[key].settings, self._servers[key].era, party)
             if self._around.front.is_exclusive(scope) and scope in scoped:
                 await scoped[scope].tell(method)
 
     def end_session(self, party: Party) -> None:
-        """Let go of the connections that were one session's own."""
+        """Release the connections that belonged to one session."""
         for scoped in self._scoped.values():
             for scope in [scope for scope in scoped if scope.session == party.label]:
                 scoped.pop(scope).stop()
@@ -221,7 +221,7 @@ class Fleet:
         return max(statuses, key=lambda status: (status.state is State.READY, status.since))
 
     def has_failed(self, key: str) -> bool:
-        """Return whether a server has failed; one that is not there any more has not."""
+        """Return whether a server has failed; a removed one has not."""
         return key in self._servers and self.status(key).state in DOWN
 
     def statuses(self) -> dict[str, Status]:
@@ -237,14 +237,14 @@ class Fleet:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to tell of any: none has failed, and none is on its way for the first time."""
+        """Whether there is nothing to report: none has failed, and none is in its first start."""
         return not self.listing_first and not any(
             server.status.state in DOWN or (server.was_never_listed and server.status.state is State.STARTING)
             for server in self._servers.values()
         )
 
     def begin(self, due: Due) -> None:
-        """Start in the background what has to be listed, never-listed servers first, and what is to be kept up.
+        """Start in the background the servers to list, never-listed ones first, and those that stay running.
 
         Searches and calls may wait for servers that were never listed (:meth:`first_listing`). Those of them that were
         silent at an earlier start come last, and are not :attr:`awaited`.
@@ -266,7 +266,7 @@ class Fleet:
 
     @property
     def listing_first(self) -> list[str]:
-        """Servers whose very first listing is under way."""
+        """Servers whose very first listing is in progress."""
         return [key for key, listed in self._first_listing.items() if not listed.is_set()]
 
     @property
@@ -286,7 +286,7 @@ class Fleet:
         return [key for key in begun if not self._servers[key].offers.first.is_set()]
 
     def prefer(self, keys: Collection[str]) -> None:
-        """Let these servers be started before others that wait for their turn."""
+        """Start these servers before others in the queue."""
         self._starts.prefer(keys)
 
     async def first_listing(self, keys: Iterable[str]) -> None:
@@ -307,7 +307,7 @@ class Fleet:
                 await server.connection(wanted=False)
 
     async def list_all(self) -> dict[str, Status]:
-        """List every server that nobody uses, but for those closed to everyone, and return what became of each."""
+        """List every unused server, except those denied to everyone, and return the result for each."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.first_listing, list(self._first_listing))
             for key in self._servers.keys() - self._first_listing.keys() - self._closed:
@@ -315,7 +315,7 @@ class Fleet:
         return self.statuses()
 
     def list_again(self, keys: Iterable[str]) -> None:
-        """List these servers in the background, those that are up included."""
+        """List these servers in the background, including running ones."""
         for key in keys:
             self._tasks.start_soon(self._list_again, key)
 
@@ -331,7 +331,7 @@ class Fleet:
             await self._list(key, server)
 
     async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
-        """List a server for the first time; where that fails, nobody waits for it any longer, and it is tried again."""
+        """List a server for the first time; if that fails, nobody waits for it any longer, and it is retried."""
         try:
             await self._list_again(key)
         finally:
@@ -345,7 +345,7 @@ class Fleet:
             await self._list(key, server)
 
     async def _list(self, key: str, server: Downstream) -> None:
-        """Start a server so that it is listed; a lazy one goes to sleep again by itself."""
+        """Start a server to list it; a lazy one is stopped again."""
         wanted = server.settings.options.start == "eager"
         self._listing.add(key)
         # A failure's state and reason are kept and told by the server itself.
@@ -376,7 +376,7 @@ class Fleet:
 async def open_fleet(
     servers: Mapping[str, ServerSettings], eras: Mapping[str, Era], surroundings: Surroundings
 ) -> AsyncGenerator[Fleet]:
-    """Run a fleet; when left, every connection is closed and every process is gone."""
+    """Run a fleet; on exit, every connection is closed and every process has ended."""
     async with anyio.create_task_group() as tasks:
         yield Fleet(servers, eras, surroundings, tasks)
         tasks.cancel_scope.cancel()

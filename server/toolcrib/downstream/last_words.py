@@ -1,4 +1,4 @@
-"""Which of the last lines on a server's stderr say why it ended.
+"""Selects the last lines of a server's stderr that say why it exited.
 
 Knows how Node, npm, Python, Go, Rust and Docker report a failure; never knows which server it was or what it did.
 """

@@ -1,4 +1,4 @@
-"""Programs that download what they run, where it is not there yet.
+"""Programs that download what they run if it is not installed yet.
 
 Knows their names; never knows whether one is downloading at this moment.
 """

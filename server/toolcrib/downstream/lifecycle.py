@@ -1,7 +1,7 @@
-"""The life of one downstream: asleep, starting, ready, failed; started once however many wait, ended for certain.
+"""The lifecycle of one downstream: asleep, starting, ready, failed; started once for all waiters, always ended.
 
 Knows states, deadlines and backoff; never knows callers or policies, nor other servers.
-One task owns a connection from its first byte to its last; everybody else only waits for it or calls through it.
+One task owns a connection from its first byte to its last; all others only wait for it or call through it.
 """
 
 import math
@@ -30,16 +30,16 @@ from toolcrib.errors import StartFailed
 from toolcrib.model import JsonObject
 
 _DOWNLOAD_S = 3.0
-"""A package that is on this machine has started by then, usually."""
+"""An installed package has usually started by then."""
 
 _DRAIN_S, _DRAIN_POLL_S = 1.0, 0.01
 _PATIENCE_S = 1.0
-"""A caller waits out a pause before the next start when it is at most so long; otherwise it gets the reason now."""
+"""A caller waits for the next start if the pause is at most this long; otherwise it gets the reason immediately."""
 
 
 @dataclass(slots=True)
 class _Start:
-    """One attempt to start, shared by all who wait for it. Unless ``wanted``, it is only to be listed."""
+    """One attempt to start, shared by all waiters. Unless ``wanted``, the server is only listed."""
 
     wanted: bool
     deadline: float = math.inf
@@ -93,26 +93,26 @@ class Downstream:
 
     @property
     def era(self) -> Era | None:
-        """The era that it spoke when it was last connected; None where nothing is known of it."""
+        """The era of its last connection; None if unknown."""
         return self._list.era
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way on it."""
+        """Whether no request is in progress on it."""
         return self._is_unused and self.status.state is not State.STARTING
 
     def change(self, surroundings: Surroundings) -> None:
-        """Go on in other surroundings."""
+        """Switch to another environment."""
         self._around = surroundings
         self.offers.change(surroundings.offers)
 
     def leave(self) -> None:
-        """Let go of the connection for good, once the calls under way have ended."""
+        """Close the connection permanently, once the calls in progress have ended."""
         self._has_left, self._drain_s = True, self._around.limits.call_max_s
         self.stop()
 
     def stop(self) -> None:
-        """Let go of the connection: calls under way get a moment to end, and the next call starts anew."""
+        """Release the connection: calls in progress get a moment to end, and the next call starts a new one."""
         start = self._start
         if start is None:
             return
@@ -165,7 +165,7 @@ class Downstream:
         return self._start
 
     async def _wait_for_turn(self) -> None:
-        """Hold back after failures, a little; refuse at once while a longer pause lasts, or a login is wanted."""
+        """Wait briefly after failures; refuse immediately during a longer pause, or if a login is required."""
         if self.status.state is State.NEEDS_LOGIN:
             if self._around.logins and await self._around.logins.has_changed(self.settings):
                 return
@@ -188,12 +188,12 @@ class Downstream:
     async def request(
         self, method: str, params: JsonObject, on_progress: Progress | None = None, asker: Asker = NOBODY
     ) -> JsonObject:
-        """Send one that is not about a tool, by a line of its own."""
+        """Send a request that is not about a tool, on a line of its own."""
         with self.line(asker) as line:
             return await self._calls.run(Exchange(method, method, params, on_progress), line)
 
     async def tell(self, method: str) -> None:
-        """Tell the server something that its client has told, if it is up."""
+        """Forward a notification of its client to the server, if it is running."""
         if (start := self._current()) and start.connection:
             await start.connection.tell(method)
 
@@ -230,7 +230,7 @@ class Downstream:
         return ("legacy", "modern") if self._list.era == "legacy" else ("modern", "legacy")
 
     async def _live(self, start: _Start, eras: Sequence[Era]) -> None:
-        """Connect, list, serve, and let go again; every wait but that for the end of the connection has a deadline."""
+        """Connect, list, serve, and release; every wait except that for the end of the connection has a deadline."""
         limit = "limits.first_start_timeout_s" if self._may_download else "its connect_timeout_s"
         silent = f"it did not answer within {self._start_timeout_s:g} s ({limit})"
         self._set(State.STARTING)
@@ -261,7 +261,7 @@ class Downstream:
 
     @property
     def arriving(self) -> Arriving | None:
-        """How far the first listing is of a server that was never listed; None for any other."""
+        """Progress of the first listing of a server that was never listed; None for any other."""
         if not self.was_never_listed:
             return None
         if self.status.state is not State.STARTING:
@@ -311,7 +311,7 @@ class Downstream:
         self._end(start)
 
     async def _refresh(self, connection: Connection) -> None:
-        """List again, soon, each time the server says that its list has changed, but not most of the time."""
+        """List again soon after the server announces a change, with a bounded share of the time."""
         pause_s = rest_s()
         while True:
             await connection.news.list_changed.wait()
@@ -327,7 +327,7 @@ class Downstream:
             pause_s = rest_s(anyio.current_time() - began)
 
     async def _retire(self, connection: Connection, serving: anyio.CancelScope) -> None:
-        """Leave a connection that takes no more calls, as soon as those under way have heard so too."""
+        """Close a connection that accepts no more calls, once those in progress were notified."""
         await connection.retired.wait()
         with anyio.move_on_after(self._drain_s):
             while self._calls.in_flight:
@@ -350,14 +350,14 @@ class Downstream:
         serving.cancel()
 
     def note_silence(self, seconds: float) -> None:
-        """Tell that a start of a server that was never listed takes so long already, if it does."""
+        """Report that the first start of a server takes long, if it does."""
         if self.was_never_listed and self.status.state is State.STARTING:
             silence = silence_of(self.settings, f"it had not answered {seconds:g} s after it was started")
             self.status = replace(self.status, reason=silence.reason, failure=silence)
             self._around.state_changed(self.settings.key, self.status)
 
     def _end(self, start: _Start) -> None:
-        """Make the next caller begin anew, and wake whoever still waits for this start."""
+        """Make the next caller start again, and wake all who still wait for this start."""
         if self._start is start:
             self._start = None
         if not start.done.is_set():
@@ -365,7 +365,7 @@ class Downstream:
             start.done.set()
 
     def _fail(self, start: _Start, failure: Failure) -> None:
-        """Note why a start or a connection failed; the first failure counts."""
+        """Record why a start or a connection failed; the first failure counts."""
         if self._start is not start:
             return
         self._note_failure(failure)
@@ -377,7 +377,7 @@ class Downstream:
         self._set(State.NEEDS_LOGIN if failure.needs_login else State.FAILED, told.reason, told)
 
     def _note_login(self, failure: Failure) -> None:
-        """Note that the server, which is up, does nothing without a login."""
+        """Record that the running server requires a login."""
         start = self._start
         if start is not None and start.connection is not None:
             self._note_failure(failure)

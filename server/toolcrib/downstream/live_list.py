@@ -1,4 +1,4 @@
-"""The list of a live connection: read, taken in, and kept as new as the server last announced.
+"""The tool list of a live connection: read, indexed, and refreshed when the server announces a change.
 
 Knows when a list is out of date and who waits for the next one; never knows why a tool is called or by whom.
 """

@@ -1,7 +1,7 @@
-"""What a live connection offers besides tools: its resources, templates and prompts, read when they are new.
+"""The resources, templates and prompts of a live connection, read when they have changed.
 
 Knows how each list is asked for, and how much of one is taken; never knows what an item means or who may have it.
-A list that cannot be read keeps nobody from the server's tools: it is told in the log, and what was known stays.
+A list that cannot be read does not affect the server's tools: it is logged, and the previous list stays.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Work for callers without a session who may have to be asked in the middle of it: it goes on while they come and go.
+"""Work for callers without a session who may have to be asked during it: it continues between their requests.
 
 Knows the tasks that such work runs in, and who waits for its end; never knows what the work is.
 """

@@ -1,4 +1,4 @@
-"""Calls that wait for an answer of their caller, who has no session: parked under a key, taken up by the retry.
+"""Calls that wait for an answer of their caller, who has no session: parked under a key, resumed by the retry.
 
 Knows the questions of each such call, whose it is, and how long it is kept; never knows a server or a transport.
 2026-07-28 has no requests of servers: the call's result says ``input_required``, and the client calls again with
@@ -210,7 +210,7 @@ class Parking:
         return isinstance(key, str) and key in self._places
 
     def take(self, key: object, asker: Asker, request: str) -> Parked:
-        """Return the call that is parked under a key, for the one who may take it up; the key is of no use then.
+        """Return the call that is parked under a key, for the caller who may resume it; the key is then invalid.
 
         Raises:
             DownstreamError: there is none for this caller and this request.

@@ -1,4 +1,4 @@
-"""How long a call is still waited for: progress begins the time anew, and while a person is asked it does not run.
+"""The deadline of a call: progress restarts it, and it is paused while a person is asked.
 
 Knows one deadline; never knows what is waited for.
 """
@@ -31,7 +31,7 @@ class Patience:
         return self._scope
 
     def restart(self) -> None:
-        """Begin anew, once the time runs."""
+        """Restart the deadline, unless it is paused."""
         if self._scope is not None:
             self._scope.deadline = self._deadline(anyio.current_time())
 

@@ -1,4 +1,4 @@
-"""The only module that starts programs: a downstream's process, its pipes, and its end, also if ours comes first.
+"""The only module that starts servers: a downstream's process, its pipes, and its end, even if toolcrib ends first.
 
 Knows commands, descriptors and signals; never knows MCP, tools or why a server is started.
 """

@@ -1,4 +1,4 @@
-"""Progress of a call on its way to whoever asked for it: it restarts the deadline, and a slow receiver delays nobody.
+"""Forwards progress of a call to its caller: it restarts the deadline, and a slow receiver delays nobody.
 
 Knows one call's deadline and receiver; never knows what the call does or which server runs it.
 """

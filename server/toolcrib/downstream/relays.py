@@ -1,7 +1,7 @@
-"""What a server asks and tells while it works for callers: to whom each of it goes, and what goes to nobody.
+"""Routes a server's requests and notifications to the caller they concern, or to nobody.
 
-Knows the requests under way on one server's connection, and whose they are; never knows what a tool is, nor how a
-client is reached. Nothing is ever sent to a session that it may not be for: where that cannot be told, the server gets
+Knows the requests in flight on one server's connection, and their callers; never knows what a tool is, nor how a
+client is reached. Nothing is ever sent to a session that it may not concern: if that is unclear, the server gets
 an error (ADR 28).
 """
 
@@ -123,7 +123,7 @@ class Relays:
         await self._changed.wait()
 
     def forget(self) -> None:
-        """Begin anew with another connection: nothing that was given up is worked on any more."""
+        """Reset for another connection: cancelled requests are no longer worked on."""
         self._given_up.clear()
 
     def _remember(self, asker: Asker, error: DownstreamError) -> None:

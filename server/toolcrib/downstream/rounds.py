@@ -1,4 +1,4 @@
-"""A server of 2026-07-28 that needs to know something asks by its result; a caller with a session is asked at once.
+"""A server of 2026-07-28 asks for input with its result; a caller with a session is asked immediately.
 
 Knows the rounds of one request; never knows who is asked, nor how a request is sent.
 """

@@ -1,7 +1,7 @@
-"""Who shares a connection to a server, and what the server is told that they can do.
+"""Who shares a connection to a server, and which client capabilities the server is told.
 
-Knows what ``isolation`` means for each kind of server and front; never knows a request, a tool or a process.
-A server may ask only where it is certain whom (ADR 28): what it could ask nobody for is not declared to it.
+Knows what ``isolation`` means for each transport on both sides; never knows a request, a tool or a process.
+A server may ask only if it is certain whom (ADR 28): capabilities without such a client are not declared.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Whose turn it is to be started in the background: so many at a time, those somebody waits for first.
+"""The queue of background starts: a bounded number at a time, those that a request waits for first.
 
 Knows keys and their order; never knows what a start is or how long it may take.
 """

@@ -1,6 +1,6 @@
 """What a downstream is doing, and why.
 
-Knows the states there are (R271 for logins), and how a failure is told; never knows how a server comes into one.
+Knows the states (R271 for logins), and how a failure is worded; never knows how a server enters one.
 """
 
 from collections.abc import Collection, Mapping

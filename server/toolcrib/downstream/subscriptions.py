@@ -1,6 +1,6 @@
 """The subscriptions to resources of one server: each held once, however many want it, and again after a restart.
 
-Knows which URIs are wanted, and whom to tell; never knows who that is, or what is told further.
+Knows which URIs are wanted, and whom to notify; never knows who that is, or what they do with it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -67,7 +67,7 @@ class Subscriptions:
                     listener()
 
     async def renew(self, connection: Connection) -> None:
-        """Subscribe anew on a new connection, and tell of each resource that it may have changed meanwhile."""
+        """Subscribe again on a new connection, and report each resource as possibly changed."""
         for uri in list(self._listeners):
             with suppress(DownstreamError, ConnectionLost, Undelivered), anyio.move_on_after(_PATIENCE_S):
                 await connection.subscribe(uri)

@@ -1,6 +1,6 @@
-"""What a downstream has around it: bounds, a way to be reached, and who takes in what it lists.
+"""The environment of a downstream: bounds, transport, and the receivers of its lists.
 
-Knows who is told what; never knows the life of a server.
+Knows who is notified of what; never knows the lifecycle of a server.
 """
 
 from collections.abc import Awaitable, Callable

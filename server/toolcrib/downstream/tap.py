@@ -1,6 +1,6 @@
-"""The channel to a server, with what the server itself asks and tells taken out before the SDK makes models of it.
+"""The channel to a server; the server's own requests and notifications are taken out before the SDK parses them.
 
-Knows which messages are taken; never knows what becomes of them. What it declares at the handshake is exact too.
+Knows which messages are taken out; never knows what is done with them. The capabilities it declares are exact too.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

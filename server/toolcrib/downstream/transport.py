@@ -54,7 +54,7 @@ class Connector(Protocol):
     """Opens the transport of a server; tests pass their own."""
 
     def __call__(self, server: ServerSettings, limits: LimitsSection) -> AbstractAsyncContextManager[Streams]:
-        """Return a context manager that connects when entered and has let go of everything when left."""
+        """Return a context manager that connects when entered and has released everything when left."""
         ...
 
 

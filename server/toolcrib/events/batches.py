@@ -1,6 +1,6 @@
-"""Lines put aside by whoever has them, and written a batch at a time by a thread of their own.
+"""Queues lines and writes them in batches on a thread of their own.
 
-Knows order, how many may wait and for how long; never knows what a line says or where it goes.
+Knows order, and how many lines may wait for how long; never knows what a line says or where it goes.
 """
 
 import threading
@@ -10,17 +10,19 @@ from types import TracebackType
 from typing import Self
 
 BATCH_S = 0.05
-"""Seconds that a line waits for others."""
+"""How long a line waits for others, in seconds."""
 
 WAITING_MAX = 1000
-"""Lines that may wait; whoever adds one more writes them all, so that none is lost however slow the disk is."""
+"""Maximum number of waiting lines; whoever adds one more writes them all, so that none is lost even if the disk is
+slow.
+"""
 
 Line = Callable[[], str]
-"""Makes a line, where it is written: not where it is added."""
+"""Formats a line; called when it is written, not when it is added."""
 
 
 class Batches:
-    """Adds lines without waiting, and writes them soon, in order; all that were added are written when it is left."""
+    """Adds lines without waiting, and writes them soon, in order; on exit all added lines are written."""
 
     def __init__(self, write: Callable[[Sequence[bytes]], None]) -> None:
         self._write = write
@@ -42,7 +44,7 @@ class Batches:
         self.flush()
 
     def add(self, line: Line) -> None:
-        """Have a line written soon. From any thread."""
+        """Schedule a line to be written. From any thread."""
         self._lines.append(line)
         if len(self._lines) > WAITING_MAX:
             self.flush()
@@ -51,14 +53,14 @@ class Batches:
             self._start()
 
     def flush(self) -> None:
-        """Write all that was added until now."""
+        """Write everything added so far."""
         with self._writing:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if lines:
                 self._write([f"{line()}\n".encode() for line in lines])
 
     def _start(self) -> None:
-        """Start the thread, once there is something to write. A daemon: it must not keep a process that crashed."""
+        """Start the thread, once there is something to write. A daemon: it must not keep a crashed process alive."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="events", daemon=True)
             self._thread.start()

@@ -31,33 +31,33 @@ class ToolSearchQuery(Event):
     name: ClassVar[str] = "tool_search_query"
 
     query: str
-    """The text that was searched for; `[denied]` stands for names of tools that the caller may not use."""
+    """The text that was searched for; `[denied]` replaces names of tools that the caller may not use."""
     requested_search_type: str
     """`fts`, `regex` or `exact`, as asked for."""
     effective_search_type: str
-    """The search that was done."""
+    """The search that was performed."""
     results_count: int
     """How many tools were found."""
     search: int
     """Which search for tools of its session this is, from 1."""
     confidence: str
-    """`high`, `low` or `none`: how likely what is needed is among them."""
+    """`high`, `low` or `none`: how likely the hits contain the right tool."""
     hits: Sequence[str]
-    """Their public names, the best first."""
+    """Public names of the hits, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsListed(Event):
-    """A session was given its list of tools. A host's cache of prompts lasts as long as the list stays what it was."""
+    """A session was given its list of tools. A host's prompt cache stays valid while the list is unchanged."""
 
     name: ClassVar[str] = "tools_listed"
 
     count: int
     """How many tools are in it, ours included."""
     tool_names: Sequence[str]
-    """Public names of those that are not ours, the first 50."""
+    """Public names of the first 50 that are not ours."""
     digest: str
-    """The same as long as the list is."""
+    """Hash of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +71,22 @@ class ToolActivated(Event):
     activation_scope: str
     """`run` or `session`, as configured."""
     source: str
-    """By which way: `direct`, `tool_call`, `skill` or `config`."""
+    """How it was activated: `direct`, `tool_call`, `skill` or `config`."""
     reason: str
     """`first_use`, `explicit` or `skill`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolActivationDenied(Event):
-    """A name was called that the caller may not use, or that nobody has (R153). The client is not told which."""
+    """A call used a denied or unknown name (R153). The client is not told which."""
 
     name: ClassVar[str] = "tool_activation_denied"
     level: ClassVar[Level] = "warning"
 
     tool_name: str
-    """The name as it was asked for."""
+    """The requested name."""
     reason: RefusalReason
-    """`policy`: nobody may use it. `visibility`: others may. `skill`: no active skill names it. `unknown`: else."""
+    """`policy`: nobody may use it. `visibility`: others may. `skill`: no active skill names it. `unknown`: no tool."""
 
 
 ConfirmationAnswer = Literal["once", "this session", "always", "no", "dismissed", "none", "unable"]
@@ -95,7 +95,7 @@ ConfirmationAnswer = Literal["once", "this session", "always", "no", "dismissed"
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(Event):
-    """A person had to say yes first; what they have allowed for longer is not asked again, and makes no event."""
+    """A person was asked for approval; uses of an earlier approval record no event."""
 
     name: ClassVar[str] = "confirmation"
 
@@ -117,34 +117,34 @@ class ToolCalled(Event):
     tool_name: str
     """Its public name."""
     ok: bool
-    """False: it failed, or said that it did."""
+    """False: the call failed, or its result is marked as an error."""
     bytes: int
-    """About how large its result was."""
+    """Approximate size of its result."""
     search: int | None = None
-    """The search of the session that found the tool last: the number in its `tool_search_query`; null: none did."""
+    """The session's latest search that found the tool: the number in its `tool_search_query`; null: none."""
     rank: int | None = None
-    """Which of that search's hits it was, from 1."""
+    """The rank of the tool among that search's hits, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallNotRun(Event):
-    """A call of a tool ended before the tool was run; whoever asked for it was told why."""
+    """A call ended before the tool was run; the caller was told why."""
 
     name: ClassVar[str] = "tool_call_not_run"
 
     tool_name: str
-    """The name as it was asked for."""
+    """The requested name."""
     reason: NotRunReason
-    """`arguments`: they do not fit. `not_read_only`: asked of `tool_call_read`. `unavailable`: its server is down."""
+    """`arguments`: invalid. `not_read_only`: called with `tool_call_read`. `unavailable`: its server is down."""
     search: int | None
-    """As of `tool_call`."""
+    """As in `tool_call`."""
     rank: int | None
-    """As of `tool_call`."""
+    """As in `tool_call`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAsked(Event):
-    """A server was asked for something besides a tool; `duration_ms` includes the start of the server."""
+    """A request other than a tool call was sent to a server; `duration_ms` includes the start of the server."""
 
     name: ClassVar[str] = "server_request"
 
@@ -157,39 +157,39 @@ class ServerAsked(Event):
     ok: bool
     """False: it failed."""
     bytes: int
-    """About how large its answer was; counted as far as `limits.result_max_bytes`."""
+    """Approximate size of its answer, up to `limits.result_max_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRequestDenied(Event):
-    """A resource or a prompt was asked for that the caller may not use, or that nobody has. The client is not told."""
+    """A denied or unknown resource or prompt was requested. The client is not told which."""
 
     name: ClassVar[str] = "server_request_denied"
     level: ClassVar[Level] = "warning"
 
     method: str
-    """`resources/read` for a resource, whatever was to be done with it; `prompts/get` for a prompt."""
+    """`resources/read` for any request about a resource; `prompts/get` for a prompt."""
     target: str
-    """The URI or the name as it was asked for."""
+    """The requested URI or name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigReloaded(Event):
-    """The config was read again while toolcrib was running."""
+    """The config was reloaded."""
 
     name: ClassVar[str] = "config_reloaded"
 
     ok: bool
-    """Whether it is in use; if not, nothing has changed."""
+    """Whether the new config is in use; if not, nothing has changed."""
     reason: str
-    """Why it is not; empty where it is."""
+    """Why it is not in use; empty if it is."""
     unchanged: Sequence[str]
-    """Keys that are another now and take a restart."""
+    """Changed keys that need a restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownstreamState(Event):
-    """A downstream server has another state."""
+    """A downstream server changed its state."""
 
     name: ClassVar[str] = "downstream_state"
 
@@ -198,12 +198,12 @@ class DownstreamState(Event):
     state: str
     """`sleeping`, `starting`, `ready`, `failed` or `needs_login`."""
     reason: str | None
-    """Why, where there is something to say."""
+    """The reason, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChanged(Event):
-    """A server that was listed before defines a tool otherwise, has a new one, or one less.
+    """A server that was listed before changed, added or removed a tool.
 
     Of each list at most 100 are told, changed ones first.
     """
@@ -216,13 +216,13 @@ class DefinitionChanged(Event):
     tool_name: str
     """The tool's public name."""
     change: Literal["changed", "added", "removed"]
-    """What became of the tool."""
+    """What happened to the tool."""
     keys: Sequence[str]
     """Keys of its definition that differ, such as `description`, `inputSchema` or `annotations`."""
     fingerprint_before: str | None
-    """Of all that the index has of the tool, as it was; null where it is new."""
+    """Fingerprint of the tool before; null if it is new."""
     fingerprint_after: str | None
-    """The same as it is now; null where it is gone."""
+    """Fingerprint of the tool now; null if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class IndexRebuilt(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateReplaced(Event):
-    """The file of decisions could not be used and was replaced: what was decided may have to be decided again."""
+    """The file of decisions could not be used and was replaced; decisions may have to be repeated."""
 
     name: ClassVar[str] = "state_replaced"
     level: ClassVar[Level] = "warning"
@@ -262,12 +262,12 @@ class SkillPackLoaded(Event):
     skill_count: int
     """How many skills it has."""
     updated_count: int
-    """How many of them are new or different since the last scan."""
+    """How many of them are new or changed since the last scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillDirectoryRendered(Event):
-    """The directory of skills was written into the instructions of a session (R155)."""
+    """The directory of skills was included in the instructions of a session (R155)."""
 
     name: ClassVar[str] = "skill_directory_rendered"
 
@@ -277,18 +277,18 @@ class SkillDirectoryRendered(Event):
 
 @dataclass(frozen=True, slots=True)
 class SkillsRetrieved(Event):
-    """Skills were put before a task (R156)."""
+    """Skills were selected for a task (R156)."""
 
     name: ClassVar[str] = "skills_retrieved"
 
     skill_count: int
     """How many fit."""
     top_k_used: int
-    """How many were wanted at most."""
+    """The maximum number requested."""
     raw_tokens_est: int
     """Tokens of their whole texts, estimated."""
     final_tokens_est: int
-    """Tokens of what was given, estimated."""
+    """Tokens of the returned text, estimated."""
     was_summarized: bool
     """Always false: toolcrib calls no model."""
 
@@ -300,76 +300,76 @@ class SkillSearchQuery(Event):
     name: ClassVar[str] = "skill_search_query"
 
     query: str
-    """The text that was searched for; `[denied]` stands for names of tools that the caller may not use."""
+    """The text that was searched for; `[denied]` replaces names of tools that the caller may not use."""
     requested_search_type: str
     """`fts`, `regex` or `exact`, as asked for."""
     effective_search_type: str
-    """The search that was done."""
+    """The search that was performed."""
     results_count: int
     """How many skills were found."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillGet(Event):
-    """Skills were asked for by name (R158)."""
+    """Skills were requested by name (R158)."""
 
     name: ClassVar[str] = "skill_get"
 
     names: Sequence[str]
     """Those that were found."""
     returned_count: int
-    """How many these are."""
+    """The number of them."""
     max_tokens: int
     """The budget."""
     final_tokens_est: int
-    """Tokens of what was given, estimated."""
+    """Tokens of the returned text, estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillOutcome(Event):
-    """What came of a skill was reported."""
+    """An outcome of a skill was reported."""
 
     name: ClassVar[str] = "skill_outcome"
 
     skill_name: str
     """Its name."""
     success: bool
-    """Whether it did what it was for."""
+    """Whether it served its purpose."""
     note: str
-    """What was said about it; empty where nothing was."""
+    """The note in the report; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillActivated(Event):
-    """A skill is active from now on: its text was given, or it was activated without."""
+    """A skill became active: its text was returned, or it was activated without it."""
 
     name: ClassVar[str] = "skill_activated"
 
     skill_name: str
     """Its name."""
     tools: int
-    """How many tools that the caller may use it names."""
+    """How many tools it names that the caller may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillDeactivated(Event):
-    """A skill is active no longer, and what only it had opened is closed."""
+    """A skill is no longer active, and tools that only it made available are unavailable."""
 
     name: ClassVar[str] = "skill_deactivated"
 
     skill_name: str
     """Its name."""
     reason: str
-    """`explicit`: it was let go. `exclusive`: another took the place of all."""
+    """`explicit`: it was deactivated. `exclusive`: another skill replaced all."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillList(Event):
-    """A page of the list of skills was given (R159)."""
+    """A page of the list of skills was returned (R159)."""
 
     name: ClassVar[str] = "skill_list"
 
     filters: Mapping[str, object]
-    """What the list was narrowed to."""
+    """The filter of the list."""
     returned_count: int
     """How many skills the page has."""

@@ -23,25 +23,25 @@ from toolcrib.redaction.secrets import redact_text
 from toolcrib.store.files import private_directory
 
 TEXT_MAX = 2000
-"""Characters of one text in an event."""
+"""Maximum length of one text in an event."""
 
 _KNOWN_TEXTS, _KNOWN_TEXT_MAX = 256, 100
-"""Texts that are remembered with what was made of them, and their length: names of tools and sessions come again."""
+"""Number of cached redacted texts, and their maximum length: names of tools and sessions recur."""
 
 _RANKS: Mapping[Level, int] = {"debug": 0, "info": 1, "warning": 2, "off": 3}
-# O_APPEND: lines of several processes do not overwrite each other. O_NONBLOCK: opening a FIFO that nobody reads fails
-# instead of waiting. O_NOFOLLOW: whoever could put a link in its place would have us write to any file of ours.
+# O_APPEND: lines of several processes do not overwrite each other. O_NONBLOCK: opening a FIFO without a reader fails
+# instead of blocking. O_NOFOLLOW: otherwise a planted link could redirect our writes to any of our files.
 _OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 _log = logging.getLogger(__name__)
 
 
 class EventFile:
-    """The file that events are appended to: mode 0600, and moved to ``.1`` before it grows past ``max_bytes``.
+    """The file that events are appended to: mode 0600, and rotated to ``.1`` before it exceeds ``max_bytes``.
 
-    Nothing is opened before :meth:`open` or the first line. Writing never raises; the first failure is logged,
-    and every later line tries again. Safe to use from several threads: a failure is logged by the thread that
-    meets it.
+    Nothing is opened before :meth:`open` or the first line. Writing never raises; the first failure is logged, and
+    every later line tries again. Safe to use from several threads: a failure is logged by the thread in which it
+    occurs.
     """
 
     def __init__(self, path: Path, max_bytes: int = 10 * 1024 * 1024) -> None:
@@ -52,7 +52,7 @@ class EventFile:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Open the file, making it and its directory (0700) where they do not exist."""
+        """Open the file, creating it and its directory (0700) if they do not exist."""
         try:
             self._open()
         except (OSError, ValueError) as error:
@@ -91,7 +91,7 @@ class EventFile:
         return self._fd
 
     def _rotate(self, fd: int) -> None:
-        """Move the file away and begin anew, unless another process has already done so, or somebody deleted it."""
+        """Rotate the file, unless another process has already done so, or it was deleted."""
         ours = os.fstat(fd)
         self.close()
         with suppress(FileNotFoundError):
@@ -107,9 +107,9 @@ class EventFile:
 
 
 class EventLog:
-    """Takes events from everywhere in the program and writes those that are important enough.
+    """Receives events from all parts of the program and writes those of sufficient level.
 
-    ``clean`` is applied to every text: it takes secrets and personal data out. ``clock`` gives seconds since the epoch.
+    ``clean`` is applied to every text: it redacts secrets and personal data. ``clock`` returns seconds since the epoch.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class EventLog:
         if isinstance(value, str):
             if len(value) <= _KNOWN_TEXT_MAX:
                 return self._clean_known(value)
-            # Cut before cleaning too, which bounds the work; with a margin, because cleaning shortens.
+            # Truncated before redaction too, which bounds the work; with a margin, because redaction shortens.
             return truncate(self._clean(value[: 4 * TEXT_MAX]), TEXT_MAX)
         if value is None or isinstance(value, int | float):
             return value
@@ -157,7 +157,7 @@ class EventLog:
 
 
 def timestamp(now: float) -> str:
-    """Return a moment as ISO 8601, in UTC, to the millisecond."""
+    """Return a time as ISO 8601, in UTC, with milliseconds."""
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -175,11 +175,11 @@ def open_event_log(
     clean: Callable[[str], str] = redact_text,
     clock: Callable[[], float] = time.time,
 ) -> Generator[EventLog]:
-    """Open the event log in ``file``, if any; ``mirror`` gets every line too, without its line end.
+    """Open the event log in ``file``, if any; ``mirror`` is called with every line too, without its line end.
 
-    The file gets them a batch at a time, within :data:`toolcrib.events.batches.BATCH_S` and all of them in the end; the
-    mirror at once. Never raises because of either: a file that cannot be written is logged once, and serving goes on
-    without it.
+    The file is written in batches, within :data:`toolcrib.events.batches.BATCH_S`, and completely on exit; the mirror
+    is called at once. Never raises because of either: a file that cannot be written is logged once, and serving
+    continues without it.
     """
     if level == "off":
         file = None

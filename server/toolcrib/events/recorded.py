@@ -1,4 +1,4 @@
-"""Events read back: each line of the file, and of the one before it, as it was written; also while they grow.
+"""Reads recorded events: each line of the file and of its predecessor, also while they grow.
 
 Knows the files and that a line may be cut off or another program's; never knows what an event is about.
 """
@@ -19,10 +19,10 @@ _CHUNK = 1 << 20
 
 
 def recorded(file: Path) -> Iterator[JsonObject]:
-    """Yield the events that are kept, the oldest first; what is no event is left out, and nothing where no file is.
+    """Yield the stored events, oldest first; lines that are not events are skipped, and there are none without a file.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: the file exists and cannot be read.
 
     """
     for each in (_before(file), file):
@@ -36,10 +36,10 @@ def recorded(file: Path) -> Iterator[JsonObject]:
 
 
 def followed(file: Path, pause: Callable[[float], None]) -> Iterator[JsonObject]:
-    """Yield the events that are kept and then, for ever, those that come; ``pause`` waits so many seconds.
+    """Yield the stored events and then, endlessly, new ones; ``pause`` waits for a number of seconds.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: the file exists and cannot be read.
 
     """
     for each in chain([_before(file)], repeat(file)):
@@ -54,10 +54,10 @@ def followed(file: Path, pause: Callable[[float], None]) -> Iterator[JsonObject]
 
 
 def _until_replaced(file: Path, lines: BinaryIO, pause: Callable[[float], None]) -> Iterator[JsonObject]:
-    """Yield what is in an open file, and what comes while it is ``file``."""
+    """Yield the lines of an open file, including new ones until ``file`` is replaced."""
     rest = b""
     while True:
-        is_last_look = not _is_at(file, lines)  # asked before: nothing comes to it after that
+        is_last_look = not _is_at(file, lines)  # checked first: nothing is appended after that
         while chunk := lines.read(_CHUNK):
             *whole, rest = (rest + chunk).split(b"\n")
             yield from filter(None, (_event(line.decode("utf-8", "replace")) for line in whole))

@@ -1,4 +1,4 @@
-"""What servers say on stderr, kept on disk: a file for each server, the oldest lines gone first.
+"""The stderr output of servers on disk: a file per server, the oldest lines dropped first.
 
 Knows files, times and how many lines are too many; never knows a server. Every line is redacted before it is written.
 """
@@ -16,19 +16,19 @@ from toolcrib.events.batches import Batches
 from toolcrib.events.log import EventFile, timestamp
 
 LINES_PER_SECOND = 200
-"""Lines of one server that are kept in one second; of the others it is told how many there were."""
+"""Maximum number of stored lines of one server per second; the number of dropped ones is recorded."""
 
 FOLDER = "logs"
-"""Where they are, in the cache directory."""
+"""The folder of the logs, in the cache directory."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _NAME_MAX = 60
 _MARK = "\0"
-"""What stands between the server and the line while a line waits to be written."""
+"""The separator of server and line while a line waits to be written."""
 
 
 @dataclass(slots=True)
 class _Second:
-    """The second in which a server has said something last: how many lines of it are kept, how many are not."""
+    """The second of a server's last line: how many of its lines are stored, and how many dropped."""
 
     at: int = 0
     kept: int = 0
@@ -36,14 +36,14 @@ class _Second:
 
 
 class ServerLogs:
-    """Takes lines of servers without waiting; a thread writes them. ``clock`` gives seconds since the epoch."""
+    """Receives lines of servers without waiting; a thread writes them. ``clock`` returns seconds since the epoch."""
 
     def __init__(self, add: Callable[[Callable[[], str]], None], clock: Callable[[], float]) -> None:
         self._add, self._clock = add, clock
         self._seconds: dict[str, _Second] = {}
 
     def note(self, server: str, line: str) -> None:
-        """Keep a line that a server has written, unless it has written too many in this second."""
+        """Store a line written by a server, unless it has written too many in this second."""
         now = self._clock()
         second = self._seconds.setdefault(server, _Second())
         if second.at != int(now):
@@ -61,9 +61,9 @@ class ServerLogs:
 def open_server_logs(
     cache_dir: Path, max_bytes: int, redact: Callable[[str], str], clock: Callable[[], float]
 ) -> Generator[ServerLogs]:
-    """Keep at most ``max_bytes`` of what each server says; all that was said is written when it is left.
+    """Store at most ``max_bytes`` of each server's output; everything is written on exit.
 
-    Never raises: a file that cannot be written is logged once, and serving goes on without it.
+    Never raises: a file that cannot be written is logged once, and serving continues without it.
     """
     files: dict[str, EventFile] = {}
 
@@ -74,7 +74,7 @@ def open_server_logs(
             grouped.setdefault(server, []).append(redact(line).encode("utf-8", "replace"))
         for server, group in grouped.items():
             if server not in files:
-                # Half of it for the file, half for the one before it.
+                # Half for the file, half for its predecessor.
                 files[server] = EventFile(_path(cache_dir, server), max_bytes // 2)
             files[server].write(group)
 
@@ -85,10 +85,10 @@ def open_server_logs(
 
 
 def last_lines(cache_dir: Path, server: str, count: int) -> list[str]:
-    """Return the last lines that are kept of a server, the oldest first; none where nothing is.
+    """Return the last stored lines of a server, oldest first; none if there are none.
 
     Raises:
-        OSError: a file is there and cannot be read.
+        OSError: the file exists and cannot be read.
 
     """
     path = _path(cache_dir, server)
@@ -104,6 +104,6 @@ def _written(server: str, now: float, line: str) -> str:
 
 
 def _path(cache_dir: Path, server: str) -> Path:
-    """Return the file of a server; a name that is not plain gets a part of its digest."""
+    """Return the file of a server; a name that is not a plain file name gets a part of its digest."""
     plain = _NOT_PLAIN.sub("-", server)[:_NAME_MAX]
     return cache_dir / FOLDER / (f"{plain}.log" if plain == server else f"{plain}-{name_digest(server)}.log")

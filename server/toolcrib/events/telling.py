@@ -1,6 +1,6 @@
-"""Events as lines for a person: what was searched for, what was found, what came of it.
+"""Formats events as lines for a person: searches, their hits, and the calls that followed.
 
-Knows how each kind of event is told; never knows which events are asked for, or where they are kept.
+Knows how each kind of event is worded; never knows which events are selected, or where they are stored.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,18 +14,18 @@ from toolcrib.base.text import enumerated, one_line
 from toolcrib.model import JsonObject
 
 _SEARCHES = 1000
-"""Searches that are remembered, so that a call can be told with the words that found its tool."""
+"""Number of remembered searches, so that a call can be shown with the words that found its tool."""
 _HITS_ROOM = 200
 
 
 class Telling:
-    """Tells events one after the other. A call is told with the search that found its tool."""
+    """Formats events one after the other. A call is shown with the search that found its tool."""
 
     def __init__(self) -> None:
         self._searches = Recent[tuple[str, int], str](_SEARCHES)
 
     def line(self, event: JsonObject) -> str:
-        """Return what a person is shown of an event; nothing of what only moves things along."""
+        """Return an event as shown to a person, without purely internal details."""
         session, search = event.get("session"), event.get("search")
         origin = ""
         if isinstance(search, int):
@@ -40,14 +40,14 @@ class Telling:
         return f"{_local_time(event)}  {whose}{text}"
 
     def _words(self, session: str, search: int) -> str:
-        """Return what a search was for, if its event was told."""
+        """Return the query of a search, if its event was seen."""
         with suppress(KeyError):
             return self._searches[session, search]
         return f"search {search}"
 
 
 def time_of(event: JsonObject) -> datetime | None:
-    """Return when an event happened; None where it does not say so."""
+    """Return when an event happened; None if it does not say."""
     try:
         return datetime.fromisoformat(str(event.get("ts")))
     except ValueError:
@@ -55,7 +55,7 @@ def time_of(event: JsonObject) -> datetime | None:
 
 
 def has_failed(event: JsonObject) -> bool:
-    """Return whether an event tells that something failed or was refused."""
+    """Return whether an event reports a failure or refusal."""
     name = event.get("event")
     if name in ("tool_call_not_run", "tool_activation_denied", "server_request_denied"):
         return True

@@ -1,1 +1,1 @@
-"""What servers offer besides tools: resources, templates of resources, prompts and completions."""
+"""Offers of servers besides tools: resources, resource templates, prompts and completions."""

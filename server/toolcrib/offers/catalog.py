@@ -16,7 +16,7 @@ from toolcrib.offers.records import Offer, names_of, uri_digest
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template of resources, with what it is recognised by. ``offer`` is None for one that nobody may use."""
+    """A resource template with its literal parts. ``offer`` is None for one that nobody may use."""
 
     parts: tuple[str, ...]
     offer: Offer | None
@@ -24,7 +24,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermittedOffers:
-    """What callers with the same permissions may use, by kind, in the order of public addresses."""
+    """What callers with the same permissions may use, by kind, sorted by public URI or name."""
 
     by_kind: Mapping[OfferKind, tuple[Offer, ...]]
 
@@ -34,15 +34,15 @@ class PermittedOffers:
         return Counter((offer.server, offer.kind) for offers in self.by_kind.values() for offer in offers)
 
     def after(self, kind: OfferKind, public: str) -> Sequence[Offer]:
-        """Return those that stand after a public address; the empty one stands before all."""
+        """Return those after a public URI or name; the empty string precedes all."""
         offers = self.by_kind[kind]
         return offers[bisect_right(offers, public, key=_public) :] if public else offers
 
 
 class OfferCatalog:
-    """All offers at one moment. ``generation`` tells snapshots apart; it is larger for a later one.
+    """All offers at one moment. ``generation`` distinguishes snapshots; it is larger for a later one.
 
-    ``denied`` are, by server, what nobody may use: digests of URIs, and templates.
+    ``denied`` are, by server, digests of the URIs, and the templates, that nobody may use.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class OfferCatalog:
         return [each for each in found if any(may_expand_to(each.parts, spelled) for spelled in spellings)]
 
     def listing(self, uri: str) -> list[Offer]:
-        """Return the resources, of whichever servers, that have this URI."""
+        """Return the resources with this URI, of any server."""
         return list(self._by_uri.get(uri, ()))
 
     def permitted(self, permissions: Permissions, open_servers: Collection[str]) -> PermittedOffers:
-        """Return what callers with these permissions may use, of these servers; worked out once.
+        """Return what callers with these permissions may use of these servers; cached.
 
-        Permissions are told apart by their key, so all of them must be of the same policy.
+        Permissions are compared by key, so all of them must belong to the same policy.
         """
         key = permissions.key, frozenset(open_servers)
         permitted = self._permitted.get(key)
@@ -108,8 +108,8 @@ class OfferCatalog:
     def may_read(self, permissions: Permissions, server: str, uri: str) -> bool:
         """Return whether callers with these permissions may read a URI of an open server, listed or not.
 
-        What is listed is decided by its name and its URI. Any other URI must be permitted however a server might read
-        it, must not be one that is denied by name, and no template that it may be of may be denied.
+        A listed resource is decided by its name and its URI. Any other URI must be permitted in every way a server
+        might interpret it, must not be denied by name, and must not match a denied template.
         """
         if permissions.unrestricted:
             return True
@@ -128,7 +128,7 @@ class OfferCatalog:
         spelled = [(each, public_uri(server, each)) for each in (uri, plain)]
         if all(permissions.permits_by(server, [each]) for each in spelled):
             return True
-        # A template that is allowed by its name allows what it expands to, unless the URI itself is denied.
+        # A template that is allowed by name allows every URI it expands to, unless the URI itself is denied.
         names = [names_of(each)[0] for each in templates if each]
         return bool(names) and not permissions.denies(server, spelled) and permissions.permits_by(server, names)
 
@@ -137,7 +137,7 @@ KINDS: tuple[OfferKind, ...] = ("resource", "template", "prompt")
 
 
 def permits(permissions: Permissions, offer: Offer) -> bool:
-    """Return whether a policy lets callers use an offer: a deny of its name or its URI wins, one allowed is enough."""
+    """Return whether a policy permits an offer: it must not be denied by name or URI, and be allowed by either."""
     return permissions.permits_by(offer.server, names_of(offer))
 
 

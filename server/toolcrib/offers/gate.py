@@ -16,7 +16,7 @@ from toolcrib.tools.index.catalog import Catalog
 
 
 class OfferGate:
-    """Decides, for a session, over the offers. ``tools`` gives the catalog of tools as it is."""
+    """Decides about offers for a session. ``tools`` returns the current catalog of tools."""
 
     def __init__(
         self,
@@ -28,18 +28,18 @@ class OfferGate:
         self._servers, self._gate, self._indexer, self._tools = servers, gate, indexer, tools
 
     def permissions(self, session: Session) -> Permissions:
-        """Return the policy as it stands for the session's caller."""
+        """Return the current policy for the session's caller."""
         return self._gate.permissions(session)
 
     def permitted(self, session: Session, catalog: OfferCatalog | None = None) -> PermittedOffers:
-        """Return what the session's caller may use, of the offers as they are, or were in ``catalog``."""
+        """Return what the session's caller may use, of the current offers or of ``catalog``."""
         offers = self._indexer.catalog if catalog is None else catalog
         return offers.permitted(self.permissions(session), self._open_servers(session))
 
     def may_read(self, session: Session, server: str, uri: str) -> bool:
         """Return whether the session's caller may read a URI of a server, listed or not.
 
-        Where anything is denied to the caller, the server's lists have to be known: a URI may be denied by a name.
+        If anything is denied to the caller, the server's lists must be known: a URI may be denied by name.
         """
         permissions = self.permissions(session)
         if permissions.unrestricted:
@@ -48,18 +48,18 @@ class OfferGate:
         return is_open and self._indexer.catalog.may_read(permissions, server, uri)
 
     def listing(self, session: Session, uri: str) -> str | None:
-        """Return the one server that lists a URI of its own to the session's caller; None for several, or none."""
+        """Return the one server that lists a URI of its own to the session's caller; None if several do, or none."""
         found = (each for each in self._indexer.catalog.listing(uri) if self._permits(session, each))
         servers = {each.server for each in found}
         return servers.pop() if len(servers) == 1 else None
 
     def prompt(self, session: Session, public: str) -> Offer | None:
-        """Return the prompt that the session's caller may get under this public name."""
+        """Return the prompt with this public name, if the session's caller may get it."""
         prompt = self._indexer.catalog.prompt(public)
         return prompt if prompt and self._permits(session, prompt) else None
 
     def may_tell(self, session: Session, server: str, uri: str) -> bool:
-        """Return whether what a server says of a URI tells nothing of others: it is listed, or nothing is denied."""
+        """Return whether a server's message about a URI reveals nothing about others: listed, or nothing is denied."""
         return self.permissions(session).unrestricted or self._indexer.catalog.has(server, uri)
 
     def _permits(self, session: Session, offer: Offer) -> bool:

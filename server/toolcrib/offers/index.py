@@ -35,7 +35,7 @@ class OfferRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownList:
-    """What is known of one list of a server besides its items."""
+    """The state of one list of a server besides its items."""
 
     listed_at: float
     refused: tuple[Refused, ...]
@@ -44,10 +44,10 @@ class KnownList:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the index holds of some servers, as far as it can be trusted.
+    """The trustworthy index contents of some servers.
 
-    ``lists`` has every list that was read under the present config. ``subscribes`` and ``completes`` are the servers
-    that declare subscriptions to resources, and completions.
+    ``lists`` has every list that was read under the current config. ``subscribes`` and ``completes`` are the servers
+    that declare resource subscriptions, and completions.
     """
 
     rows: tuple[OfferRow, ...] = ()
@@ -57,22 +57,22 @@ class Known:
 
 
 class OfferIndex:
-    """The offers of all servers as they were last listed. Safe to use from several threads.
+    """The offers of all servers as of their last listing. Safe to use from several threads.
 
-    Every method raises StoreError where the file cannot be read or written.
+    Every method raises StoreError if the file cannot be read or written.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def data_version(self) -> int:
-        """Return a number that changes once another process has written to the file; never waits."""
+        """Return a number that changes when another process has written to the file; never waits."""
         return self._store.data_version()
 
     def replace(
         self, server: str, lists: Sequence[OfferList], flags: tuple[bool, bool], *, config_fingerprint: str, now: float
     ) -> None:
-        """Make the rows of these lists of a server what was listed, in one transaction; the same rows stay untouched.
+        """Replace the rows of these lists of a server, in one transaction; unchanged rows stay untouched.
 
         ``flags`` are whether it declares subscriptions and completions. ``now`` is in seconds since the epoch.
         """
@@ -90,9 +90,9 @@ class OfferIndex:
         self._store.change(replace, owed=f"offers of {server}")
 
     def load(self, servers: Mapping[str, str]) -> Known:
-        """Return what is known of these servers (key -> config fingerprint).
+        """Return the index contents of these servers (key -> config fingerprint).
 
-        A list is left out that was read under another config, or whose rows are not the ones that were written.
+        A list is omitted if it was read under another config, or if its rows are not those that were written.
         """
         with self._store.read() as connection, damaged_rows():
             rows: defaultdict[tuple[str, str], list[tuple[str, OfferRow]]] = defaultdict(list)
@@ -119,7 +119,7 @@ class OfferIndex:
         )
 
     def definitions(self, ids: Iterable[int]) -> dict[int, JsonObject]:
-        """Return whole definitions by row; rows that are gone are left out."""
+        """Return whole definitions by row; deleted rows are omitted."""
         query = "SELECT id, definition FROM offers WHERE id IN (SELECT value FROM json_each(?))"
         with self._store.read() as connection, damaged_rows():
             return {row: json.loads(text) for row, text in connection.execute(query, (json.dumps(list(ids)),))}
@@ -135,7 +135,7 @@ def _replace(connection: sqlite3.Connection, server: str, wanted: OfferList) -> 
 
 
 def _note(connection: sqlite3.Connection, server: str, listed: OfferList, config_fingerprint: str, now: float) -> None:
-    """Write the row of a list if one of its facts differs: a second start writes nothing."""
+    """Write the row of a list if a column differs: a second start writes nothing."""
     query = "SELECT key, hash FROM offers WHERE server = ? AND kind = ? ORDER BY key"
     facts = (
         config_fingerprint,

@@ -23,21 +23,21 @@ from toolcrib.offers.ingest import ingest
 from toolcrib.offers.records import Offer, OfferList, offer_of
 
 _FORMAT = 1
-"""Raised when the same offer would be stored as a different row."""
+"""Increased when the row of an unchanged offer would differ."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class OffersChange:
-    """One step: what the offers were, and what they are."""
+    """One step: the previous and the current offers."""
 
     before: OfferCatalog
     after: OfferCatalog
 
 
 def kinds_exposed(settings: Settings) -> frozenset[OfferKind]:
-    """Return the kinds of which clients get anything at all; none where there is no server."""
+    """Return the kinds that clients can get; none if there is no server."""
     if not settings.servers:
         return frozenset()
     expose = settings.toolcrib.gate.expose
@@ -47,7 +47,7 @@ def kinds_exposed(settings: Settings) -> frozenset[OfferKind]:
 
 
 class OfferIndexer:
-    """Keeps the index and the offers in memory in step with what servers list, and what other processes write.
+    """Keeps the index and the in-memory offers up to date with servers' lists and other processes' changes.
 
     ``catalog`` and ``known`` are the current snapshot; both are immutable. ``now`` returns wall-clock seconds.
     """
@@ -68,44 +68,44 @@ class OfferIndexer:
         return f"{_FORMAT}.{limits.offers_per_server}.{limits.offers_max_bytes}.{server.fingerprint}"
 
     def load(self) -> None:
-        """Load what is known. Blocks."""
+        """Load the index. Blocks."""
         if self.kinds:
             self.known, self.catalog = self._snapshot()
 
     def subscribe(self, on_change: Callable[[OffersChange], None]) -> None:
-        """Have ``on_change`` called on the event loop after each swap."""
+        """Call ``on_change`` on the event loop after each swap."""
         self._on_change.append(on_change)
 
     def unsubscribe(self) -> None:
-        """Tell nobody any more: another config is in use."""
+        """Notify nobody any more: another config is in use."""
         self._on_change.clear()
 
     def unlisted(self) -> list[str]:
-        """Return the servers of which some list is not known."""
+        """Return the servers with an unknown list."""
         return [key for key in self._fingerprints if any((key, kind) not in self.known.lists for kind in self.kinds)]
 
     def knows_resources(self, server: str) -> bool:
-        """Return whether the lists are known by which one decides about a URI of the server."""
+        """Return whether the lists needed to decide about a URI of the server are known."""
         return (server, "resource") in self.known.lists and (server, "template") in self.known.lists
 
     def refused(self, server: str) -> tuple[Refused, ...]:
-        """Return what cannot be offered of a server, and why."""
+        """Return the offers of a server that were refused, and why."""
         lists = self.known.lists
         return tuple(each for kind in KINDS if (server, kind) in lists for each in lists[server, kind].refused)
 
     async def listed(self, server: ServerSettings, offered: Offered) -> None:
-        """Take in what was read of a server's lists."""
+        """Store a server's lists."""
         async with self._swap:
             before = self.catalog
             self.known, self.catalog = await anyio.to_thread.run_sync(self._store, server, offered)
         self._tell(OffersChange(before, self.catalog))
 
     def look(self) -> None:
-        """Have the offers loaded again soon: another process has written to the index. Never waits; on the loop."""
+        """Schedule a reload: another process has written to the index. Never waits; on the event loop."""
         self._look_wanted.set()
 
     async def follow(self) -> Never:
-        """Load the offers again when asked to."""
+        """Reload the offers on request."""
         while True:
             await self._look_wanted.wait()
             self._look_wanted = anyio.Event()
@@ -114,7 +114,7 @@ class OfferIndexer:
                     before = self.catalog
                     self.known, self.catalog = await anyio.to_thread.run_sync(self._snapshot)
                 self._tell(OffersChange(before, self.catalog))
-            except StoreError as error:  # what is known is served, and the next look tries again
+            except StoreError as error:  # the known offers are served, and the next check tries again
                 _log.warning("resources and prompts could not be reloaded: %s %s", error, error.detail)
 
     def _tell(self, change: OffersChange) -> None:

@@ -25,19 +25,19 @@ from toolcrib.tools.definitions.listable import (
 from toolcrib.tools.definitions.texts import Path, texts_in_value, with_text
 
 ADDRESS_MAX = 8192
-"""Characters of a URI or a URI template."""
+"""Maximum length of a URI or a URI template."""
 
 _SHOWN_NAME_MAX = 80
 _ROLES = ("user", "assistant")
 ADDRESSES: Mapping[OfferKind, str] = {"resource": "uri", "template": "uriTemplate", "prompt": "name"}
 _DATA = frozenset(("uri", "uriTemplate", "mimeType", "icons", "annotations"))
-"""Fields that mean something to a program: changed, they would be wrong."""
+"""Fields that are interpreted by programs, and must not be changed."""
 
 
 def ingest(server: str, kind: OfferKind, items: Iterable[Any], anyone: Permissions, limits: LimitsSection) -> OfferList:
     """Return the records of a list, and the items that cannot be offered. Never raises, whatever JSON the items are.
 
-    What the policy denies to everyone, ``anyone``, is in neither.
+    What the policy ``anyone`` denies to everyone is in neither.
     """
     records: dict[str, OfferRecord] = {}
     refused: list[Refused] = []
@@ -89,7 +89,7 @@ def _address(value: Any, key: str, most: int) -> str:
 
 
 def _cleaned(kind: OfferKind, definition: JsonObject) -> JsonObject:
-    """Return a definition whose texts have no characters that hide text or control a terminal."""
+    """Return a definition whose texts have no hidden or terminal control characters."""
     for path, text in texts_of(kind, definition):
         if (clean := sanitize(text)) != text:
             definition = with_text(definition, path, clean)
@@ -97,7 +97,7 @@ def _cleaned(kind: OfferKind, definition: JsonObject) -> JsonObject:
 
 
 def texts_of(kind: OfferKind, definition: JsonObject) -> list[tuple[Path, str]]:
-    """Return every text of a definition that is words for a reader, with its place."""
+    """Return every human-readable text of a definition, with its path."""
     return [(path, text) for path, text in texts_in_value(definition) if not _is_data(kind, path)]
 
 
@@ -162,4 +162,4 @@ _REPAIRS: Mapping[str, Callable[[Any], Any]] = {
     "icons": valid_icons,
     "_meta": valid_meta,
 }
-"""What makes each known field valid; None drops it."""
+"""Functions that make each known field valid; None drops it."""

@@ -13,10 +13,10 @@ from toolcrib.model import JsonObject, OfferKind, Refused
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A resource, a template of resources or a prompt of a server, without its definition.
+    """A resource, a resource template or a prompt of a server, without its definition.
 
-    ``address`` is the server's own URI, URI template or prompt name, ``public`` the one that clients know. ``row`` is
-    its row in the index. ``size`` is that of the definition as JSON, in bytes; ``fingerprint`` its hash.
+    ``address`` is the server's own URI, URI template or prompt name, ``public`` the published one. ``row`` is its row
+    in the index. ``size`` is that of the definition as JSON, in bytes; ``fingerprint`` its hash.
     """
 
     server: str
@@ -31,7 +31,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class OfferRecord:
-    """All that the index keeps of one. ``definition`` is the server's own, repaired and cleaned where it had to be."""
+    """All that the index stores of one offer. ``definition`` is the server's own, repaired and cleaned if necessary."""
 
     name: str
     address: str
@@ -42,7 +42,8 @@ class OfferRecord:
 class OfferList:
     """One list of a server, ready for the index.
 
-    ``denied`` tells what nobody may use, so that it cannot be read by its URI: digests of URIs or names, or templates.
+    ``denied`` identifies what nobody may use, so that it cannot be read by its URI: digests of URIs or names, or
+    templates.
     """
 
     kind: OfferKind
@@ -52,7 +53,7 @@ class OfferList:
 
 
 class Named(Protocol):
-    """What an offer is called by its server."""
+    """The names that a server gives an offer."""
 
     @property
     def name(self) -> str:
@@ -66,14 +67,14 @@ class Named(Protocol):
 
 
 def offer_of(server: str, kind: OfferKind, named: Named, name_max: int) -> Offer:
-    """Return the offer that a record stands for; its public name has at most ``name_max`` characters."""
+    """Return the offer of a record; its public name has at most ``name_max`` characters."""
     address = named.address
     public = public_name(server, address, name_max) if kind == "prompt" else public_uri(server, address)
     return Offer(server, kind, named.name, address, public)
 
 
 def names_of(offer: Offer) -> list[tuple[str, str]]:
-    """Return every name by which a policy may speak of an offer, each with its public form; its own name first."""
+    """Return every name by which a policy may refer to an offer, each with its public form; its own name first."""
     server, name, address = offer.server, offer.name, offer.address
     if offer.kind == "prompt":
         return [(name, offer.public)]
@@ -82,5 +83,5 @@ def names_of(offer: Offer) -> list[tuple[str, str]]:
 
 
 def uri_digest(uri: str) -> str:
-    """Return what a denied URI is known again by, however it is spelled."""
+    """Return the digest by which a denied URI is recognized in any spelling."""
     return name_digest(resolved(uri))

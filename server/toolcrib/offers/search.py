@@ -1,4 +1,4 @@
-"""Search among offers that are not listed: which of their texts count how much, and what is shown of those found.
+"""Search among offers that are not listed: the weights of their texts, and what is shown of hits.
 
 Knows what is particular to offers; never knows how a match is found, policies, sessions or the protocol.
 """
@@ -25,12 +25,12 @@ FIELDS = (
     Field(1, 0.5),  # address and arguments
     Field(0.7, 0.3),  # server
 )
-"""As those of tools that say the same."""
+"""Like those of the tools' fields with the same content."""
 
 _TEXT_MAX = 4000
 _SHOWN_MAX = 100
 _KINDS: Mapping[OfferKind, str] = {"resource": "resource", "template": "resource_template", "prompt": "prompt"}
-"""What each kind is called in an answer."""
+"""The name of each kind in an answer."""
 
 Definitions = Callable[[Sequence[Offer]], list[tuple[Offer, JsonObject]]]
 """Reads the definitions of some offers as certain callers may read them."""
@@ -38,7 +38,7 @@ Definitions = Callable[[Sequence[Offer]], list[tuple[Offer, JsonObject]]]
 
 @dataclass(frozen=True, slots=True)
 class FoundOffer:
-    """One hit. ``score`` is in [0, 1], comparable inside one answer only."""
+    """One hit. ``score`` is in [0, 1], comparable only within one answer."""
 
     offer: Offer
     description: str
@@ -47,7 +47,7 @@ class FoundOffer:
 
     @property
     def as_json(self) -> JsonObject:
-        """Return it as a JSON object; ``address`` is what it is read or got by."""
+        """Return it as a JSON object; ``address`` is used to read or get it."""
         return {
             "kind": _KINDS[self.offer.kind],
             "address": self.offer.public,
@@ -65,7 +65,7 @@ class FoundOffer:
 
 
 class OfferDocuments:
-    """The offers that certain callers may find, as the search wants them; made for one snapshot."""
+    """The searchable offers of certain callers, for one snapshot."""
 
     def __init__(self, offers: Sequence[Offer], definitions: Definitions) -> None:
         self.offers, self._definitions = tuple(offers), definitions
@@ -80,15 +80,15 @@ class OfferDocuments:
         """Return None: offers are ranked in memory."""
 
     def texts(self) -> Mapping[int, Sequence[str]]:
-        """Return by row what a pattern is tried on besides names."""
+        """Return by row the texts that a pattern is tried on besides names."""
         return {offer.row: (description_of(each),) for offer, each in self._read(self.offers)}
 
     def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
-        """Return what is stored: there is no search by meaning among offers."""
+        """Return ``stored``: there is no semantic search among offers."""
         return stored
 
     def shown(self, offers: Sequence[Offer]) -> Mapping[int, str]:
-        """Return by row the first sentence of what is said of some."""
+        """Return by row the first sentence of some descriptions."""
         read = self._definitions(offers)
         return {
             offer.row: truncate(one_line(split_summary(description_of(each))[0]), _SHOWN_MAX) for offer, each in read
@@ -107,12 +107,12 @@ class OfferSearcher:
     """Finds offers. Safe to use from several threads."""
 
     def __init__(self, settings: SearchSettings) -> None:
-        # Their meanings are not kept anywhere.
+        # Their vectors are not stored anywhere.
         words_only = SearchSettings(settings.regex_ms, settings.clock)
         self._engine = Engine[Offer](Kind("resource or prompt", FIELDS), words_only)
 
     def search(self, request: Request, documents: OfferDocuments, server: str | None) -> list[FoundOffer]:
-        """Return the best matches, those of one server if one is named. Blocks.
+        """Return the best matches, of one server if one is named. Blocks.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -166,7 +166,7 @@ class _Scope:
 
 
 def description_of(definition: JsonObject) -> str:
-    """Return what a definition says of its resource or prompt, its title first."""
+    """Return the description in a definition, preceded by its title."""
     said = (definition.get("title"), definition.get("description"))
     return " ".join(text for text in said if isinstance(text, str))[:_TEXT_MAX]
 

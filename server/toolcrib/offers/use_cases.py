@@ -1,6 +1,6 @@
 """The use cases: list what servers offer besides tools, read a resource, get a prompt, complete an argument.
 
-Knows the order in which the other parts have their say; never knows JSON-RPC, HTTP or SQL.
+Knows the order in which the other parts are applied; never knows JSON-RPC, HTTP or SQL.
 """
 
 import time
@@ -38,23 +38,23 @@ from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import ToolMentions
 
 PAGE_ITEMS, PAGE_BYTES = 250, 1024 * 1024
-"""How much one page of a list has at most; it has at least one item."""
+"""Maximum items and bytes of one page of a list; it has at least one item."""
 
 _NOT_FOUND = (-32002, -32602)
-"""What servers answer about a resource that there is not: the codes of the older and of the newer revisions."""
+"""The error codes of servers for a nonexistent resource: those of the older and of the newer revisions."""
 
 _FOUND_MAX = 5
-"""Hits of one search: they stand beside tools, which are what a search is for."""
+"""Maximum number of hits of one search: they are an addition to tools, the main result."""
 
 _COMPLETE = "completion/complete"
 
 Release = Callable[[], Coroutine[Any, Any, None]]
-"""Lets go of a subscription."""
+"""Cancels a subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request as it came in: its params, without what belongs to one hop, where progress goes, and its caller."""
+    """A received request: its params without what belongs to one connection, the progress callback, its caller."""
 
     params: JsonObject
     on_progress: Progress | None = None
@@ -63,7 +63,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a resource is: the server, its own URI, and the URI as the client named it."""
+    """The location of a resource: the server, its own URI, and the URI used by the client."""
 
     server: str
     uri: str
@@ -71,13 +71,13 @@ class Place:
 
     @property
     def is_public(self) -> bool:
-        """Whether the client named it by its public URI."""
+        """Whether the client used its public URI."""
         return self.asked != self.uri
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a server is asked: ``own`` are its own names, in the place of the public ``target``."""
+    """A request to a server: ``own`` are its own names, in place of the public ``target``."""
 
     server: str
     method: str
@@ -87,9 +87,9 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class OfferUseCaseParts:
-    """What the use cases work with; put together by the composition root.
+    """The dependencies of the use cases; assembled by the composition root.
 
-    ``tools`` gives the catalog of tools, and ``tools_gate`` takes the names of denied ones out of texts.
+    ``tools`` returns the catalog of tools, and ``tools_gate`` removes the names of denied ones from texts.
     """
 
     settings: Settings
@@ -105,7 +105,7 @@ class OfferUseCaseParts:
 
 
 class OfferUseCases:
-    """The use cases over one set of parts."""
+    """The use cases of one set of dependencies."""
 
     def __init__(self, parts: OfferUseCaseParts) -> None:
         self._parts = parts
@@ -117,7 +117,7 @@ class OfferUseCases:
     # -- list ------------------------------------------------------------------------------------
 
     async def page(self, session: Session, kind: OfferKind, after: str) -> tuple[list[JsonObject], str | None]:
-        """Return the next definitions of a list, those after a public address, and the last one's if there are more."""
+        """Return the next page of a list, after a public URI or name, and the last one's if there are more."""
         if not self.is_listed(kind):
             return [], None
         if not after:
@@ -139,12 +139,12 @@ class OfferUseCases:
         return exposure == "listed" and kind in self.indexer.kinds
 
     def differs(self, session: Session, change: OffersChange, kinds: Collection[OfferKind]) -> bool:
-        """Return whether a change is one of a list of these kinds that the session is shown."""
+        """Return whether a change affects a list of these kinds shown to the session."""
         before, after = (self._gate.permitted(session, each).by_kind for each in (change.before, change.after))
         return any(self.is_listed(kind) and _marks(before[kind]) != _marks(after[kind]) for kind in kinds)
 
     def marks(self, session: Session, kind: OfferKind) -> object:
-        """Return what tells the list of this kind that the session is shown from another."""
+        """Return a value that distinguishes lists of this kind shown to the session."""
         permitted = self._gate.permitted(session, self.indexer.catalog)
         return _marks(permitted.by_kind[kind]) if self.is_listed(kind) else None
 
@@ -158,12 +158,12 @@ class OfferUseCases:
 
     @property
     def searchable(self) -> Collection[OfferKind]:
-        """The kinds that are not listed, and found by searching."""
+        """The kinds that are not listed, and therefore searchable."""
         exposures = {"prompt": self.expose.prompts}
         return [each for each in KINDS if exposures.get(each, self.expose.resources) == "searchable"]
 
     async def search(self, session: Session, request: Request, server: str | None) -> list[FoundOffer]:
-        """Find what the session's caller may use of what is not listed.
+        """Find what the session's caller may use and is not listed.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -176,7 +176,7 @@ class OfferUseCases:
         return await anyio.to_thread.run_sync(self._parts.searcher.search, few, self._documents(session), server)
 
     def _documents(self, session: Session) -> OfferDocuments:
-        """Return what may be found; the same as long as neither offers nor denied names are others."""
+        """Return the searchable offers; the same object while neither offers nor denied names change."""
         permitted = self._gate.permitted(session)
         mentions = self._parts.tools_gate.mentions(session, self._parts.tools())
         known = self._searched.get(self._gate.permissions(session).key)
@@ -189,12 +189,12 @@ class OfferUseCases:
     # -- ask -------------------------------------------------------------------------------------
 
     async def read(self, session: Session, uri: str, ask: Ask) -> JsonObject:
-        """Return what a resource holds, as its server gives it.
+        """Return the contents of a resource as its server gives them.
 
         Raises:
-            UnknownResource: denied, hidden from this caller or nonexistent: one and the same.
+            UnknownResource: denied, hidden from this caller or nonexistent: indistinguishable.
             DownstreamError: the server's own error.
-            Unavailable: the server gave no answer.
+            Unavailable: the server did not answer.
 
         """
         place = await self.place(session, uri)
@@ -208,10 +208,10 @@ class OfferUseCases:
         return published_contents(result, place.server) if place.is_public else result
 
     async def get(self, session: Session, name: str, ask: Ask) -> JsonObject:
-        """Return what a prompt comes to, as its server gives it.
+        """Return the result of a prompt as its server gives it.
 
         Raises:
-            UnknownPrompt: denied, hidden from this caller or nonexistent: one and the same.
+            UnknownPrompt: denied, hidden from this caller or nonexistent: indistinguishable.
             DownstreamError, Unavailable: as for :meth:`read`.
 
         """
@@ -220,7 +220,7 @@ class OfferUseCases:
         return published_prompt(result, prompt.server) if self.expose.resources != "off" else result
 
     async def complete(self, session: Session, ref: JsonObject, ask: Ask) -> JsonObject:
-        """Return what an argument of a prompt, or of a template of resources, may be completed to.
+        """Return the completions of an argument of a prompt or of a resource template.
 
         Raises:
             UnknownPrompt, UnknownResource, DownstreamError, Unavailable: as for :meth:`get` and :meth:`read`.
@@ -242,13 +242,13 @@ class OfferUseCases:
 
     @property
     def may_subscribe(self) -> bool:
-        """Whether there may be subscriptions; whether a server grants one is known when it is asked."""
+        """Whether subscriptions are possible; whether a server grants one is known when it is asked."""
         return "resource" in self.indexer.kinds
 
     async def subscribe(
         self, session: Session, uri: str, listener: Listener
     ) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Have ``listener`` called whenever a resource may have changed; return what lets go of that.
+        """Call ``listener`` whenever a resource may have changed; return a function that cancels this.
 
         Raises:
             UnknownResource, DownstreamError, Unavailable: as for :meth:`read`.
@@ -262,7 +262,7 @@ class OfferUseCases:
         return partial(subscriptions.remove, place.uri, listener)
 
     async def _ask(self, session: Session, asked: _Asked, ask: Ask) -> JsonObject:
-        """Send a request on, once."""
+        """Forward a request, once."""
         params = {**ask.params, **asked.own}
         with self._telling(session, asked) as told:
             result = await self._server(session, asked.server).request(asked.method, params, ask.on_progress, ask.asker)
@@ -271,7 +271,7 @@ class OfferUseCases:
 
     @contextmanager
     def _telling(self, session: Session, asked: _Asked) -> Generator[list[int]]:
-        """Tell the events of one request; it gets the size of its answer. Errors name no tool that is denied."""
+        """Emit the events of one request; the block sets the size of its answer. Errors name no denied tool."""
         began = time.perf_counter()
         sizes: list[int] = []
         try:
@@ -295,12 +295,12 @@ class OfferUseCases:
     # -- decide ----------------------------------------------------------------------------------
 
     async def place(self, session: Session, uri: str) -> Place:
-        """Return where a resource is that the session's caller may read, listed or not.
+        """Return the location of a resource that the session's caller may read, listed or not.
 
-        By its public URI, or by the server's own where exactly one of the permitted servers lists it.
+        By its public URI, or by the server's own if exactly one permitted server lists it.
 
         Raises:
-            UnknownResource: there is none for this caller.
+            UnknownResource: there is no such resource for this caller.
 
         """
         named = own_uri(uri)
@@ -331,7 +331,7 @@ class OfferUseCases:
     async def _first_listing(self, session: Session, keys: Collection[str]) -> None:
         """Wait for servers whose lists were never read, until the deadline that began with the process.
 
-        Not for those that gave no answer at an earlier start, nor for any that could be permitted nothing.
+        Servers that did not answer at an earlier start, and those that could be permitted nothing, are skipped.
         """
         fleet, permissions = self._parts.fleet, self._gate.permissions(session)
         unlisted = set(self.indexer.unlisted())

@@ -1,4 +1,4 @@
-"""What the index says of offers, as certain callers may read it: under public addresses, without denied tools' names.
+"""The texts of offers as certain callers may read them: with public URIs, without names of denied tools.
 
 Knows which texts of a definition are words for a reader; never knows sessions, pages or how anything is found.
 """
@@ -14,13 +14,13 @@ from toolcrib.tools.mentions import ToolMentions
 
 
 class OfferTexts:
-    """Reads definitions. Safe to use from several threads; for worker threads."""
+    """Reads definitions. Safe to use from several threads; reading blocks."""
 
     def __init__(self, index: OfferIndex) -> None:
         self._index = index
 
     def definitions(self, offers: Sequence[Offer], mentions: ToolMentions) -> list[JsonObject]:
-        """Return the definitions of some offers as a client is shown them; one that is gone meanwhile is left out.
+        """Return the definitions of some offers as shown to a client; offers removed meanwhile are omitted.
 
         Raises:
             StoreError: the index cannot be read.
@@ -29,7 +29,7 @@ class OfferTexts:
         return [{**each, ADDRESSES[offer.kind]: offer.public} for offer, each in self.worded(mentions, offers)]
 
     def worded(self, mentions: ToolMentions, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
-        """Return the same under the servers' own addresses, with the offer of each."""
+        """Return the same with the servers' own URIs and names, with the offer of each."""
         found = self._index.definitions(offer.row for offer in offers)
         known = ((offer, found[offer.row]) for offer in offers if offer.row in found)
         return [(offer, _worded(offer.kind, definition, mentions)) for offer, definition in known]
