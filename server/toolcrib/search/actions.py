@@ -1,4 +1,4 @@
-"""What a request asks to be done, what a tool does by its name, and how far the two agree.
+"""The action that a request asks for, the action in a tool's name, and how well they agree.
 
 Knows verbs of software work and what they do to things; never knows which tools there are or how they are ranked.
 """
@@ -15,25 +15,25 @@ _PACKAGE, _FILE = "toolcrib.search", "actions.txt"
 _COMMENT, _BAR = "#", "|"
 
 _KINDRED, _OTHER, _CROSSED, _ANSWERED = 0.9, 0.92, 0.78, 0.8
-"""What a tool that does something else keeps of its relevance: where both look for what there is; where both change
-nothing, or both something; where one reads and the other writes; where it writes and a question was asked.
+"""Factors on the relevance of a tool whose action differs from the requested one: both list or search; both only read,
+or both write; one reads and the other writes; the tool writes and the request is a question.
 
-Measured on the tuned halves of four catalogs, where all of it is flat around these values.
+Measured on the tuned halves of four catalogs, where quality is flat around these values.
 """
 
 _WORDS_MAX, _OBJECT_MAX = 40, 8
-"""How many words of a request are looked at for what it asks, and how many for what the verb is about."""
+"""Maximum number of words of a request examined for its action, and for the object of its verb."""
 
 _POLITE = frozenset(
     "a able also an and ask be can could d do does for go have hello help hey hi how i if is it just kindly let like "
     "ll m me must my need now ok our please possible s should so the then there to try us want way we wish would you "
     "your".split()
 )
-"""Words that stand before the verb of a request and say nothing of what it asks."""
+"""Words that precede the verb of a request and say nothing about its action."""
 
 _QUESTIONS = frozenset("any are did does had has have is was were what whats when where which who whose why".split())
 _ASKS_NOTHING = frozenset(("it", "there"))
-""""Is there a way to create…" is no question about what there is."""
+""""Is there a way to create…" is not a question about what exists."""
 
 _AMOUNTS, _STATES = frozenset(("many", "much")), frozenset("are big did does far is long often old was".split())
 _SPEAKERS = frozenset(("i", "we", "they", "you"))
@@ -51,7 +51,7 @@ _SINGULAR_ENDINGS = ("ss", "us", "is")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something done. ``effect``: ``look``, ``read``, ``none`` or ``write``, as the table has them."""
+    """An action. ``effect``: ``look``, ``read``, ``none`` or ``write``, as in the table."""
 
     effect: str
     name: str
@@ -68,7 +68,7 @@ NO_ACTIONS: Actions = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request asks for; ``is_question``: it only wants to know something, which anything that reads may tell."""
+    """What a request asks for. ``is_question``: it only asks for information, which any reading tool may give."""
 
     actions: Actions = NO_ACTIONS
     is_question: bool = False
@@ -78,7 +78,7 @@ NOTHING_ASKED = Asked()
 
 
 class Verbs:
-    """Verbs with what they do, in stems. ``nouns`` are those that are nouns as often."""
+    """Verbs with their actions, as stems. ``nouns`` are those that are used as nouns just as often."""
 
     def __init__(self, plain: Mapping[str, Actions], nouns: Mapping[str, Actions], stem: Callable[[str], str]) -> None:
         self._plain, self._nouns, self._stem = plain, nouns, stem
@@ -90,7 +90,7 @@ class Verbs:
         )
 
     def asked(self, request: str) -> Asked:
-        """Return what a request asks to be done: by its first verb behind polite words, or by being a question."""
+        """Return the action that a request asks for: by its first verb after polite words, or by being a question."""
         said = words(request)[:_WORDS_MAX]
         for place, (word, follower) in enumerate(pairwise([*said, ""])):
             if word == "how" and follower in _AMOUNTS:
@@ -106,13 +106,13 @@ class Verbs:
         return NOTHING_ASKED
 
     def done(self, name: str, summary: str, server: str) -> Actions:
-        """Return what a tool does, by the split words of its name, else by the first one of its summary.
+        """Return what a tool does, by the words of its name, or else by the first word of its summary.
 
-        Words of its server's name say nothing of what the tool does.
+        Words of its server's name say nothing about what the tool does.
         """
         owned = set(server.split())
         said = [word for word in name.split() if word not in owned or word == name]
-        # Several of something are no verb: "commit changes".
+        # A plural is not a verb: "commit changes".
         verbs = (word for word in (*said[-1:], *said) if not _is_plural(word))
         for word in (*said[:1], *verbs):
             stem = self._stem(word)
@@ -122,13 +122,13 @@ class Verbs:
         return led or (self._nouns.get(self._stem(said[0]), NO_ACTIONS) if len(said) > 1 else NO_ACTIONS)
 
     def _led(self, summary: str) -> Actions:
-        """Return what the first word of a summary says is done: "Lists…", or "Records…", which is no noun there."""
+        """Return the action of a summary's first word: "Lists…", or "Records…", never a noun there."""
         first = next(iter(summary.split(maxsplit=1)), "")
         stem = self._stem(first)
         return self._plain.get(stem) or (self._nouns.get(stem, NO_ACTIONS) if _is_plural(first) else NO_ACTIONS)
 
     def _verb(self, said: Sequence[str], place: int) -> Actions:
-        """Return what the word at a place asks for as a verb; nothing where it is none."""
+        """Return the actions of the word at a position, read as a verb; none if it is not a verb."""
         stem = self._stem(said[place])
         if stem not in self._plain:
             has_object = any(map(_begins_object, said[place + 1 : place + 2]))
@@ -137,7 +137,7 @@ class Verbs:
         return self._looked_for(actions, said[place + 1 :]) if actions & self._looking else actions
 
     def _looked_for(self, actions: Actions, rest: Sequence[str]) -> Actions:
-        """Return what is asked by a verb of looking: details of one thing, or what things there are of a kind."""
+        """Return what a verb of looking asks for: details of one thing, or a list of things of a kind."""
         about = _object(rest)
         if _ALL.intersection(about):
             return actions | self._listing
@@ -166,9 +166,9 @@ def verbs(lines: Iterable[str], stem: Callable[[str], str]) -> Verbs:
 
 
 def agreement(asked: Asked, done: Actions) -> float:
-    """Return what a tool that does this keeps of its relevance where that is asked; 1 where either is unknown.
+    """Return the factor on the relevance of a tool with these actions for this request; 1 if either is unknown.
 
-    A tool that does the same keeps everything: its words have counted already.
+    The same action gives no bonus either: its words have already counted.
     """
     if not asked.actions or not done or asked.actions & done:
         return 1.0
@@ -180,7 +180,7 @@ def agreement(asked: Asked, done: Actions) -> float:
 
 
 def _reads(actions: Actions) -> bool | None:
-    """Return whether these only read, or only write; None where they do neither, or both."""
+    """Return True if these only read, False if they only write; None if they do neither, or both."""
     if all(each.changes_nothing for each in actions):
         return True
     return False if all(each.effect == "write" for each in actions) else None

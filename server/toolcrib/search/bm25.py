@@ -1,6 +1,6 @@
 """Fielded BM25 over the texts of some documents, in memory; its statistics come from these documents alone.
 
-Knows texts, weights and postings; never knows what the texts belong to or who may see them.
+Knows counts of words and what they weigh; never knows what the texts belong to or who may see them.
 """
 
 from array import array
@@ -32,9 +32,9 @@ Does = Callable[[Sequence[Text]], Actions]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``weight`` of a word in this field; ``b``: how much the length of the text lowers it, from 0 to 1.
+    """A field of documents. ``weight`` is the weight of a word in it; ``b`` the length normalization, from 0 to 1.
 
-    ``common``: a word that stands in this field of a larger share of the documents counts for nothing there.
+    ``common``: a word found in this field of a larger share of the documents is ignored there.
     """
 
     weight: float
@@ -43,7 +43,7 @@ class Field:
 
 
 class FieldedBm25:
-    """What each word adds to the score of each document, worked out as far as it goes without a query.
+    """Fielded BM25 over a set of documents: the contribution of each word to each score, computed once per word.
 
     A document is one text for each of ``fields``; its number is its place in ``documents``. The first field is the
     document's name. ``does`` tells of its texts what it does.
@@ -85,7 +85,7 @@ class FieldedBm25:
         return term in self._postings
 
     def prepare(self) -> None:
-        """Make what misspelt words are looked up in, which else the first of them has to wait for."""
+        """Build the lookup for misspelt words, for which the first of them would otherwise wait."""
         _ = self._lexicon
 
     def near(self, word: str) -> list[str]:
@@ -105,20 +105,21 @@ class FieldedBm25:
         return len(self._numbers(term))
 
     def rarity(self, term: str) -> float:
-        """Return what a stem tells about a document that has it; most where none does."""
+        """Return the rarity weight (IDF) of a stem; highest if no document contains it."""
         known = self._rarities.get(term)
         if known is None:
             known = rarity(self.frequency(term), self.size)
-            if term in self._postings:  # words of queries must not fill the memory
+            if term in self._postings:  # words of queries must not grow the cache
                 self._rarities[term] = known
         return known
 
     def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
-        """Return those of ``numbers`` that have a stem."""
+        """Return those of ``numbers`` that contain a stem."""
         having = self._numbers(term)
         if len(having) < _LONG_LIST * len(numbers):
             return set(numbers).intersection(having)
-        # Beyond the last number bisect gives the length; modulo makes that a comparison with the first, which fails.
+        # Past the last number bisect returns the length; the modulo makes that a comparison with the first, which
+        # fails.
         return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
 
     def scores(
@@ -127,9 +128,9 @@ class FieldedBm25:
         among: Collection[int] | None = None,
         standing: Sequence[Standing] = (),
     ) -> dict[int, float]:
-        """Return the score of each document ``among`` (None: all) that has any of these stems, higher is better.
+        """Return the scores of the documents ``among`` (None: all) that contain any of these stems; higher is better.
 
-        ``standing`` are synonyms, which count by what else a document has.
+        ``standing`` are synonyms, whose weight depends on what else a document contains.
         """
         scores: defaultdict[int, float] = defaultdict(float)
         for term, weight in weights.items():
@@ -199,7 +200,7 @@ def _weighted_frequencies(
 
 
 def share(field: Field, length: int, average: float) -> float:
-    """Return what a word counts that stands once in a field of so many words, of ``average`` in all documents."""
+    """Return the weight of one occurrence in a field of ``length`` words, which has ``average`` words on average."""
     return field.weight / (1 - field.b + field.b * length / average)
 
 
@@ -213,7 +214,7 @@ def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_cou
 
 
 def leading(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
-    """Return the ``count`` highest scores, of equal ones those with the lowest numbers."""
+    """Return the ``count`` highest scores; ties go to the lowest numbers."""
     if len(scores) <= count:
         return scores
     least = sorted(scores.values())[-count]
@@ -223,8 +224,8 @@ def leading(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
 
 
 def rarity(having: int, size: int) -> float:
-    """Return what a word tells about a document that has it, where so many of all have it."""
-    # With 1 inside it is never negative, as the classic form is for words that most documents have.
+    """Return the rarity weight (IDF) of a word that ``having`` of ``size`` documents contain."""
+    # Adding 1 keeps it non-negative; the classic form is negative for words that most documents contain.
     return log(1 + (size - having + 0.5) / (having + 0.5))
 
 

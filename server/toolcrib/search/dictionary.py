@@ -13,13 +13,13 @@ from toolcrib.base.text import words
 _PACKAGE, _FILE = "toolcrib.search", "translations.txt"
 _NO_ENTRY = ("#", "[")
 _ENGLISH = "="
-"""What the line begins with that names English words."""
+"""The prefix of lines that list English words."""
 
 _REST_MIN, _COMPOUND_MAX = 3, 40
-"""How many letters of a word are left without its ending, and how long a word may be that is tried for being two."""
+"""Minimum length of a word without its ending, and maximum length of a word that is split as a compound."""
 
 _PHRASE_MAX = 4
-"""How many words a phrase has at most."""
+"""Maximum number of words in a phrase."""
 
 _GERMAN_ENDINGS = "ungen ung test tet est ten en em er es et st te ern n e s t"
 _SPANISH_ENDINGS = (
@@ -37,13 +37,13 @@ _PORTUGUESE_ENDINGS = (
 )
 
 Rendering = Sequence[str]
-"""The English for a word, one or more ways to say it; none where it says nothing about what is searched."""
+"""The English for a word, as one or more alternatives; none if it says nothing about what is searched."""
 
 
 class SpacedLanguage:
-    """The words of a language that puts spaces between them, lower-case and without accents, in any of their forms.
+    """The words of a language written with spaces, lower-case and without accents, recognized in any inflected form.
 
-    ``endings`` are those of its verbs, nouns and adjectives. ``is_compounding``: it writes two words as one.
+    ``endings`` are those of its verbs, nouns and adjectives. ``is_compounding``: it writes compounds as one word.
     """
 
     def __init__(self, endings: str, *, is_compounding: bool = False) -> None:
@@ -54,7 +54,7 @@ class SpacedLanguage:
         self._stems: dict[str, Rendering] = {}
 
     def add(self, entry: str, rendering: Rendering) -> None:
-        """Take in a word or phrase in its plain form. The first of two alike holds."""
+        """Add a word or phrase in its base form. Of duplicates the first is kept."""
         is_plain = entry.isascii() and entry.isalpha() and entry.islower()
         key = entry if is_plain else " ".join(words(entry))
         self._renderings.setdefault(key, rendering)
@@ -62,14 +62,14 @@ class SpacedLanguage:
             self._stems.setdefault(next(self._shortened(key), key), rendering)
 
     def is_telling(self, word: str) -> bool:
-        """Return whether this is a word in its plain form, or two in one, that says something about what is searched.
+        """Return whether this is a known base form, or a compound of two, that says something about what is searched.
 
-        A form is none: an unknown word of English may look like one.
+        Inflected forms do not count: an unknown English word may look like one.
         """
         return bool(self._renderings.get(word) or (self._is_compounding and self._compound(word)))
 
     def longest(self, said: Sequence[str], place: int) -> tuple[int, Rendering] | None:
-        """Return how many of the words from ``place`` on are the longest known phrase or word, and the English."""
+        """Return the word count of the longest known phrase or word starting at ``place``, and its English."""
         for count in range(min(_PHRASE_MAX, len(said) - place), 1, -1):
             phrase = self._renderings.get(" ".join(said[place : place + count]))
             if phrase is not None:
@@ -88,23 +88,23 @@ class SpacedLanguage:
         if word in self._renderings:
             return self._renderings[word]
         shorter = [*self._shortened(word)]
-        for each in reversed(shorter):  # what is nearest to the word first
+        for each in reversed(shorter):  # the longest remaining stem first
             if self._renderings.get(each):
                 return self._renderings[each]
         return self._stems.get(shorter[0] if shorter else word)
 
     def _shortened(self, word: str) -> Iterator[str]:
-        """Yield a word without each of the endings that it has, the longest first."""
+        """Yield a word with each of its possible endings removed, the longest ending first."""
         for length in self._lengths:
             if len(word) - length >= _REST_MIN and word[-length:] in self._endings:
                 yield word[:-length]
 
     def _participle(self, word: str) -> Rendering | None:
-        """Return what a German participle such as "gelöscht" comes from."""
+        """Return the English for the infinitive of a German participle such as "gelöscht"."""
         return self._inflected(word.removeprefix("ge")) if word.startswith("ge") else None
 
     def _compound(self, word: str) -> Rendering | None:
-        """Return two nouns that are written as one, perhaps with an "s" between them."""
+        """Return the English for two nouns written as one, perhaps with a linking "s"."""
         for place in range(min(len(word), _COMPOUND_MAX) - _REST_MIN, _REST_MIN - 1, -1):
             first = self._renderings.get(word[:place]) or self._renderings.get(word[:place].removesuffix("s"))
             second = self._inflected(word[place:]) if first else None
@@ -114,14 +114,14 @@ class SpacedLanguage:
 
 
 class UnspacedLanguages:
-    """The words of languages without spaces. Where two have a word as long, that of the first counts."""
+    """The words of languages without spaces. Of two words of equal length, the first language's wins."""
 
     def __init__(self, vocabularies: Sequence[Mapping[str, Rendering]]) -> None:
         self._vocabularies = vocabularies
         self._longest = max(map(len, chain.from_iterable(vocabularies)), default=0)
 
     def parted(self, run: str) -> Iterator[tuple[str, Rendering | None]]:
-        """Yield the longest known words of a run of characters with the English for each, and what lies between."""
+        """Yield the longest known words of a run of characters, each with its English, and the text between them."""
         place = unknown = 0
         while place < len(run):
             found = self._found(run, place)
@@ -147,9 +147,9 @@ class UnspacedLanguages:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """All languages. ``english`` are words of English, be they of another language as well.
+    """All languages. ``english`` are words that count as English even if another language has them too.
 
-    ``chinese`` has the words of both languages without spaces, the Chinese first; ``japanese`` the others first.
+    ``chinese`` has the words of both unspaced languages with Chinese first; ``japanese`` with Japanese first.
     """
 
     spaced: Sequence[SpacedLanguage]
@@ -159,15 +159,15 @@ class Dictionary:
 
 
 def read_dictionary() -> Dictionary:
-    """Return the dictionary that ships with the package. Reads a file, which takes some milliseconds."""
+    """Return the dictionary shipped with the package. Reads a file, which takes a few milliseconds."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     return dictionary(line for line in text.splitlines() if line and not line.startswith(_NO_ENTRY))
 
 
 def dictionary(concepts: Iterable[str]) -> Dictionary:
-    """Return concepts, each a line ``English | German | Spanish | French | Portuguese | Chinese | Japanese``.
+    """Parse concepts, one per line: ``English | German | Spanish | French | Portuguese | Chinese | Japanese``.
 
-    A line ``= …`` has words that are English ones whatever other language has them.
+    A line ``= …`` lists words that count as English even if another language has them.
     """
     spaced = [
         SpacedLanguage(_GERMAN_ENDINGS, is_compounding=True),

@@ -18,27 +18,27 @@ from toolcrib.search.postings import Postings
 T_co = TypeVar("T_co", covariant=True)
 
 KEPT_MAX = 4
-"""How many sets of documents have their postings, texts and vectors kept."""
+"""Number of document sets for which postings, texts and vectors are cached."""
 
 
 NO_LOSSES: Mapping[int, float] = MappingProxyType({})
-"""Nothing counts but words."""
+"""Only words count."""
 
 
 class Documents(Protocol):
-    """All that one caller may see, as one immutable value, which is the key for what is made from it.
+    """All documents visible to one caller, as one immutable value, used as the cache key for what is derived from it.
 
     Words, statistics and vectors come from these documents alone, as this caller may read them. Callers with the same
-    rights should share the value, or everything is made twice. Rows that are gone are left out of each answer.
+    rights should share the value, or everything is computed twice. Deleted rows are omitted from each result.
     """
 
     @property
     def in_order(self) -> Sequence[int]:
-        """The row of each document; its place here is its number."""
+        """The row of each document; its index here is its number."""
         ...
 
     def __hash__(self) -> int:
-        """Tell it from every other such set."""
+        """Distinguish it from every other such set."""
         ...
 
     def words(self) -> Mapping[int, Sequence[Text]]:
@@ -46,46 +46,46 @@ class Documents(Protocol):
         ...
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
-        """Open the postings of these documents for one query where they need not be in memory; None: there are none.
+        """Open postings of these documents that are stored on disk, for one query; None: there are none.
 
-        ``does`` tells of a document's texts what it does.
+        ``does`` derives a document's actions from its texts.
         """
         ...
 
     def texts(self) -> Mapping[int, Sequence[str]]:
-        """Return by row what a pattern is tried on besides names."""
+        """Return by row the texts that a pattern is tried on besides names."""
         ...
 
     def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
-        """Return by row what each document means to this caller, where ``stored`` is what it means to anybody."""
+        """Return by row the text to embed for this caller, given ``stored``, the text without regard to callers."""
         ...
 
 
 class Scope(Protocol[T_co]):
-    """The documents that one search may find, and how they are called."""
+    """The documents that one search may find, and their names."""
 
     @property
     def documents(self) -> Documents:
-        """All that the caller may see."""
+        """All documents visible to the caller."""
         ...
 
     @property
     def numbers(self) -> frozenset[int] | None:
-        """The numbers of those among them that this search may find; None: all of them."""
+        """The numbers of those that this search may find; None: all."""
         ...
 
     @property
     def emptiness(self) -> str:
-        """Why there is nothing to find, in a sentence for the caller; empty where there is something."""
+        """Why there is nothing to find, as a sentence for the caller; empty if there is something."""
         ...
 
     @property
     def losses(self) -> Mapping[int, float]:
-        """What documents lose of their score for a reason outside their words; those without loss are left out."""
+        """Score reductions for reasons other than words, by number; documents without one are omitted."""
         ...
 
     def lessons(self, query: str) -> Lessons:
-        """Return what use has taught about the words of a query, of the documents that this search may find."""
+        """Return what usage has taught about the words of a query, for documents that this search may find."""
         ...
 
     def document(self, number: int) -> T_co:
@@ -93,14 +93,14 @@ class Scope(Protocol[T_co]):
         ...
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
-        """Return the documents that the query names, each with the reason; all of them may be found.
+        """Return the findable documents that the query names, each with the reason.
 
-        ``as_written``: where names are spelled exactly like this, only those count.
+        ``as_written``: if names are spelled exactly like this, only those count.
         """
         ...
 
     def begun(self, query: str) -> Iterable[int]:
-        """Return the documents whose name begins with the query, in any order; all of them may be found."""
+        """Return the findable documents whose name begins with the query, in any order."""
         ...
 
     def spellings(self, number: int) -> Sequence[str]:
@@ -108,18 +108,17 @@ class Scope(Protocol[T_co]):
         ...
 
     def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
-        """Return what orders matches, whose documents are numbers here, of one score and reason."""
+        """Return a sort key for matches of equal score and reason; their documents are numbers here."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of documents. ``noun`` is what a note calls one of them.
+    """A kind of documents. ``noun`` is the word for one of them in notes.
 
-    ``fields`` are the kinds of words that it has. ``does`` tells of a document's words what it does, where they say so.
-    Where less than ``unlikely`` speaks for the first match, none is likely.
-    ``plain_beginnings``: the beginning of a name comes before what was
-    found by words even where it may be nothing but a plain word.
+    ``fields`` are its text fields. ``does`` derives a document's actions from its words, if they tell. If the strength
+    of the first match is below ``unlikely``, no match is likely. ``plain_beginnings``: name prefixes rank before other
+    text matches even if the query may be an ordinary word.
     """
 
     noun: str

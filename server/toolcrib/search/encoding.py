@@ -17,21 +17,21 @@ _log = logging.getLogger(__name__)
 
 
 class Encoder(Protocol):
-    """What turns texts into vectors. ``model_id`` tells it from every encoder with other vectors."""
+    """Turns texts into vectors. ``model_id`` distinguishes it from every encoder with other vectors."""
 
     @property
     def model_id(self) -> str:
-        """Part of the key that vectors are kept under."""
+        """Part of the key under which vectors are stored."""
         ...
 
     def encode(self, texts: list[str]) -> Any:
-        """Return as many rows of numbers as there are texts; raise ModelUnavailable where that fails."""
+        """Return an array with one row per text; raise ModelUnavailable on failure."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SemanticState:
-    """Whether meaning counts, and why not."""
+    """Whether semantic search is active, and if not, why."""
 
     state: Literal["off", "ready", "unavailable"]
     reason: str | None = None
@@ -46,16 +46,16 @@ OFF = SemanticState("off", "tool_search.semantic.enabled is false")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An encoder that works, and how many numbers a vector of it has."""
+    """A working encoder and the dimension of its vectors."""
 
     encoder: Encoder
     dimensions: int
 
     def unit_rows(self, texts: list[str]) -> Any:
-        """Encode texts and return unit vectors, a row each.
+        """Encode texts and return unit vectors, one row per text.
 
         Raises:
-            ModelUnavailable: the encoder fails, or gives something else than before.
+            ModelUnavailable: the encoder fails, or its vectors have another dimension than before.
 
         """
         rows = _unit_rows(self.encoder, texts)
@@ -67,8 +67,8 @@ class Model:
 class SharedModel:
     """The one model of a process. Safe to use from several threads.
 
-    ``load`` gives the encoder, once, when it is first needed. A model that cannot be loaded, or that fails later, is
-    given up for good; this is logged once, and :attr:`reason` says why.
+    ``load`` returns the encoder; it is called once, on first use. A model that cannot be loaded, or that fails later,
+    is disabled for good; this is logged once, and :attr:`reason` says why.
     """
 
     def __init__(self, load: Callable[[], Encoder]) -> None:
@@ -77,59 +77,59 @@ class SharedModel:
         self.reason: str | None = None
 
     def get(self) -> Model | None:
-        """Return the model, loaded now if it was not; None where there is none. May block."""
-        # Loading takes long: threads that come meanwhile wait for the one that loads.
+        """Return the model, loading it if necessary; None if there is none. May block."""
+        # Loading takes long: concurrent callers wait for the thread that loads.
         with self._loading:
             if self._model is None and self.reason is None:
                 try:
                     encoder = self._load()
-                    # Any one word tells how long its vectors are.
+                    # Any word shows the dimension of the vectors.
                     self._model = Model(encoder, _unit_rows(encoder, ["tool"]).shape[1])
                 except ModelUnavailable as error:
                     self.give_up(error)
         return self._model if self.reason is None else None
 
     def give_up(self, error: ModelUnavailable) -> None:
-        """Use the model no more."""
+        """Disable the model for good."""
         if self.reason is None:
             self.reason = str(error)
             _log.warning("search goes by words alone: %s", error)
 
     def state(self) -> SemanticState:
-        """Return whether meaning counts; the first time this loads the model, so it may block."""
+        """Return whether semantic search is active; the first call loads the model, so it may block."""
         self.get()
         return SemanticState("ready") if self.reason is None else SemanticState("unavailable", self.reason)
 
 
 def state_of(model: SharedModel | None) -> SemanticState:
-    """Return whether meaning counts; None is a search that goes by words as configured. May block."""
+    """Return whether semantic search is active; None means that the config disables it. May block."""
     return OFF if model is None else model.state()
 
 
 def finite(rows: Any) -> Any:
-    """Return rows of numbers as they are.
+    """Return an array unchanged if all its values are finite.
 
     Raises:
-        ModelUnavailable: one of them is none.
+        ModelUnavailable: a value is not finite.
 
     """
-    # numpy comes with an extra, so it is imported only where there is a model.
+    # numpy is part of an extra, so it is imported only where there is a model.
     if not import_module("numpy").isfinite(rows).all():
         raise ModelUnavailable("The model gives vectors that are not numbers.")
     return rows
 
 
 def _unit_rows(encoder: Encoder, texts: list[str]) -> Any:
-    """Encode texts and return unit vectors as little-endian float32; a text without any known word is all zeros.
+    """Encode texts and return unit vectors as little-endian float32; a text without any known word gives all zeros.
 
     Raises:
-        ModelUnavailable: the encoder fails, or what it gives is not a row of numbers for each text.
+        ModelUnavailable: the encoder fails, or its result is not one row of numbers per text.
 
     """
     numpy = import_module("numpy")
     encoded = encoder.encode(texts)
     try:
-        # Little-endian on every machine, because the bytes are kept in a file.
+        # Little-endian on every machine, because the bytes are stored in a file.
         rows = numpy.asarray(encoded, "<f4")
     except (TypeError, ValueError) as error:
         raise ModelUnavailable("The model gives something else than vectors.", detail=str(error)) from error

@@ -46,34 +46,34 @@ from toolcrib.streams.json_steps import collector_paused
 T = TypeVar("T")
 
 CANDIDATES = 50
-"""How many matches of a full-text query are scored against each other, whatever the limit is (C5b)."""
+"""How many matches of a full-text query are ranked, regardless of the limit (C5b)."""
 
 _QUERIES_MAX, _SHORT_QUERY = 8, 80
-"""How many queries may stand in one text, a line for each, and how many characters a line then has at most."""
+"""Maximum number of queries in one text, one per line, and maximum length of such a line in characters."""
 
 _QUICK_MAX = 1500
-"""So many documents can be ranked in less than it takes to ask a thread."""
+"""This many documents are ranked in less time than it takes to hand over to a thread."""
 
 _QUICK_LETTERS_MAX = 512
 """A request of so many characters is ranked in about a millisecond; a longer one has more words."""
 
 _BEGINNING_MIN = 3
-"""Fewer letters and digits are the beginning of too many names."""
+"""A shorter query, in letters and digits, is the prefix of too many names."""
 
 _LEAD = 1.25
-"""How many times the relevance of the best by words a name that only begins with the query has."""
+"""The relevance of a name prefix match, relative to the best text match."""
 
 _IDENTIFIER = re.compile(r"\S*(?:[_./:-]\w|[_:/-]\Z|[a-z][A-Z])\S*")
-"""One token that is written like a name, or like its beginning: with a separator or in camel case."""
+"""A token that is written like a name or its beginning: with a separator or in camel case."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """What a search depends on besides its documents.
+    """The settings of a search.
 
-    ``regex_ms`` bounds one search by pattern, by ``clock``: the thread's own time, so that what else the machine does
-    is not the pattern's fault. ``semantic`` adds meaning to words in a full-text search. Of more than
-    ``ranked_in_memory`` documents the postings are read where they are stored, if they are.
+    ``regex_ms`` bounds one search by pattern, measured by ``clock``: CPU time of the thread, so that other load on the
+    machine does not count. ``semantic`` adds vectors to words in full-text search. With more than ``ranked_in_memory``
+    documents, postings are read from disk if they are stored there.
     """
 
     regex_ms: float = 100
@@ -84,7 +84,7 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was found for one query. ``matches`` have the numbers of documents."""
+    """The result for one query. ``matches`` have the numbers of documents."""
 
     matches: list[Match[int]]
     strength: float
@@ -95,7 +95,7 @@ class _Part:
 class Engine(Generic[T]):
     """Searches one kind of documents. Safe to use from several threads.
 
-    What is made for a set of documents is kept while it is one of the last few that were searched.
+    What is derived from a set of documents is cached for the sets searched most recently.
     """
 
     def __init__(self, kind: Kind, settings: SearchSettings) -> None:
@@ -137,7 +137,7 @@ class Engine(Generic[T]):
         )
 
     def is_quick(self, request: Request, documents: Documents) -> bool:
-        """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
+        """Return whether :meth:`search` takes only a millisecond or two; otherwise it should run in a thread."""
         if request.search_type is SearchType.EXACT:
             return True
         # A pattern may use its whole time limit, and several queries take several times as long.
@@ -163,7 +163,7 @@ class Engine(Generic[T]):
             matches, evidence = self._by_words(query, scope)
             if scope.losses and matches:
                 best, matches = _sorted(matches, scope)[0], _lessened(matches, scope.losses)
-                # What speaks for the best by words does not speak for another first.
+                # Evidence for the best text match is not evidence for another first match.
                 if _sorted(matches, scope)[0].document != best.document:
                     evidence = NO_EVIDENCE
         matches = _sorted(matches, scope)
@@ -190,11 +190,11 @@ class Engine(Generic[T]):
         return {number: texts[row] for number, row in enumerate(documents.in_order) if row in texts}
 
     def _by_words(self, query: str, scope: Scope[T]) -> tuple[list[Match[int]], Evidence]:
-        """Return what the query names, outside the scores of the rest, and what its words and its meaning find."""
+        """Return documents that the query names, unscored, and those found by words and vectors."""
         named = _named(query, scope, as_written=False)
         known = {match.document for match in named}
-        # Names are left out of what words found, so as many more are asked for; fusing with meaning needs more than is
-        # shown.
+        # Named documents are removed from text matches, so as many more are requested; fusion with vectors needs more
+        # than are shown.
         with self._opened(scope.documents) as postings:
             ranker = self._ranker(postings)
             ranked = ranker.rank(
@@ -205,7 +205,7 @@ class Engine(Generic[T]):
             is_found_by_words = bool(ranked.matches)
             if self._semantic is not None:
                 ranked = self._semantic.fused(ranked, query, scope.documents, scope.numbers)
-            # Where words are sure, use changes nothing: what is clearly better is not to be pushed aside.
+            # Where words are sure, usage changes nothing: a clearly better match must not be displaced.
             if not is_sure(ranked.evidence) and (lessons := scope.lessons(query)):
                 ranked = lifted(ranked, lessons, postings.rarity)
         is_name = _IDENTIFIER.fullmatch(query.strip()) is not None
@@ -213,8 +213,8 @@ class Engine(Generic[T]):
         if is_name or self._kind.plain_beginnings or not is_found_by_words:
             begun = _begun(query, scope, known)
         evidence = ranked.evidence
-        # Evidence is about the first match: the only name that begins like this is certain, and what speaks for the
-        # best by words does not speak for another first.
+        # Evidence is about the first match: the only name with this prefix is certain, and evidence for the best text
+        # match is not evidence for another first match.
         if begun and not named:
             if is_name and len(begun) == 1:
                 evidence = CERTAINTY
@@ -226,15 +226,15 @@ class Engine(Generic[T]):
         return Relevance(postings, stem, self._synonyms, self._verbs if self._kind.does else None)
 
     def _opened(self, documents: Documents) -> AbstractContextManager[Postings]:
-        """Open the postings of these documents, in memory or where they are stored; words of others do not count.
+        """Open the postings of these documents, in memory or on disk; words of other documents do not count.
 
-        Which of them it is depends on the number of documents alone, so that a query has one answer at any time.
+        The choice depends on the number of documents alone, so that a query always has the same answer.
         """
         stored = documents.stored(self._does) if len(documents.in_order) > self._in_memory_max else None
         return stored or nullcontext(self._postings.get(documents, lambda: self._made_postings(documents)))
 
     def _made_postings(self, documents: Documents) -> FieldedBm25:
-        # Postings are many objects that all stay: a collection meanwhile would look at them and free nothing.
+        # Postings are many long-lived objects: a collection meanwhile would traverse them and free nothing.
         with collector_paused():
             words = documents.words()
             nothing = ("",) * len(self._kind.fields)
@@ -258,7 +258,7 @@ class Engine(Generic[T]):
 
 
 def separate(query: str) -> list[str]:
-    """Return the queries that stand on lines of their own; a longer text on several lines is one query."""
+    """Return the queries of a text, one per line; a longer text on several lines is one query."""
     stripped = (line.strip() for line in query[:QUERY_MAX].split("\n"))
     lines = list(dict.fromkeys(line for line in stripped if line))
     is_list = 1 < len(lines) <= _QUERIES_MAX and all(len(line) <= _SHORT_QUERY for line in lines)
@@ -272,7 +272,7 @@ def _named(query: str, scope: Scope[T], *, as_written: bool) -> list[Match[int]]
 
 
 def _begun(query: str, scope: Scope[T], known: Collection[int]) -> list[int]:
-    """Return the first of the documents whose names begin with the query, but for those ``known``."""
+    """Return the first of the documents whose names begin with the query, except those ``known``."""
     if len(joined(query)) < _BEGINNING_MIN:
         return []
     numbers = {number for number in scope.begun(query) if number not in known}
@@ -281,7 +281,7 @@ def _begun(query: str, scope: Scope[T], known: Collection[int]) -> list[int]:
 
 
 def _scored(begun: Sequence[int], ranked: Iterable[tuple[int, float]]) -> list[Match[int]]:
-    """Return the candidates with their scores (C5): names that begin with the query before what words have found."""
+    """Return candidates with their scores (C5): name prefixes before text matches."""
     first = set(begun)
     rest = [pair for pair in ranked if pair[0] not in first][: CANDIDATES - len(begun)]
     lead = _LEAD * max((relevance for _, relevance in rest), default=1.0)
@@ -293,7 +293,7 @@ def _scored(begun: Sequence[int], ranked: Iterable[tuple[int, float]]) -> list[M
 
 
 def _lessened(matches: Iterable[Match[int]], losses: Mapping[int, float]) -> list[Match[int]]:
-    """Return matches less what each loses, within the bounds of a score; what the query names loses nothing (C16)."""
+    """Return matches with their losses subtracted, clamped to valid scores; named documents lose nothing (C16)."""
     return [
         match
         if match.match_type is SearchType.EXACT
@@ -303,9 +303,9 @@ def _lessened(matches: Iterable[Match[int]], losses: Mapping[int, float]) -> lis
 
 
 def _merged(parts: Sequence[_Part], limit: int) -> tuple[list[Match[int]], int]:
-    """Return the matches of several queries, and how many there are in all.
+    """Return the merged matches of several queries, and how many there are in all.
 
-    Each query in turn gives its next match until there are as many as wanted; a match has its best score.
+    Matches are taken round-robin from the queries up to ``limit``; a match found by several has its best score.
     """
     if len(parts) == 1:
         return parts[0].matches, len(parts[0].matches)
@@ -320,5 +320,5 @@ def _merged(parts: Sequence[_Part], limit: int) -> tuple[list[Match[int]], int]:
 
 
 def _sorted(matches: Iterable[Match[int]], scope: Scope[T]) -> list[Match[int]]:
-    """Return matches by score, then by why they were found, then as their kind orders equals (R54, R171)."""
+    """Return matches sorted by score, then reason, then the tie-break of their kind (R54, R171)."""
     return sorted(matches, key=lambda each: (-each.score, RANKS[each.reason], *scope.tie_break(each)))

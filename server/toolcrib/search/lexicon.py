@@ -6,11 +6,11 @@ Knows words and how spellings differ; never knows what the words mean or where t
 from collections.abc import Iterable, Iterator
 
 LENGTH_MIN = 4
-"""A shorter word is too near to too many others."""
+"""A shorter word is too close to too many others."""
 
 _LENGTH_MAX = 40
 _OTHER_FIRST_MIN = 6
-"""A word with another first letter is mostly another word, unless it is a long one."""
+"""A word with another first letter is usually a different word, unless it is long."""
 
 
 class Lexicon:
@@ -39,13 +39,13 @@ class Lexicon:
 
 
 def around(word: str) -> tuple[str, str, tuple[int, int]] | None:
-    """Return what every word one edit away begins with unless it ends with the second, and its least and most length.
+    """Return the prefix or suffix that every word one edit away has, and its minimum and maximum length.
 
-    None where no word is looked for.
+    None if the word is too short to be looked up.
     """
     if not _is_correctable(word):
         return None
-    # One edit changes one letter or two neighbours, so it leaves one half whole, but for the letter in the middle.
+    # One edit changes one letter or two neighbours, so one half stays intact, apart from the middle letter.
     half = (len(word) - 1) // 2
     return word[:half], word[len(word) - half :], (max(len(word) - 1, LENGTH_MIN), min(len(word) + 1, _LENGTH_MAX))
 
@@ -64,12 +64,12 @@ def _is_correctable(word: str) -> bool:
 def _shortened(word: str) -> Iterator[str]:
     yield word
     for place in range(len(word)):
-        if place == 0 or word[place] != word[place - 1]:  # in a run of one letter each leaves the same
+        if place == 0 or word[place] != word[place - 1]:  # in a run of one letter each deletion gives the same
             yield word[:place] + word[place + 1 :]
 
 
 def is_one_edit(one: str, other: str) -> bool:
-    """Return whether one slip of the keyboard at most makes one of the other (optimal string alignment distance)."""
+    """Return whether the words are at most one edit apart (optimal string alignment distance)."""
     if abs(len(one) - len(other)) > 1:
         return False
     start = 0

@@ -1,6 +1,6 @@
-"""What use has taught, counted in a ranking: never more than a bounded share of what the best by words has.
+"""Adds learned words to a ranking: never more than a bounded share of the best hit's relevance.
 
-Knows numbers of documents and how surely words mean them; never knows who has taught that, or how.
+Knows document numbers and the weights of words for them; never knows who taught them, or how.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,25 +10,27 @@ from types import MappingProxyType
 from toolcrib.search.relevance import NO_EVIDENCE, Ranked
 
 LIFT_MAX = 0.4
-"""What use adds at most, of the relevance of the best by words: whatever is further behind never comes first by it."""
+"""Maximum gain from usage, relative to the best text relevance: anything further behind never comes first because of
+it.
+"""
 
 _ALONE = 1.0
-"""The relevance of which it is a share where words find nothing."""
+"""The base of gains where no text matches."""
 
 _SHARE_MIN = 0.3
-"""Less of the query than this says nothing about it."""
+"""Minimum share of the query that a lesson must cover."""
 
 Lessons = Mapping[str, Mapping[int, float]]
-"""For each word of a query that can be learnt (a stem): how surely it means documents, above 0 and below 1."""
+"""For each learnable word of a query (a stem): how surely it means each document, between 0 and 1, both exclusive."""
 
 NO_LESSONS: Lessons = MappingProxyType({})
 
 
 def lifted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> Ranked:
-    """Return a ranking in which documents have gained that words of the query were taught for.
+    """Return a ranking in which documents gain for the query words that were taught for them.
 
-    Each gains by the share of the query that it was taught for, words counted by what they tell. What speaks
-    for the best by words speaks for no other, so a lesson makes no answer surer.
+    Each gains by the share of the query that it was taught for, words weighted by rarity. Evidence for the best text
+    match applies to no other document, so a lesson never raises confidence.
     """
     shares = _shares(lessons, rarity)
     if not shares:

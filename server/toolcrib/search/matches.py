@@ -15,16 +15,16 @@ from toolcrib.search.relevance import Evidence
 T_co = TypeVar("T_co", covariant=True)
 
 _UNIT = 10.0
-"""A relevance that is squeezed to one half: about that of one rare word, so that scores spread well."""
+"""The relevance that maps to a score of one half: about that of one rare word, so that scores spread well."""
 
 _COVERAGE_SHARE, _GAP_SHARE, _ACTION_SHARE = 0.5, 0.15, 0.5
 _STRONGEST = 2.0
-"""The strength of a whole name: more than level, coverage and gap can add up to."""
+"""The strength of an exact name match: more than level, coverage and gap can add up to."""
 _LIKELY = 1.02
-"""How strong the evidence for a likely match is.
+"""Minimum strength of evidence for a likely match.
 
-Chosen on the tuned half of the repository's set, with requests about software that nothing there serves: of all that is
-called high the first is right at least eight times of ten (ADR 43).
+Chosen on the tuned half of the repository's set, which includes requests about software that nothing there serves: of
+the results rated high, the first match is right in at least eight of ten (ADR 43).
 """
 
 _WEAK_NOTES = {
@@ -37,24 +37,24 @@ _ONLY_ONE = "Only this {noun} has any of these words."
 _EQUAL = "Several {noun}s fit about equally; say what it should do, and to what."
 _UNSURE = "The first fits best, but not surely: look before you use it."
 _MOST, _EQUAL_GAP = 0.5, 0.25
-"""Below this share of words a note calls them few; below this gap two matches fit about equally."""
+"""Below this share of matched words a note calls them few; below this gap two matches count as about equally good."""
 _BEGUN_NOTE = "The names of these {noun}s only begin like this."
 
 Confidence = Literal["high", "low", "none"]
-"""How likely the first match is what was meant: it is; it is likely among these; none of these is likely."""
+"""How likely the first match is the intended one: it is; it is likely among the matches; none of these is likely."""
 
 Reason = Literal["exact_path", "exact_name", "prefix", "text"]
-"""Why a document was found: by its place or id, its name, the beginning of its name, or anything else (R171)."""
+"""Why a document was found: by its path or id, its name, a prefix of its name, or any other text (R171)."""
 
 RANKS: Mapping[Reason, int] = {reason: rank for rank, reason in enumerate(get_args(Reason))}
-"""The place of each reason; of equal scores the one with the lower place comes first."""
+"""The rank of each reason; among equal scores the lower rank comes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A search as the caller asked for it. ``query`` is not blank; a full-text query of short lines is several.
+    """A search as requested. ``query`` is not blank; a full-text query of several short lines is several queries.
 
-    ``limit`` is how many matches are wanted, from 1.
+    ``limit`` is the maximum number of matches, at least 1.
     """
 
     query: str
@@ -64,9 +64,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Match(Generic[T_co]):
-    """A document that was found. ``match_type`` is exact where the whole query is its name, else as was searched.
+    """A document that was found. ``match_type`` is exact if the query is its name, else the requested search type.
 
-    ``score`` is in [0, 1], two decimals, higher is better, comparable inside one result only (R49, R133).
+    ``score`` is in [0, 1], two decimals, higher is better, comparable only within one result (R49, R133).
     """
 
     document: T_co
@@ -77,10 +77,10 @@ class Match(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[T_co]):
-    """Matches, best first, of ``count`` in all. A full-text search finds 50 at most for a query, besides names.
+    """Matches, best first, of ``count`` in all. A full-text search finds at most 50 per query, plus named documents.
 
-    ``strength`` is how much speaks for the first match, comparable between queries; ``confidence`` comes from it.
-    ``note`` tells why little or nothing was found.
+    ``strength`` is the strength of evidence for the first match, comparable between queries; ``confidence`` is derived
+    from it. ``note`` says why little or nothing was found.
     """
 
     matches: tuple[Match[T_co], ...]
@@ -91,12 +91,12 @@ class Found(Generic[T_co]):
 
     @property
     def truncated(self) -> bool:
-        """Return whether there are more than were wanted."""
+        """Return whether there are more matches than requested."""
         return self.count > len(self.matches)
 
 
 def spread(relevances: Sequence[float]) -> list[float]:
-    """Return relevances as scores: squeezed below 1, then spread from the least to the greatest (C5, R53)."""
+    """Return relevances as scores: mapped below 1, then stretched between the lowest and the highest (C5, R53)."""
     squeezed = [relevance / (_UNIT + relevance) for relevance in relevances]
     least, greatest = min(squeezed, default=0.0), max(squeezed, default=0.0)
     if greatest == least:
@@ -105,7 +105,7 @@ def spread(relevances: Sequence[float]) -> list[float]:
 
 
 def strength_of(matches: Sequence[Match[int]], evidence: Evidence) -> float:
-    """Return how much speaks for the first match, comparable between queries: 0 without any, the most for a name."""
+    """Return the strength of evidence for the first match, comparable between queries; 0 for none, most for a name."""
     if not matches:
         return 0.0
     if matches[0].match_type is SearchType.EXACT:
@@ -114,7 +114,7 @@ def strength_of(matches: Sequence[Match[int]], evidence: Evidence) -> float:
 
 
 def is_sure(evidence: Evidence) -> bool:
-    """Return whether so much speaks for the first match by words that it is called likely."""
+    """Return whether the evidence by words is strong enough to call the first match likely."""
     return _strength(evidence) >= _LIKELY
 
 
@@ -124,10 +124,10 @@ def _strength(evidence: Evidence) -> float:
 
 
 def confidence_of(matches: Sequence[Match[int]], strength: float, unlikely: float = 0.0) -> Confidence:
-    """Return how likely the first match is what was meant: by where a pattern matched, else by its strength.
+    """Return how likely the first match is the intended one: by where a pattern matched, else by its strength.
 
-    Of a strength below ``unlikely`` none of the matches is likely; of a strength of 0 nothing is known. Nothing here
-    compares matches by score: the best of fifty bad ones has the score 1 too.
+    With a strength below ``unlikely`` no match is likely; with a strength of 0 nothing is known. Scores are not used,
+    because the best of fifty bad matches has the score 1 too.
     """
     if not matches:
         return "none"
@@ -139,12 +139,12 @@ def confidence_of(matches: Sequence[Match[int]], strength: float, unlikely: floa
 
 
 def common(confidences: Sequence[Confidence]) -> Confidence:
-    """Return how likely it is that every one of several queries was answered."""
+    """Return the combined confidence that every one of several queries was answered."""
     return confidences[0] if len(set(confidences)) == 1 else "low"
 
 
 def unclear_note(queries: Sequence[str]) -> str:
-    """Return which of several queries found nothing likely; the empty string where all did."""
+    """Return a note naming the queries that found nothing likely; the empty string if all did."""
     listed = ", ".join(f'"{query}"' for query in queries)
     return f"Nothing likely for {listed}; try other words for the same thing." if queries else ""
 
@@ -152,9 +152,9 @@ def unclear_note(queries: Sequence[str]) -> str:
 def doubt(
     noun: str, search_type: SearchType, matches: Sequence[Match[int]], confidence: Confidence, evidence: Evidence
 ) -> str:
-    """Return why the first match may not be what was meant, in words about a ``noun``; empty where it is.
+    """Return why the first match may not be the intended one, in words about a ``noun``; empty if it is.
 
-    Speaks of what the caller may see only.
+    Mentions only what the caller may see.
     """
     if confidence == "high":
         return ""
@@ -172,6 +172,6 @@ def doubt(
 
 
 def note(request: Request, *reasons: str) -> str | None:
-    """Return why little or nothing was found: the first of the reasons that there is, and what did not count."""
+    """Return why little or nothing was found: the first applicable reason, and which words were ignored."""
     cut = f"Only the first {QUERY_MAX} characters of the query counted." if len(request.query) > QUERY_MAX else ""
     return " ".join(filter(None, (cut, next(filter(None, reasons), "")))) or None

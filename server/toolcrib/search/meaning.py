@@ -1,4 +1,4 @@
-"""What the words of a query mean in the words of some documents: slips, compounds, kindred forms and synonyms.
+"""Expands the words of a query to words of some documents: typos, compounds, related forms and synonyms.
 
 Knows words and how many documents have each; never knows what a document is or how a score is weighed.
 """
@@ -13,27 +13,27 @@ from toolcrib.search.stemming import kindred_stems
 from toolcrib.search.synonyms import Synonyms
 
 _REPAIRED = 0.7
-"""Weight of a word that is there in another spelling only: with a slip, in two words, or in one with the next."""
+"""Weight of a word found only in another spelling: misspelt, split in two, or joined with the next one."""
 
 _KINDRED = 0.5
-"""Weight of who does what a word says, or of what it does."""
+"""Weight of the agent noun of a verb, or of the verb of an agent noun."""
 
 _SYNONYM = 0.4
-"""Weight of a synonym, which tells no more than the word that it stands for; see :class:`Standing`."""
+"""Weight of a synonym, whose rarity is capped by that of the original word; see :class:`Standing`."""
 
 _TELLING_MIN = 0.1
-"""A synonym that tells less than this share of what the rarest word tells is in too many documents to count."""
+"""A synonym with less than this share of the maximum rarity is in too many documents to count."""
 
 _PART_MIN, _COMPOUND_MAX = 3, 40
-"""How many letters a part of a compound has at least, and how many of a word are tried for being one."""
+"""Minimum length of a part of a compound, and maximum length of a word that is split as one."""
 
 _REPAIRS_MAX = 2
-"""How many words a misspelt one may stand for."""
+"""Maximum number of corrections of a misspelt word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One word of a query. ``stems`` mean it here, none where nothing does; ``rarity`` is what it tells, by its weight.
+    """One word of a query. ``stems`` are those it means here, if any; ``rarity`` is its weighted rarity.
 
     ``is_framing``: it says that something is wanted, not what.
     """
@@ -45,9 +45,9 @@ class Concept:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A query in the words of the documents. ``weights``: what each stem counts that means a word of the query.
+    """A query in the words of the documents. ``weights`` has the weight of each stem that means a word of the query.
 
-    ``standing`` are the synonyms of its words; ``named`` has both, for the words of names.
+    ``standing`` are the synonyms of its words; ``named`` has both, for matching names.
     """
 
     concepts: Sequence[Concept]
@@ -63,7 +63,7 @@ class Meanings:
         self._postings, self._stem, self._synonyms = postings, stem, synonyms
 
     def of(self, terms: Terms) -> Meaning:
-        """Return what some words mean, each of which counts as much as ``terms`` says."""
+        """Return what words mean, weighted as in ``terms``."""
         by_stem: dict[str, str] = {}
         counted: dict[str, float] = {}
         for term, weight in terms.items():
@@ -71,8 +71,7 @@ class Meanings:
             by_stem.setdefault(stem, term)
             counted[stem] = max(weight, counted.get(stem, 0.0))
         weights, meant = self._meant(by_stem, counted)
-        # A misspelt word is as rare as what it is taken for: its own spelling stands nowhere, which would make it the
-        # rarest.
+        # A misspelt word is as rare as its correction: its own spelling occurs nowhere, which would make it the rarest.
         concepts = [
             Concept(
                 self._postings.rarity(stems[0] if stems else stem) * counted[stem],
@@ -96,7 +95,7 @@ class Meanings:
     def _meant(
         self, by_stem: Mapping[str, str], counted: Mapping[str, float]
     ) -> tuple[dict[str, float], dict[str, list[str]]]:
-        """Return what stems of the documents count, and which of them mean each stem of the query."""
+        """Return the weights of stems of the documents, and the stems that each stem of the query means."""
         weights: dict[str, float] = {}
         meant: dict[str, list[str]] = {}
         for stem, term in by_stem.items():
@@ -121,7 +120,7 @@ class Meanings:
     def _standing(
         self, stem: str, stems: Sequence[str], weights: Mapping[str, float], counted: float
     ) -> Mapping[str, float]:
-        """Return what the synonyms of one word of the query count that documents have."""
+        """Return the weights of those synonyms of one query word that documents contain."""
         found: dict[str, float] = {}
         least = _TELLING_MIN * self._postings.rarity_max
         told = self._postings.rarity(stems[0]) if stems else None
@@ -131,16 +130,16 @@ class Meanings:
                     continue
                 rarity = self._postings.rarity(other)
                 if rarity >= least:
-                    # A rare synonym of a common word tells no more than the word itself.
+                    # A rare synonym of a common word must not count more than the word itself.
                     found[other] = _SYNONYM * counted * (1.0 if told is None else min(1.0, told / rarity))
         return found
 
     def _repaired(self, stem: str, term: str) -> list[str]:
-        """Return the stems that a word which stands nowhere may mean: misspelt, or two words written as one."""
-        # A slip in the ending gives another stem, so the word itself is looked for as well.
+        """Return the stems that an unknown word may mean: if it is misspelt, or two words written as one."""
+        # A typo in the ending gives another stem, so the word itself is looked up as well.
         near = dict.fromkeys((*self._postings.near(stem), *self._postings.near(term)))
         if near:
-            # The word that most documents have is the likeliest to be meant.
+            # The word that most documents contain is the likeliest to be meant.
             return sorted(near, key=lambda each: -self._postings.frequency(each))[:_REPAIRS_MAX]
         for place in range(_PART_MIN, min(len(term), _COMPOUND_MAX) - _PART_MIN + 1):
             parts = [self._stem(term[:place]), self._stem(term[place:])]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 _DENSE = 4
-"""A number takes four bytes, a place in a long set one."""
+"""A number takes four bytes, an entry of the dense form one."""
 
 
 class NumberSet:

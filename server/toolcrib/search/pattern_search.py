@@ -12,16 +12,16 @@ FULL_NAME, PREFIX, PART_OF_NAME, OTHER_TEXT = 0.95, 0.90, 0.85, 0.75
 """The score of a match (R51), by where the pattern matched."""
 
 _TRIED_UNWATCHED = 8
-"""How many documents are tried between two looks at the clock: the clock of a thread is slower than most patterns."""
+"""Documents tried between two checks of the clock: reading a thread's CPU clock costs more than most patterns."""
 
 _OF_WHOLE_TEXTS = ("(?", r"\A", r"\z")
-"""Flags and marks that would mean something else over several lines."""
+"""Flags and anchors whose meaning would change over several lines."""
 
 
 class PatternSearch:
-    """Tries patterns on documents with names. Safe to use from several threads; may take tens of milliseconds.
+    """Matches patterns against documents with names. Safe to use from several threads; may take tens of milliseconds.
 
-    ``limit_ms`` bounds one search, by ``clock``.
+    ``limit_ms`` bounds one search, measured by ``clock``.
     """
 
     def __init__(self, limit_ms: float, clock: Callable[[], float]) -> None:
@@ -37,9 +37,10 @@ class PatternSearch:
         *,
         enough: int,
     ) -> list[tuple[int, float]]:
-        """Return the documents that match, with their scores. ``spellings`` gives every form of a document's name.
+        """Return the documents that match, with their scores. ``spellings`` returns every form of a document's name.
 
-        ``texts``, the others by document, are asked for only where fewer than ``enough`` names match: they score lower.
+        ``texts`` returns the other texts by document; it is called only if fewer than ``enough`` names match, because
+        texts score lower.
 
         Raises:
             BadRequest: the pattern is invalid or too large, or took too long.
@@ -65,7 +66,7 @@ class PatternSearch:
         if len(matches) < enough:
             before = self._clock()
             by_number = texts()
-            deadline += self._clock() - before  # reading them is not the pattern's fault
+            deadline += self._clock() - before  # reading them is not part of matching
             for place, number in enumerate(others):
                 self._check(deadline, place)
                 if any(map(pattern.search, by_number.get(number, ()))):
@@ -80,7 +81,7 @@ class PatternSearch:
 
 
 def short_enough(pattern: str) -> str:
-    """Return a caller's pattern.
+    """Return a caller's pattern if it is not too long.
 
     Raises:
         BadRequest: it has too many characters.
@@ -92,22 +93,22 @@ def short_enough(pattern: str) -> str:
 
 
 def _over_lines(expression: str) -> Pattern | None:
-    """Return a pattern that finds something in joined lines wherever ``expression`` does in one of them.
+    """Return a pattern that matches joined lines wherever ``expression`` matches one of them.
 
-    It may find more. One look at all names of an item tells that most items need no look at each name. None where
-    the expression's own marks and flags could mean something else over lines.
+    It may match more. A single match over all names rules out most items without trying each name. None if the
+    expression's own anchors and flags could mean something else over several lines.
     """
     if any(mark in expression for mark in _OF_WHOLE_TEXTS):
         return None
     try:
-        # With (?m) the marks ^ and $ hold for each line, as they do for each name alone.
+        # With (?m) the anchors ^ and $ apply to each line, as they do to each name alone.
         return compile_pattern(f"(?m){expression}", ignore_case=True)
     except PatternError:
         return None
 
 
 def _name_score(pattern: Pattern, names: Iterable[str]) -> float:
-    """Return the best score of an item's names, 0 where none matches."""
+    """Return the best score of an item's names, 0 if none matches."""
     best = 0.0
     for name in names:
         if pattern.search(name) is None:

@@ -10,15 +10,15 @@ from typing import Protocol
 from toolcrib.search.actions import Actions
 
 BESIDE = 0.35
-"""What a synonym counts, of its weight, in a document that has the word itself; measured, and flat around it."""
+"""Weight factor of a synonym in a document that contains the word itself; measured, and flat around this value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What may stand for one word of a query: ``synonyms`` with what each counts in a document without the word.
+    """Synonyms of one query word: ``synonyms`` with their weights in a document without the word.
 
-    ``words`` are the stems that mean it. Where a document has one of them, a synonym counts ``BESIDE`` of that: it is
-    said already.
+    ``words`` are the stems that mean the word. In a document that contains one of them, the weight of a synonym is
+    multiplied by ``BESIDE``, because it adds little.
     """
 
     words: Sequence[str]
@@ -26,55 +26,55 @@ class Standing:
 
 
 class Postings(Protocol):
-    """The words of the documents that one caller may see, reduced to stems: statistics of other documents are none.
+    """The stems of the documents that one caller may see; other documents do not affect any statistic.
 
-    Every method may raise StoreError where the postings are not in memory.
+    Every method may raise StoreError if the postings are not in memory.
     """
 
     @property
     def rarity_max(self) -> float:
-        """What a word tells that no document has."""
+        """The rarity of a word that no document contains."""
         ...
 
     @property
     def rarity_of_one(self) -> float:
-        """What a word tells that one document has."""
+        """The rarity of a word that one document contains."""
         ...
 
     def __contains__(self, term: str) -> bool:
-        """Return whether any document has a stem."""
+        """Return whether any document contains a stem."""
         ...
 
     def frequency(self, term: str) -> int:
-        """Return how many documents have a stem."""
+        """Return how many documents contain a stem."""
         ...
 
     def rarity(self, term: str) -> float:
-        """Return what a stem tells about a document that has it."""
+        """Return the rarity weight (IDF) of a stem."""
         ...
 
     def near(self, word: str) -> Sequence[str]:
-        """Return the stems that documents have and that are one edit away from a word."""
+        """Return the stems of documents that are one edit away from a word."""
         ...
 
     def name(self, number: int) -> Sequence[str]:
-        """Return the stems of the name of a document that had a score."""
+        """Return the stems of the name of a scored document."""
         ...
 
     def action(self, number: int) -> Actions:
-        """Return what a document that had a score does, as far as its own words say."""
+        """Return what a scored document does, as far as its own words say."""
         ...
 
     def scores(
         self, weights: Mapping[str, float], among: Collection[int] | None, standing: Sequence[Standing] = ()
     ) -> Mapping[int, float]:
-        """Return the scores by fielded BM25 of the documents ``among`` (None: all) that have any of these stems.
+        """Return the fielded BM25 scores of the documents ``among`` (None: all) that contain any of these stems.
 
-        ``weights`` are what each stem counts, ``standing`` what may stand for them. Of very many documents those that
-        can score best are enough.
+        ``weights`` are the weights of stems, ``standing`` their synonyms. For very large sets, an implementation may
+        score only the most promising documents.
         """
         ...
 
     def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
-        """Return those of ``numbers``, documents that had a score, that have a stem."""
+        """Return those of ``numbers``, which are scored documents, that contain a stem."""
         ...

@@ -1,4 +1,4 @@
-"""A request in a person's words: which of them count, how much each, and of which parts it consists.
+"""Parses a request in a person's words: which of them count, their weights, and its clauses.
 
 Knows how people ask; never knows what is searched or what any word means there.
 """
@@ -12,7 +12,7 @@ from itertools import islice
 from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
 
 _FRAMING, _QUOTED, _PLACEHOLDER = 0.3, 0.6, 0.4
-"""What words count that only say that something is asked for, that are quoted, and that stand for a name.
+"""Weights of words that only frame the request, that are quoted, and of placeholders.
 
 Measured on the tuned halves of four catalogs: flat around these values.
 """
@@ -23,23 +23,25 @@ FRAMING_WORDS = frozenset(
     "recommended specific specifically suggestion suggestions urgent urgently want wanted wanting wants wonder "
     "wondering".split()
 )
-"""Words that say that somebody wants something, not what."""
+"""Words that say that something is wanted, not what."""
 
 _TERMS_MAX = 160
-"""How many different words count, the first ones."""
+"""Maximum number of distinct words that count, from the start."""
 
 _PART_WORDS_MIN, _WHOLE_WORDS_MIN, _PARTS_MAX = 2, 8, 6
-"""A part has so many telling words at least; a request that is looked at by parts so many in all; and so many parts."""
+"""Minimum number of significant words of a part, minimum number of a request that is split into parts, and maximum
+number of parts.
+"""
 
 _REMEMBERED_MAX = 16
-"""Requests are read again within one search only."""
+"""Requests are parsed repeatedly only within one search."""
 
 _SET_APART = re.compile(
     r"(?P<placeholder><[^<>\n]{1,60}>)"
     r"|(?P<quoted>'[^'\n]{2,120}'(?!\w)|\"[^\"\n]{2,200}\"|“[^“”\n]{2,200}”|https?://\S{1,200}|[\w.+-]{1,60}@[\w.-]{1,60})"
 )
 SET_APART_MARK = "0"
-"""A digit, so that with what it touches it is no word in letters."""
+"""A digit, so that together with adjacent characters it never forms a purely alphabetic word."""
 
 _WEIGHTS = {"placeholder": _PLACEHOLDER, "quoted": _QUOTED}
 _PART_END = re.compile(
@@ -48,12 +50,12 @@ _PART_END = re.compile(
 )
 
 Terms = Mapping[str, float]
-"""The words that count, in order, and how much each does; the most telling ones 1."""
+"""The words that count, in order, with their weights; at most 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A request, or one clause of it. ``text`` is it as it was written."""
+    """A request, or one clause of it. ``text`` is the original text."""
 
     text: str
     terms: Terms
@@ -68,19 +70,19 @@ class Query(Part):
 
 @lru_cache(_REMEMBERED_MAX)
 def parsed(text: str) -> Query:
-    """Return a request as its words and parts; no more than ``QUERY_MAX`` characters of it count."""
+    """Parse a request into words and parts; only its first ``QUERY_MAX`` characters count."""
     text = text[:QUERY_MAX]
     terms = _terms(text)
     return Query(text, terms, _parts(text, terms))
 
 
 def plain(text: str) -> Query:
-    """Return a request of which every word counts alike, such as one of stop words only."""
+    """Return a request in which every word has the same weight, such as one of stop words only."""
     return Query(text[:QUERY_MAX], dict.fromkeys(islice(words(text[:QUERY_MAX]), _TERMS_MAX), 1.0))
 
 
 def without_set_apart(text: str) -> str:
-    """Return a request with ``SET_APART_MARK`` in the place of what is quoted, an address or a placeholder."""
+    """Return a request with each quotation, address and placeholder replaced by ``SET_APART_MARK``."""
     return _SET_APART.sub(SET_APART_MARK, text)
 
 
@@ -96,7 +98,7 @@ def _terms(text: str) -> Terms:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, float]]:
-    """Yield the text in pieces, each with what its words count."""
+    """Yield the text in pieces, each with the weight of its words."""
     place = 0
     for found in _SET_APART.finditer(text):
         yield text[place : found.start()], 1.0

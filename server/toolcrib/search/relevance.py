@@ -17,32 +17,36 @@ from toolcrib.search.query import Part, Query, parsed, plain
 from toolcrib.search.synonyms import Synonyms
 
 _COVERAGE = 0.75
-"""How much a document gains by having all of the query's words, each counted by its rarity."""
+"""Maximum gain for containing all of the query's words, each weighted by its rarity."""
 
 _NAME_COVERAGE = 0.9
-"""How much a document gains where the query has all of its name."""
+"""Maximum gain if the query contains the document's whole name."""
 
 _PART, _OF_A_PART = 0.3, 20
-"""How much of the highest relevance the best for one part of a long request has more, and how many of each part do."""
+"""The bonus for the best match of one part of a long request, relative to the highest relevance, and how many documents
+per part can get it.
+"""
 
 _MUCH, _LONG_QUERY = 2.0, 16
-"""So many of the rarest words make a relevance of level one half; of a query with more words, in proportion more."""
+"""The relevance, in units of the rarest word, at which ``level`` is one half; and the number of query words above which
+it grows in proportion.
+"""
 
 _TELLING = 1.17
-"""How much more a word tells that stands nowhere than one that stands in one of about a thousand documents."""
+"""The rarity of a word that occurs nowhere, relative to one that occurs in one of about a thousand documents."""
 
 _WEIGHED_MIN = 100
-"""How many documents by BM25 alone are weighed again by coverage."""
+"""Minimum number of documents, ranked by BM25 alone, that are reranked by coverage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for the first of some matches, each from 0 to 1, however bad the others are.
+    """Evidence for the first match, each value from 0 to 1, regardless of how bad the others are.
 
-    ``level``: its relevance, measured by what one word is worth that stands in one document only. ``coverage``: the
-    share of the query it has, by the rarity of words; a misspelt word counts in part. ``gap``: how far the second is
-    behind. ``words``: the largest share of the query's words that any of the matches has, a word like another.
-    ``agreed``: what it keeps for doing what is asked.
+    ``level``: its relevance, relative to a word that only one document contains. ``coverage``: the share of the query
+    that it contains, weighted by rarity; a misspelt word counts in part. ``gap``: the distance to the second match.
+    ``words``: the largest unweighted share of the query's words that any of the matches contains. ``agreed``: its
+    factor for doing what is asked.
     """
 
     level: float
@@ -57,17 +61,17 @@ NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0, 0), Evidence(1, 1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The best documents as (number, relevance), relevance above 0, best first, and what speaks for the first."""
+    """The best documents as (number, relevance), relevance above 0, best first, and the evidence for the first."""
 
     matches: tuple[tuple[int, float], ...] = ()
     evidence: Evidence = NO_EVIDENCE
 
 
 class Relevance:
-    """Ranks documents by fielded BM25, misspellings, synonyms, how much of query and name meet, and what is done.
+    """Ranks documents by fielded BM25, typos, synonyms, overlap of query and name, and action.
 
-    Nothing but the documents behind ``postings`` counts, so it holds for one set of rows that somebody may see. Costs
-    nothing to make, and is safe to use from as many threads as its postings are.
+    The result depends only on the documents behind ``postings``, so it is valid for one set of visible rows. Cheap to
+    create, and as thread-safe as its postings.
     """
 
     def __init__(
@@ -77,13 +81,13 @@ class Relevance:
         self._meanings = Meanings(postings, stem, synonyms)
 
     def knows(self, word: str) -> bool:
-        """Return whether any document has a lower-case word, in any form."""
+        """Return whether any document contains a lower-case word, in any inflected form."""
         return self._stem(word) in self._postings
 
     def rank(self, text: str, among: Collection[int] | None, count: int) -> Ranked:
         """Return up to ``count`` of the documents ``among`` (None: all).
 
-        Stop words count only where the other words find nothing.
+        Stop words count only if the other words find nothing.
         """
         for query in (parsed(text), plain(text)):
             if query.terms:
@@ -109,9 +113,9 @@ class Relevance:
         return Ranked(tuple(matches), evidence)
 
     def _by_parts(self, weighed: Mapping[int, float], parts: Sequence[Part]) -> Mapping[int, float]:
-        """Return relevances in which the best for each part of a long request have a share of the highest more.
+        """Return relevances in which the best matches for each part of a long request get a bonus.
 
-        Only what is found for the whole is looked at again, so that this costs little.
+        Only documents found for the whole request are reranked, so this is cheap.
         """
         among = frozenset(weighed)
         shares: dict[int, float] = {}
@@ -130,9 +134,9 @@ class Relevance:
     def _weighed(
         self, text: str, meaning: Meaning, among: Collection[int] | None, count: int
     ) -> tuple[Mapping[int, float], Mapping[int, float]]:
-        """Return the relevance of the best documents, and the share of the query that each of them has."""
+        """Return the relevance of the best documents, and the share of the query that each contains."""
         scores = self._postings.scores(meaning.weights, among, meaning.standing)
-        # More than are asked for: coverage may lift one from further down, and the limit must change no score.
+        # More than requested: coverage may lift one from further down, and the limit must not change any score.
         best = leading(scores, max(count, _WEIGHED_MIN))
         if not best:
             return {}, {}
@@ -152,28 +156,28 @@ class Relevance:
         return self._verbs.asked(text) if self._verbs else NOTHING_ASKED
 
     def _telling(self, coverage: float) -> float:
-        """Return what a word tells that is rare here.
+        """Return the rarity of a word that is rare here, lowered in small sets by ``coverage``.
 
-        Among few documents every word is common, which says nothing against a document that has them all; among many
-        it makes no difference.
+        Among few documents every word is common, which is no evidence against a document that contains them all; among
+        many it makes no difference.
         """
         of_one = min(self._postings.rarity_max, _TELLING * self._postings.rarity_of_one)
         return self._postings.rarity_max + coverage * (of_one - self._postings.rarity_max)
 
     def _most_words(self, meaning: Meaning, numbers: Mapping[int, float]) -> float:
-        """Return the largest share of the query's telling words that one of some documents has."""
+        """Return the largest share of the query's significant words that one of these documents contains."""
         concepts = [each for each in meaning.concepts if not each.is_framing] or meaning.concepts
         having = (chain.from_iterable(self._postings.having(stem, numbers) for stem in each.stems) for each in concepts)
         met = Counter(chain.from_iterable(map(set, having)))
         return max(met.values(), default=0) / len(concepts)
 
     def _coverage(self, meaning: Meaning, numbers: Mapping[int, float]) -> dict[int, float]:
-        """Return the share of the query that each document has."""
+        """Return the share of the query that each document contains."""
         covered = dict.fromkeys(numbers, 0.0)
         total = sum(concept.rarity for concept in meaning.concepts)
         for concept in meaning.concepts:
             having: dict[int, float] = {}
-            # The greatest weight last: of several stems that a document has, the best counts.
+            # In ascending order of weight: of several stems that a document contains, the best counts.
             for stem in sorted(concept.stems, key=meaning.weights.__getitem__):
                 having |= dict.fromkeys(self._postings.having(stem, covered), meaning.weights[stem])
             for number, weight in having.items():
@@ -181,7 +185,7 @@ class Relevance:
         return covered
 
     def _name_coverage(self, meaning: Meaning, number: int) -> float:
-        """Return the share of a document's name that the query has, by the rarity of words."""
+        """Return the share of a document's name that the query contains, weighted by rarity."""
         met = whole = 0.0
         for stem in self._postings.name(number):
             if _is_telling(stem):
@@ -192,5 +196,5 @@ class Relevance:
 
 
 def _is_telling(stem: str) -> bool:
-    """Return whether a word of a name is one that somebody who looks for it would say."""
+    """Return whether a word of a name is one that a searching person would use."""
     return stem not in STOP_WORDS and not stem.isdigit()

@@ -1,4 +1,4 @@
-"""What meaning adds to words: documents whose texts are near a query's vector, and how both rankings become one.
+"""Semantic search beside word search: documents whose vectors are near a query's, and the fusion of both rankings.
 
 Knows vectors and what is near; never knows words, policies or where a model comes from.
 """
@@ -17,7 +17,7 @@ from toolcrib.search.encoding import Model, SharedModel, finite
 from toolcrib.search.relevance import NO_EVIDENCE, Ranked
 
 NEAREST = 100
-"""How many documents by meaning are weighed together with at most as many found by words."""
+"""Number of nearest documents that are fused with at most as many text matches."""
 
 _LONG_QUERY = 12
 _LEAST_SHARE = 0.4
@@ -29,23 +29,23 @@ class VectorStore(Protocol):
     """Texts of rows, and their vectors as blobs by model and text. Every method may raise StoreError."""
 
     def texts(self, rows: Iterable[int]) -> dict[int, str]:
-        """Return the text of each of these rows; rows that are gone are left out."""
+        """Return the text of each of these rows; deleted rows are omitted."""
         ...
 
     def vectors(self, model_id: str, texts: Collection[str]) -> dict[str, bytes]:
-        """Return the vectors of a model that are known, by text."""
+        """Return the stored vectors of a model, by text."""
         ...
 
     def add(self, model_id: str, vectors: Mapping[str, bytes]) -> None:
-        """Keep vectors by text."""
+        """Store vectors by text."""
         ...
 
 
 class Semantic:
-    """Vectors of one kind of documents, and what they say about a query. Safe to use from several threads.
+    """Vectors of one kind of documents, and semantic ranking by them. Safe to use from several threads.
 
-    Where there is no model, or it or the store fails, words alone decide. ``alpha`` is how much meaning counts, from 0
-    to 1.
+    If there is no model, or the model or the store fails, ranking is by words alone. ``alpha`` is the weight of
+    semantic relevance, from 0 to 1.
     """
 
     def __init__(self, model: SharedModel, store: VectorStore, alpha: float) -> None:
@@ -53,17 +53,17 @@ class Semantic:
         self._matrices = Recent[Documents, Any](KEPT_MAX)
 
     def is_quick(self, documents: Documents) -> bool:
-        """Return whether :meth:`fused` has nothing to load or encode but the query."""
+        """Return whether :meth:`fused` has nothing to load, and nothing to encode but the query."""
         return self._shared.reason is not None or documents in self._matrices
 
     def fused(self, ranked: Ranked, query: str, documents: Documents, numbers: frozenset[int] | None) -> Ranked:
-        """Return what was found by words, with what is near in meaning among these ``numbers`` (None: all).
+        """Return text matches fused with those semantically near, among these ``numbers`` (None: all).
 
-        Documents that the caller may not find do not count.
-        What speaks for the first of ``ranked`` speaks for the first of these only if it is the same one.
+        Documents that the caller may not find do not count. The evidence for the first of ``ranked`` is kept only if
+        the same document is still first.
         """
         cosines = self._cosines(query, documents)
-        # All are zero where the model knows no word of the query.
+        # All zeros if the model knows no word of the query.
         if cosines is None or not cosines.any():
             return ranked
         lexical = dict(ranked.matches)
@@ -76,23 +76,23 @@ class Semantic:
         return Ranked(matches, ranked.evidence if is_agreed else replace(NO_EVIDENCE, words=ranked.evidence.words))
 
     def _cosines(self, query: str, documents: Documents) -> Any:
-        """Return how near each document is to a query; None where that cannot be told."""
+        """Return the cosine similarity of each document to a query; None if it cannot be computed."""
         model = self._shared.get()
         if model is None or not documents.in_order:
             return None
         try:
             matrix = self._matrices.get(documents, lambda: self._matrix(model, documents))
             numpy = import_module("numpy")
-            # Not by BLAS: its threads wait for each other where other programs keep the cores busy.
+            # Not by BLAS: its threads wait for each other while other programs keep the cores busy.
             return numpy.einsum("ij,j->i", matrix, model.unit_rows([query])[0])
         except ModelUnavailable as error:
             self._shared.give_up(error)
-        except StoreError:  # the file may be of use again later
+        except StoreError:  # the file may become readable again
             _log.info("vectors cannot be read just now")
         return None
 
     def _matrix(self, model: Model, documents: Documents) -> Any:
-        """Return the unit vectors of the documents, a row each; encode and keep those that are not known."""
+        """Return the unit vectors of the documents, one per row; encode and store missing ones."""
         numpy = import_module("numpy")
         rows = documents.in_order
         by_row = documents.meanings(self._store.texts(rows))
@@ -111,15 +111,15 @@ class Semantic:
     def _keep(self, model: Model, vectors: Mapping[str, bytes]) -> None:
         try:
             self._store.add(model.encoder.model_id, vectors)
-        except StoreError as error:  # they are of use now; the next start encodes the texts again
+        except StoreError as error:  # they are used now; the next start encodes the texts again
             _log.info("vectors are not kept: %s", error)
 
 
 def fuse(lexical: Mapping[int, float], cosines: Mapping[int, float], alpha: float, words: int) -> dict[int, float]:
-    """Return relevances by words and meaning together, on the scale of those by words.
+    """Return fused lexical and semantic relevances, on the scale of the lexical ones.
 
-    Each kind counts by its share of the best of its kind; meaning counts ``alpha``, and less in a query of more
-    than 12 ``words``, whose vector is near to everything. What is nowhere relevant is left out.
+    Each kind is normalized by its best document; semantic relevance has the weight ``alpha``, and less in a query of
+    more than 12 ``words``, whose vector is near to everything. Documents without any relevance are omitted.
     """
     weight = alpha * (max(_LEAST_SHARE, _LONG_QUERY / words) if words > _LONG_QUERY else 1)
     best, nearest = max(lexical.values(), default=0.0), max(cosines.values(), default=0.0)

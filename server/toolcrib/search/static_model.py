@@ -16,24 +16,24 @@ from typing import Any
 from toolcrib.errors import ModelUnavailable
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
-"""What a model consists of: everything that is fetched, and all that has to be there."""
+"""The files of a model: all are downloaded, and all are required."""
 
 INSTALL = "pip install 'toolcrib[semantic]'"
 _BATCH = 64
-"""So many texts are encoded while another thread waits: a few milliseconds."""
+"""Number of texts encoded while another thread waits: a few milliseconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class StaticModel:
-    """A model that is loaded. Safe to use from several threads, one batch of texts at a time."""
+    """A loaded model. Safe to use from several threads, one batch of texts at a time."""
 
     def __init__(self, model: Any, model_id: str) -> None:
         self._model, self._lock = model, Lock()
         self.model_id = model_id
 
     def encode(self, texts: list[str]) -> Any:
-        """Return a row of numbers for each text.
+        """Return an array with one row per text.
 
         Raises:
             ModelUnavailable: the library fails.
@@ -41,15 +41,15 @@ class StaticModel:
         """
         rows: list[Any] = []
         for start in range(0, len(texts), _BATCH):
-            # The tokenizer refuses lone surrogates.
+            # The tokenizer rejects lone surrogates.
             batch = [text.encode("utf-8", "ignore").decode() for text in texts[start : start + _BATCH]]
-            with self._lock, _skill_errors("The model cannot encode texts"):  # encoding sets up the tokenizer anew
+            with self._lock, _skill_errors("The model cannot encode texts"):  # encoding initializes the tokenizer again
                 rows.extend(self._model.encode(batch, use_multiprocessing=False))
         return rows
 
 
 def load_model(folder: Path) -> StaticModel:
-    """Load the model in ``folder``. Nothing is ever fetched: a folder that lacks a file is refused before.
+    """Load the model in ``folder``. Never downloads: a folder with a missing file is refused first.
 
     Raises:
         ModelUnavailable: the library is not installed, or there is no model or a broken one.
@@ -67,10 +67,10 @@ def load_model(folder: Path) -> StaticModel:
 
 
 def download_model(name: str, folder: Path) -> None:
-    """Fetch the model ``name``, as ``owner/name`` on the Hugging Face hub, into ``folder``.
+    """Download the model ``name``, as ``owner/name`` on the Hugging Face hub, into ``folder``.
 
     Raises:
-        ModelUnavailable: the library is not installed, or the model cannot be fetched.
+        ModelUnavailable: the library is not installed, or the model cannot be downloaded.
 
     """
     require_library()
@@ -80,7 +80,7 @@ def download_model(name: str, folder: Path) -> None:
 
 
 def require_library() -> None:
-    """Refuse to go on without the library.
+    """Raise if the library is not installed.
 
     Raises:
         ModelUnavailable: it is not installed.
@@ -91,17 +91,17 @@ def require_library() -> None:
 
 
 def _model_id(folder: Path) -> str:
-    """Return what tells these weights from others, without reading them."""
+    """Return an identifier of these weights, without reading them."""
     facts = [(name, status.st_size, status.st_mtime_ns) for name in FILES for status in [(folder / name).stat()]]
     return sha256(repr(facts).encode()).hexdigest()[:32]
 
 
 @contextmanager
 def _skill_errors(public: str) -> Generator[None]:
-    """Turn whatever goes wrong inside the libraries into our error; tokenizers raises plain ``Exception``."""
+    """Convert any error of the libraries into ours; tokenizers raises plain ``Exception``."""
     try:
         yield
-    except Exception as error:  # barrier: libraries that only an extra uses; the words decide without them
+    except Exception as error:  # barrier: libraries that only an extra uses; without them, ranking is by words
         kind = type(error).__name__
         _log.debug("%s", public, exc_info=True)
         raise ModelUnavailable(f"{public} ({kind}).", detail=f"{kind}: {error}") from error

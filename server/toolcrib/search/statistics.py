@@ -16,18 +16,18 @@ from toolcrib.store.stem_tables import BATCH, IN_NAME, Document, StemTables, Tal
 from toolcrib.store.stems import StemReader, Word
 
 _REMEMBERED_MAX = 10_000
-"""Words whose frequency is remembered for one set of documents."""
+"""Number of words whose frequency is cached per set of documents."""
 
 _SETS_MAX = 512
-"""Sets of documents that have a word, the words that are asked for most, which are kept of what one caller may see."""
+"""Number of words for which the set of documents containing them is cached, per caller's documents."""
 
 
 class Seen(Protocol):
-    """The documents that one caller may see, as one immutable value."""
+    """The documents visible to one caller, as one immutable value."""
 
     @property
     def in_order(self) -> Sequence[int]:
-        """The row of each document; its place here is its number."""
+        """The row of each document; its index here is its number."""
         ...
 
     @property
@@ -36,23 +36,23 @@ class Seen(Protocol):
         ...
 
     def __hash__(self) -> int:
-        """Tell it from every other such set."""
+        """Distinguish it from every other such set."""
         ...
 
     def edited(self) -> Mapping[int, Sequence[str]]:
-        """Return, by row, the words of each field of the documents that this caller reads otherwise than they stand."""
+        """Return, by row, the words of each field of documents that this caller sees in another version."""
         ...
 
 
 Edited = Mapping[int, Sequence[str]]
-"""By number the stems of each field of the documents that a caller reads otherwise than they stand."""
+"""By number, the stems of each field of documents that a caller sees in another version than stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many documents have a stem where it counts, and how many have it in their name.
+    """How many documents contain a stem in a field where it counts, and how many have it in their name.
 
-    ``word`` looks for it where it counts.
+    ``word`` looks it up in the fields where it counts.
     """
 
     documents: int
@@ -62,12 +62,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is counted of one caller's documents; the same to the last bit as if there were no others.
+    """Statistics of one caller's documents; bit-identical to those of a catalog without any others.
 
-    ``stamp`` tells when it was counted. ``averages`` are the lengths of the fields, ``common`` the stems that count for
-    nothing in each. ``edited`` are, by number, the stems of the documents that this caller reads otherwise than they
-    stand, and ``edited_by_stem`` which of them have a stem, by its mark and itself. ``sets`` are the documents that
-    have a word. ``servers`` (None: all) are those whose counts are taken, and ``adjusted`` is what is added to them.
+    ``stamp`` identifies the state that was counted. ``averages`` are the average lengths of the fields, ``common`` the
+    stems ignored in each. ``edited`` has, by number, the stems of documents that this caller sees in another version
+    than stored, and ``edited_by_stem`` their numbers by mark and stem. ``sets`` caches the documents that contain a
+    word. ``servers`` (None: all) are those whose stored counts are used, and ``adjusted`` is added to these.
     """
 
     stamp: int
@@ -84,16 +84,16 @@ class Statistics:
     remembered: Recent[str, Counted] = field(default_factory=lambda: Recent[str, Counted](_REMEMBERED_MAX))
 
     def counted(self, reader: StemReader, term: str) -> Counted:
-        """Return how many documents have a stem."""
+        """Return how many documents contain a stem."""
         return self.remembered.get(term, lambda: self._counted(reader, term))
 
     def edited_having(self, word: Word) -> AbstractSet[int]:
-        """Return the edited documents that have a word."""
+        """Return the edited documents that contain a word."""
         stem, marks = word
         return {number for mark in marks for number in self.edited_by_stem.get(f"{mark}{stem}", ())}
 
     def edited_with(self, words: Iterable[Word], other: Word) -> AbstractSet[int]:
-        """Return the edited documents that have one of these words, and the other."""
+        """Return the edited documents that contain one of these words, and the other."""
         return {number for word in words for number in self.edited_having(word)}.intersection(self.edited_having(other))
 
     def _counted(self, reader: StemReader, term: str) -> Counted:
@@ -110,7 +110,7 @@ class Statistics:
 
 
 def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edited: Edited) -> Statistics:
-    """Count the documents that one caller may see: those of all servers, less what is hidden or read otherwise."""
+    """Count the documents that one caller may see: stored counts of servers, less hidden and edited documents."""
     servers, adjusted = _adjusted(reader, seen, edited)
     by_term: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for mask, having in adjusted.having.items():
@@ -138,9 +138,9 @@ def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edite
 
 
 def _adjusted(reader: StemReader, seen: Seen, edited: Edited) -> tuple[Collection[str] | None, Tally]:
-    """Return the servers whose counts are taken (None: all), and what has to be added to them.
+    """Return the servers whose stored counts are used (None: all), and the correction to them.
 
-    A server of which more is hidden than not is left out; what is seen of it is added.
+    A server that is mostly hidden is left out; its visible documents are added instead.
     """
     rows_of = dict(reader.owned())
     edited_rows = {seen.in_order[number] for number in edited}
@@ -181,7 +181,7 @@ def _common(
     servers: Collection[str] | None,
     adjusted: Mapping[str, Collection[tuple[int, int]]],
 ) -> Sequence[frozenset[str]]:
-    """Return for each field the stems that too many of the documents have there, as :class:`FieldedBm25` does."""
+    """Return for each field the stems that too many of the documents have there, as in :class:`FieldedBm25`."""
     common: list[set[str]] = [set() for _ in fields]
     if size >= COMMON_MIN:
         for term, place in reader.often(min(field.common for field in fields) * size):

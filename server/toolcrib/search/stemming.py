@@ -1,6 +1,6 @@
 """English word stems by Porter's algorithm, in the Snowball project's own implementation, but for a few words.
 
-Knows which words have a stem and who does what a verb says; never knows where a word comes from.
+Knows which words have a stem and which nouns name the doer of a verb; never knows where a word comes from.
 """
 
 from functools import lru_cache
@@ -9,11 +9,11 @@ from typing import Any
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
 
 VERSION = 1
-"""Raised when a word gets another stem: what a file has of stems is made anew."""
+"""Increased when the stem of any word changes: stored stems are then rebuilt."""
 
 _MEMORY_MAX = 50_000
 _SHORTEST = 3
-"""A shorter word is no inflected one: ``js`` is not several of ``j``. (FTS5's ``porter`` draws the same line)"""
+"""A shorter word is not inflected: ``js`` is not the plural of ``j``. (FTS5's ``porter`` has the same limit.)"""
 
 _OWN_STEMS = {
     "news": "news",
@@ -29,7 +29,7 @@ _OWN_STEMS = {
     "international": "international",
     "universal": "universal",
 }
-"""Words that Porter's rules reduce to the stem of another: ``news`` to that of ``new``, ``general`` to ``generate``."""
+"""Words that Porter's rules conflate with an unrelated one: ``news`` with ``new``, ``general`` with ``generate``."""
 
 _VERB_MIN = 4
 _ENDING = "er"
@@ -38,7 +38,7 @@ _NOT_AGENTS = frozenset(
     "letter manner master matter member never number offer order paper poster power remember river server tower under "
     "water winter".split()
 )
-"""Words that end like somebody who does something and are none, or of another thing: a server does not serve dinner."""
+"""Words that look like agent nouns and are not, or are of another verb: a server does not serve dinner."""
 
 
 @lru_cache(_MEMORY_MAX)
@@ -53,7 +53,7 @@ def stem(word: str) -> str:
 
 
 def kindred_stems(stem: str) -> list[str]:
-    """Return the stems that may be who does what this one says, or what this one does: ``watch`` and ``watcher``."""
+    """Return the stems of the agent noun of a verb, or of the verb of an agent noun: ``watch`` and ``watcher``."""
     if stem in _NOT_AGENTS or len(stem) < _VERB_MIN:
         return []
     if stem.endswith(_ENDING) and len(stem) >= _VERB_MIN + len(_ENDING):

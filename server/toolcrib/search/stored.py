@@ -24,74 +24,75 @@ from toolcrib.store.stem_tables import IN_NAME
 from toolcrib.store.stems import StemReader, Stems, Word
 
 POSTINGS_MAX = 4000
-"""So many postings are gone through for one query, those of the rarest words first; the others are only looked into."""
+"""Maximum number of postings read in full for one query, rarest words first; other words are only intersected."""
 
 READ_MAX = 24_000
-"""Once so many postings were read and looked into for a query, its more common words do not choose documents."""
+"""Once this many postings were read or intersected for a query, its remaining, more common words select no documents.
+"""
 
 _PASSED = 64
-"""Among so many postings that SQLite alone passes, one is counted as read: that is about what they cost."""
+"""Number of postings skipped inside SQLite that count as one read: about their relative cost."""
 
 CANDIDATES_MAX = 120
-"""How many documents are scored by their whole texts: those in which the rarest words meet."""
+"""Number of documents scored by their whole texts: those that contain most of the rarest words."""
 
 _ATTEMPTS = 4
-"""So often the postings are opened while others change them."""
+"""Attempts to open the postings while others change them."""
 
 _PATIENCE_S = 10.0
-"""So long a search waits for who brings the rows up to date that it needs."""
+"""Maximum time that a search waits for another thread that updates the rows it needs, in seconds."""
 
 Words = Mapping[int, Sequence[str]]
-"""By row the words of each field."""
+"""By row, the words of each field."""
 
 _Done = Callable[[StemReader, Sequence[int]], Mapping[int, Actions]]
 
 
 class StoredPostings:
-    """Gives out the postings of what a caller may see, from the stems of all rows. Safe to use from several threads."""
+    """Opens the postings of a caller's documents from the stored stems of all rows. Safe to use from many threads."""
 
     def __init__(self, stems: Stems, fields: Sequence[Field]) -> None:
         self._stems, self._fields = stems, fields
         counted = tuple(place for place, field in enumerate(fields) if field.common < 1)
         if counted != tuple(stems.tables.counted):
             raise ValueError("the fields whose common words count for nothing have to be counted by themselves")
-        # By the stamp too: what a caller reads otherwise than it stands has to fit what stands there.
+        # Keyed by the stamp too: texts that differ per caller must match the stored rows that they replace.
         self._statistics = Recent[tuple[Seen, int], Statistics](KEPT_MAX)
         self._edited = Recent[tuple[Seen, int], tuple[Words, Edited]](KEPT_MAX)
 
     @property
     def available(self) -> bool:
-        """Whether there are any in the file."""
+        """Whether the file has any."""
         return self._stems.available
 
     @contextmanager
     def opened(self, seen: Seen, does: Does | None) -> Generator["OpenPostings"]:
-        """Open the postings of the documents in ``seen`` for one query; all that is read belongs together.
+        """Open the postings of the documents in ``seen`` for one query; all reads see one state.
 
-        ``does`` tells of a document's texts what it does.
+        ``does`` derives a document's actions from its texts.
 
         Raises:
-            StoreError: the file cannot be read, or others change it again and again.
+            StoreError: the file cannot be read, or it is changed by others repeatedly.
 
         """
         for attempt in range(_ATTEMPTS):
-            # What changed meanwhile are others' rows too, so that is waited for before the second look.
+            # The changes may be to other rows too, so the second attempt waits for all of them.
             stamp = self._stems.settled(None if attempt else seen.number_by_row, _PATIENCE_S if attempt else 0)
             key = seen, stamp
-            # Read before the rest, since a store in memory reads one thing at a time.
+            # Read before the rest, since an in-memory store serves one reader at a time.
             words, edited = self._edited.get(key, partial(self._read_edited, seen))
             with self._stems.reading() as reader:
                 if reader.stamp != stamp:
                     continue
                 statistics = self._statistics.get(key, partial(statistics_of, reader, seen, self._fields, edited))
                 if attempt == 0 and 2 * statistics.size < len(seen.in_order):
-                    continue  # most are not there yet: somebody is about to bring them up to date
+                    continue  # most are still missing: another thread is about to update them
                 yield OpenPostings(reader, statistics, seen, partial(_done, does, words))
                 return
         raise StoreError("the tool index was changed by other processes while it was searched; try again")
 
     def _read_edited(self, seen: Seen) -> tuple[Words, Edited]:
-        """Return the words, by row, and the stems, by number, of what this caller reads otherwise than it stands."""
+        """Return the words, by row, and stems, by number, of documents that this caller sees in another version."""
         words, stem = seen.edited(), self._stems.stem
         return words, {
             seen.number_by_row[row]: tuple(" ".join(map(stem, text.split())) for text in texts)
@@ -125,28 +126,28 @@ class OpenPostings:
         return self.frequency(term) > 0
 
     def frequency(self, term: str) -> int:
-        """Return how many documents have a stem."""
+        """Return how many documents contain a stem."""
         return self._statistics.counted(self._reader, term).documents
 
     def rarity(self, term: str) -> float:
-        """Return what a stem tells about a document that has it."""
+        """Return the rarity weight (IDF) of a stem."""
         return rarity(self.frequency(term), self._statistics.size)
 
     def near(self, word: str) -> Sequence[str]:
-        """Return the stems one edit away from a word, as the lexicon in memory has them."""
+        """Return the stems one edit away from a word, as the in-memory lexicon does."""
         looked_for = around(word)
         if looked_for is None:
             return []
-        # Each word that is alike would be counted with a question to the database, so the far ones go first.
+        # Counting each similar word takes a database query, so distant ones are removed first.
         alike = (each for each in self._reader.alike(*looked_for) if is_one_edit(word, each))
         return nearest(word, filter(self.__contains__, alike))
 
     def name(self, number: int) -> Sequence[str]:
-        """Return the stems of the name of a document that had a score."""
+        """Return the stems of the name of a scored document."""
         return tuple(dict.fromkeys(self._texts[number][0].split()))
 
     def action(self, number: int) -> Actions:
-        """Return what a document that had a score does, by its words as this caller may read them."""
+        """Return what a scored document does, by its words as this caller may read them."""
         if number not in self._actions:
             rows = [self._row_of(each) for each in self._texts if each not in self._actions]
             done = self._done(self._reader, rows)
@@ -154,7 +155,7 @@ class OpenPostings:
         return self._actions[number]
 
     def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
-        """Return those of ``numbers``, which had a score, that have a stem."""
+        """Return those of ``numbers``, which are scored documents, that contain a stem."""
         for number in numbers:
             if term not in self._looked_for[number]:
                 self._look_for(number, {term})
@@ -163,9 +164,9 @@ class OpenPostings:
     def scores(
         self, weights: Mapping[str, float], among: Collection[int] | None, standing: Sequence[Standing] = ()
     ) -> Mapping[int, float]:
-        """Return the scores of the documents in which the rarest words meet.
+        """Return the scores of the documents that contain most of the rarest words.
 
-        They are those of :class:`FieldedBm25` to the last bit.
+        They are bit-identical to those of :class:`FieldedBm25`.
         """
         wanted = dict(weights)
         for each in standing:
@@ -189,19 +190,19 @@ class OpenPostings:
         return scores
 
     def _gained(self, term: str, numbers: Collection[int]) -> Iterable[tuple[int, float]]:
-        """Return what a stem adds to the score of each of these documents that has it."""
+        """Return what a stem adds to the score of each of these documents that contain it."""
         having = self.having(term, numbers)
         frequencies = array("f", (self._frequencies[number][term] for number in having))
         return zip(having, gains(frequencies, self.rarity(term)), strict=True)
 
     def _look_for(self, number: int, terms: AbstractSet[str]) -> None:
-        """Look for stems in the texts of a document that were read."""
+        """Look up stems in the texts of a document that were read."""
         if terms and number in self._texts:
             self._frequencies[number] |= self._weighted(self._texts[number], frozenset(terms))
             self._looked_for[number] |= terms
 
     def _chosen(self, weights: Mapping[str, float], among: Collection[int] | None) -> Sequence[int]:
-        """Return the numbers of the documents that are worth looking at, in order."""
+        """Return the numbers of the documents that are worth scoring, in order."""
         if among is not None and len(among) <= CANDIDATES_MAX:
             return sorted(among)
         words: list[tuple[int, Word]] = []
@@ -226,9 +227,9 @@ class OpenPostings:
         return sorted(leading(chosen.met, CANDIDATES_MAX))
 
     def _some(self, number: int, word: Word, others: Sequence[tuple[int, Word]], chosen: "_Chosen") -> Sequence[int]:
-        """Return some of the documents that have a word: those that have another, too, where they are enough.
+        """Return some of the documents that contain a word: those that contain another one too, if these are enough.
 
-        Of too many the first by their numbers, which do not depend on when a list came.
+        If there are too many, the lowest numbers are taken, which do not depend on when a list arrived.
         """
         for _, other in others:
             if other != word and chosen.left > 0:
@@ -239,14 +240,14 @@ class OpenPostings:
         return nsmallest(POSTINGS_MAX, chosen.of(self._both([word], word)))
 
     def _both(self, words: Sequence[Word], other: Word) -> Sequence[int]:
-        """Return the documents that have one of these words, and the other."""
+        """Return the documents that contain one of these words, and the other."""
         edited, statistics = self._statistics.edited, self._statistics
         found = map(self._number_by_row.get, self._reader.postings(*words, also=other))
         numbers = [number for number in found if number is not None and number not in edited]
         return [*numbers, *statistics.edited_with(words, other)] if edited else numbers
 
     def _having(self, word: Word) -> NumberSet:
-        """Return the documents that have a word, where it counts or in their name, as this caller may read them."""
+        """Return the documents that contain a word, where it counts or in their name, as this caller may read them."""
         return self._statistics.sets.get(word, lambda: self._read_postings(word))
 
     def _read_postings(self, word: Word) -> NumberSet:
@@ -259,7 +260,7 @@ class OpenPostings:
         return NumberSet(numbers, len(self._number_by_row))
 
     def _read_texts(self, numbers: Sequence[int]) -> None:
-        """Read the stems of these documents, a text for each field, as this caller may read them."""
+        """Read the stems of these documents, a text per field, as this caller may read them."""
         edited = self._statistics.edited
         for row, texts in self._reader.texts(
             self._row_of(number) for number in numbers if number not in edited
@@ -268,7 +269,7 @@ class OpenPostings:
         self._texts |= {number: edited[number] for number in numbers if number in edited}
 
     def _weighted(self, texts: Sequence[str], asked: frozenset[str]) -> Mapping[str, float]:
-        """Return the weighted frequency in a document of each of these stems that it has."""
+        """Return the weighted frequency in a document of each of these stems that it contains."""
         frequencies: defaultdict[str, float] = defaultdict(float)
         statistics = self._statistics
         for text, field, average, common in zip(
@@ -285,9 +286,9 @@ class OpenPostings:
 
 
 class _Chosen:
-    """The documents that some words of a query have, with what these tell, while more words are looked at.
+    """The documents that contain some words of a query, with the sum of their rarities, while further words are added.
 
-    What was read counts as much whether it was remembered or not, so that a query has one answer at any time.
+    Cached reads are charged like others, so that a query always has the same answer.
     """
 
     def __init__(self, among: AbstractSet[int] | None) -> None:
@@ -301,7 +302,7 @@ class _Chosen:
         return [*(numbers if self._among is None else filter(self._among.__contains__, numbers))]
 
     def collect(self, word: Word, numbers: NumberSet | Sequence[int], worth: float) -> None:
-        """Add the documents that have a word."""
+        """Add the documents that contain a word."""
         self.read.append(word)
         for number in self.of(numbers):
             self.met[number] = self.met.get(number, 0.0) + worth
@@ -309,7 +310,7 @@ class _Chosen:
         self.left -= len(numbers)
 
     def look_into(self, having: Iterable[int], read: int, worth: float) -> None:
-        """Count a word that costs ``read`` postings to look into, for those of the documents that have it."""
+        """Add a word's rarity to those already collected documents that contain it; it costs ``read`` postings."""
         for number in filter(self.met.__contains__, having):
             self.met[number] += worth
         self.left -= read

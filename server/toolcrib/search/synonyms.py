@@ -1,4 +1,4 @@
-"""Words of everyday software work that mean much the same: what one person creates, another adds.
+"""Synonyms in everyday software work: what one person creates, another adds.
 
 Knows the file of groups of words; never knows what is searched or how much a synonym counts.
 """
@@ -9,20 +9,20 @@ from importlib.resources import files
 
 _PACKAGE, _FILE = "toolcrib.search", "synonyms.txt"
 _NO_GROUP = ("#", "[")
-"""What lines of comment begin with, and headings, which name the domain of the groups below them for a reader."""
+"""The prefixes of comments and headings; a heading names the domain of the groups below it for human readers."""
 
 Synonyms = Mapping[str, Sequence[str]]
-"""For a stem the stems that may stand for it."""
+"""The stems of synonyms, by stem."""
 
 
 def read_synonyms(stem: Callable[[str], str]) -> Synonyms:
-    """Return the table that ships with the package, in stems. Reads a file."""
+    """Return the synonym table shipped with the package, as stems. Reads a file."""
     text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
     return synonyms((line for line in text.splitlines() if not line.startswith(_NO_GROUP)), stem)
 
 
 def synonyms(groups: Iterable[str], stem: Callable[[str], str]) -> Synonyms:
-    """Return groups of words, each a text, as a table of stems."""
+    """Return a table of stems from groups of synonyms, one text per group."""
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for group in groups:
         stems = [stem(word) for word in group.split()]

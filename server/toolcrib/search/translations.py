@@ -1,6 +1,6 @@
-"""Requests in German, Spanish, French, Portuguese, Chinese and Japanese in the English words that catalogs are in.
+"""Translates German, Spanish, French, Portuguese, Chinese and Japanese requests into the English words of catalogs.
 
-Knows how to tell such a request from an English one; never knows what is searched but for which words it has.
+Knows how to tell such a request from an English one; never knows the catalog beyond which words it has.
 """
 
 import re
@@ -12,25 +12,25 @@ from toolcrib.base.text import QUERY_MAX, STOP_WORDS, words
 from toolcrib.search.dictionary import Dictionary, Rendering, SpacedLanguage, UnspacedLanguages, read_dictionary
 
 _SHARED = frozenset("a an as can do has i in me on or so us use was will".split())
-"""Stop words of English that are words of the other languages too."""
+"""English stop words that are words of the other languages too."""
 
 _ENGLISH_ONLY = STOP_WORDS - _SHARED
 
 _APOSTROPHES = ("'", "\u2019")
 
 _WORDS_MAX = 160
-"""How many words of a request are looked up, the first ones."""
+"""Maximum number of words of a request that are looked up, from the start."""
 
 _NAME_MIN = 2
-"""So many characters between known words may be a name; a single one is mostly grammar."""
+"""Minimum length of unknown text between known words that may be a name; a single character is usually grammar."""
 
 Knows = Callable[[str], bool]
-"""Whether what is searched has this word, in any form, where the caller may see it."""
+"""Returns whether the searched documents, as visible to the caller, contain a word in any inflected form."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A request as the words of writings with spaces, folded, and what stands before, between and behind them."""
+    """A request in spaced writing: its folded words, and the text before, between and after them."""
 
     said: Sequence[str]
     written: Sequence[str]
@@ -38,21 +38,21 @@ class _Text:
 
 
 class Translations:
-    """Puts requests into English. The dictionary is read when the first request may need it."""
+    """Translates requests into English. The dictionary is loaded for the first request that may need it."""
 
     def __init__(self, read: Callable[[], Dictionary] = read_dictionary) -> None:
         self._read = read
         self._dictionary: Dictionary | None = None
 
     def is_ready(self, request: str, knows: Knows) -> bool:
-        """Return whether :meth:`in_english` reads no file for this request."""
+        """Return whether :meth:`in_english` can translate this request without reading a file."""
         return self._dictionary is not None or not (_is_unspaced(request) or _unknown(request, knows))
 
     def in_english(self, request: str, knows: Knows) -> str:
-        """Return a request in English words as far as they are known; an English request as it is.
+        """Return a request with its known words in English; an English request is returned unchanged.
 
-        No more than ``QUERY_MAX`` characters of another request count. Words that are searched for stay, since a
-        catalog may be in the request's language; so do words in no dictionary, such as names.
+        At most ``QUERY_MAX`` characters of a foreign request count. Words that occur in the catalog stay, since it may
+        be in the request's language; so do words that are in no dictionary, such as names.
         """
         unspaced = _is_unspaced(request)
         unknown = () if unspaced else _unknown(request, knows)
@@ -74,15 +74,15 @@ class Translations:
 
 
 def _is_unspaced(request: str) -> bool:
-    """Return whether some of a request is written as Chinese or Japanese is."""
-    # Compiled by the first such request: the ranges take longer than the rest of this module.
+    """Return whether part of a request is written in Chinese or Japanese script."""
+    # Compiled on the first such request: compiling these ranges takes longer than the rest of this module.
     return not request.isascii() and bool(re.search(r"[\u3005\u3040-\u30ff\u3400-\u9fff]", request[:QUERY_MAX]))
 
 
 def _unknown(request: str, knows: Knows) -> Sequence[str]:
-    """Return the words that are not searched for if they are more than those that are English alone, else none.
+    """Return the words that the catalog does not contain if they outnumber the purely English ones, else none.
 
-    Only such a request can be in another language, so for most no dictionary is needed.
+    Only such a request can be in another language, so most requests need no dictionary.
     """
     said = dict.fromkeys(words(request[:QUERY_MAX])[:_WORDS_MAX])
     english = len(_ENGLISH_ONLY & said.keys())
@@ -91,7 +91,7 @@ def _unknown(request: str, knows: Knows) -> Sequence[str]:
 
 
 def _language(said: Sequence[str], dictionary: Dictionary, knows: Knows) -> SpacedLanguage | None:
-    """Return the language that most words are of; None if no more of them can only be foreign than only English."""
+    """Return the language of most words; None unless more words can only be foreign than only English."""
     english = len(_ENGLISH_ONLY.intersection(said))
     best, most = None, (english, 0)
     for language in dictionary.spaced:
@@ -104,7 +104,7 @@ def _language(said: Sequence[str], dictionary: Dictionary, knows: Knows) -> Spac
 
 
 def _of_language(said: Sequence[str], language: SpacedLanguage) -> tuple[int, set[str]]:
-    """Return how many of the words the language has, and which."""
+    """Return how many of the words belong to the language, and which."""
     count, foreign, place = 0, set[str](), 0
     while place < len(said):
         found = language.longest(said, place)
@@ -124,12 +124,12 @@ def _parted(text: str) -> _Text:
         between.append(text[place : found.start()])
         written.append(found[0])
         place = found.end()
-    # A name in camel case stays one word, which no dictionary has.
+    # A name in camel case stays one word, which is in no dictionary.
     return _Text(["".join(words(each)) for each in written], written, [*between, text[place:]])
 
 
 def _of_words(text: _Text, language: SpacedLanguage, knows: Knows) -> Iterator[str]:
-    """Yield the text in pieces, words of the language in English."""
+    """Yield the text in pieces, with words of the language translated."""
     place, is_left_out = 0, False
     while place < len(text.said):
         between = text.between[place]
@@ -146,7 +146,7 @@ def _of_words(text: _Text, language: SpacedLanguage, knows: Knows) -> Iterator[s
 
 
 def _said(said: Sequence[str], rendering: Rendering, knows: Knows) -> str:
-    """Return some words in English, and as they are where they are searched for."""
+    """Return some words in English, and also unchanged if the catalog contains them."""
     if not rendering:
         return ""
     own = " ".join(said) if all(map(knows, said)) else ""
@@ -157,7 +157,7 @@ def _said(said: Sequence[str], rendering: Rendering, knows: Knows) -> str:
 
 
 def _of_run(run: str, languages: UnspacedLanguages, knows: Knows) -> str:
-    """Return a run of characters without spaces in English, and as it is where words of it are searched for."""
+    """Return a run of unspaced characters in English, and also unchanged if the catalog contains words of it."""
     parts = [*languages.parted(run)]
     if all(rendering is None for _, rendering in parts):
         return run
@@ -172,5 +172,5 @@ def _of_run(run: str, languages: UnspacedLanguages, knows: Knows) -> str:
 
 
 def _known(rendering: Rendering, knows: Knows) -> str:
-    """Return the first of the ways to say something whose words are all searched for, else nothing."""
+    """Return the first alternative of which the catalog contains all words, else nothing."""
     return next((each for each in rendering if all(map(knows, words(each)))), "")
