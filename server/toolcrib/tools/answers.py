@@ -1,4 +1,4 @@
-"""What the use cases of tools answer: plain values, what they show of a tool, and the same as JSON for programs.
+"""Answers of the tools' use cases: plain values, what they show of a tool, and their JSON for programs.
 
 Knows the fields of an answer and how long its texts are; never knows how anything was found, nor the protocol.
 """
@@ -19,15 +19,15 @@ from toolcrib.tools.index.rows import Card
 from toolcrib.tools.wording import Wording
 
 _SHORT_MAX, _LONG_MAX = 100, 600
-"""Characters of a description."""
+"""Maximum length of a description, brief and full."""
 _EXAMPLE_MAX = 120
-"""Characters of an example that is shown in brief."""
+"""Maximum length of an example in a brief answer."""
 _BRIEFS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of a tool's definition: its signature and a short example, or its schema and all examples."""
+    """The shown part of a tool's definition: its signature and a short example, or its schema and all examples."""
 
     description: str
     signature: str | None = None
@@ -37,10 +37,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class FoundTool:
-    """One hit of a search, as much of the tool as was asked for.
+    """One search hit, with the requested level of detail.
 
-    ``score`` is in [0, 1] and comparable inside one answer only; ``status`` is a state of its server that matters.
-    ``owner`` is the skill by which it is there, where it is scoped to skills.
+    ``score`` is in [0, 1] and comparable only within one answer; ``status`` is its server's state, if that matters.
+    ``owner`` is the skill that makes the tool available, if it is scoped to skills.
     """
 
     tool: Tool
@@ -54,9 +54,9 @@ class FoundTool:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What ``tool_search`` answers. ``usage`` says how to call what was found, ``note`` why there is not more.
+    """The answer of ``tool_search``. ``usage`` says how to call the hits, ``note`` why there are no more.
 
-    ``evidence`` is what ``confidence`` comes from, comparable between queries.
+    ``evidence`` is what ``confidence`` is derived from, comparable between queries.
     """
 
     hits: tuple[FoundTool, ...]
@@ -70,7 +70,7 @@ class SearchAnswer:
 
 
 def search_json(answer: SearchAnswer) -> JsonObject:
-    """Return the answer of ``tool_search`` as programs get it."""
+    """Return the structured answer of ``tool_search``."""
     said = {"usage": answer.usage, "note": answer.note}
     return {
         "tools": [_found(hit) for hit in answer.hits],
@@ -83,10 +83,10 @@ def search_json(answer: SearchAnswer) -> JsonObject:
 
 
 def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None:
-    """Return how to call what was found; None where nothing was that can be called now.
+    """Return how to call the hits; None if no hit can be called now.
 
-    Names that some hosts have too are said to be toolcrib's. ``split``: what only reads has a tool of its own.
-    ``listed``: what was called is in the client's list from then on.
+    Names that some hosts use too are marked as toolcrib's. ``split``: read-only tools have a call tool of their own.
+    ``listed``: called tools are added to the client's list.
     """
     reading = [hit.tool.read_only for hit in hits if hit.status not in DOWN]
     if not reading:
@@ -101,16 +101,16 @@ def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None
 
 
 class Briefs:
-    """Reads what is shown of tools in brief, by row; a row that is gone is left out.
+    """Reads the brief form of tools, by row; deleted rows are omitted.
 
-    It is remembered for as long as its wording stands: searches find the same tools again and again.
+    The result is cached for the life of its wording: searches find the same tools repeatedly.
     """
 
     def __init__(self) -> None:
         self._briefs = RecentBy[Wording, int, Shown](_BRIEFS_MAX)
 
     def of(self, wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
-        """Return signatures, and of descriptions the first sentence or so, without hidden characters."""
+        """Return signatures, and about the first sentence of descriptions, without hidden characters."""
         briefs = self._briefs[wording]
         known: dict[int, Shown] = {}
         for row in rows:
@@ -126,7 +126,7 @@ class Briefs:
 
 
 def whole(wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
-    """Return input schemas, examples, and more of the descriptions, without hidden characters, by row."""
+    """Return input schemas, examples, and longer descriptions, without hidden characters, by row."""
     read = wording.described(rows) if rows else {}
     return {row: _whole(card, definition) for row, (definition, card) in read.items()}
 
@@ -138,7 +138,7 @@ def found_tools(
     owners: Mapping[int, str],
     status_of: Callable[[Tool], str | None],
 ) -> tuple[FoundTool, ...]:
-    """Return what was found with what is shown of it: an example in brief with the first only."""
+    """Return the hits with their shown parts: in a brief answer, only the first has an example."""
     matches = [match for match in found.matches if match.document.row in shown]
     return tuple(
         FoundTool(
@@ -172,7 +172,7 @@ def _whole(card: Card, definition: JsonObject) -> Shown:
 
 
 def _found(hit: FoundTool) -> JsonObject:
-    """Return one hit, without what there is nothing to tell of."""
+    """Return one hit, without empty members."""
     tool = hit.tool
     shown: dict[str, Any] = {
         "name": tool.public_name,
@@ -180,7 +180,7 @@ def _found(hit: FoundTool) -> JsonObject:
         "score": hit.score,
         "match_type": hit.match_type,
         "loading_mode": tool.loading_mode.value,
-        # A name that begins with its server need not say it twice: five hits have to fit into 500 tokens.
+        # A name that begins with its server need not repeat it: five hits have to fit into 500 tokens.
         "server": None if tool.public_name.startswith(f"{tool.server}__") else tool.server,
         "side_effects": tool.side_effects.value if tool.side_effects else None,
         "activated": hit.activated or None,

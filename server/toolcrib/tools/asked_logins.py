@@ -1,6 +1,6 @@
-"""Having the person who calls log in, where a server wants that and their client can show them an address.
+"""Asks the calling person to log in, if a server requires it and their client can show them a URL.
 
-Knows who can be asked that, and that one asks for all; never knows what a login is made of (R274).
+Knows who can be asked, and that one request serves all waiters; never knows what a login consists of (R274).
 """
 
 import logging
@@ -22,7 +22,7 @@ from toolcrib.tools.confirming import MustAsk
 
 _ELICIT, _COMPLETE = "elicitation/create", "notifications/elicitation/complete"
 _OWNER = "local"
-"""The principal of the person whose machine it is, whose logins these are, and where the answer arrives."""
+"""The principal of the person at this machine, who owns these logins, and receives the login's redirect."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ Show = Callable[[str, str], Awaitable[None]]
 
 
 class AskedLogins:
-    """Asks for logins to the servers of a config, and has those listed that were logged in to."""
+    """Requests logins to the servers of a config, and lists servers after a login."""
 
     def __init__(self, settings: Settings, fleet: Fleet) -> None:
         self._settings, self._fleet = settings, fleet
@@ -39,9 +39,9 @@ class AskedLogins:
         self._has_logged_in: dict[str, bool] = {}
 
     async def settle(self, session: Session, asker: Asker, key: str) -> bool:
-        """Return whether somebody has logged in to a server that wants it.
+        """Return whether somebody has logged in to a server that requires it.
 
-        One who waited while another call asked gets what came of that, and asks nobody.
+        A caller that waits for another call's request gets its result, and requests nothing.
 
         Raises:
             MustAsk: the person can be asked, but not while this request is under way.
@@ -57,10 +57,10 @@ class AskedLogins:
             if not await logins.has_changed(server):
                 if self._asked_before[key] == asked_before:
                     self._has_logged_in[key] = await self._has_said_yes(logins, server, asker)
-                    self._asked_before[key] += 1  # not where the call was given up meanwhile
+                    self._asked_before[key] += 1  # not if the call was abandoned meanwhile
                 if not self._has_logged_in[key]:
                     return False
-        with suppress(StartFailed):  # told where the call is tried again
+        with suppress(StartFailed):  # reported when the call is tried again
             await self._fleet[key].connection(wanted=False)
         return True
 
@@ -73,7 +73,7 @@ class AskedLogins:
         return True
 
     async def _ask(self, logins: Logins, server: ServerSettings, asker: Asker) -> None:
-        """Ask, and wait for what comes of it, as long as a person may take to answer."""
+        """Request a login, and wait for the result, as long as a person may take to answer."""
         elicitation = secrets.token_urlsafe()
 
         async def show(address: str, _redirect_uri: str) -> None:
@@ -104,7 +104,7 @@ async def _answer(asker: Asker, question: JsonObject) -> JsonObject:
 
 
 def _can_be_asked(session: Session, asker: Asker) -> bool:
-    """Return whether the caller is the person at this machine, and has a client that shows addresses."""
+    """Return whether the caller is the person at this machine, and its client can open URLs."""
     from mcp import MCPError  # noqa: PLC0415 - as above
 
     if session.caller.principal != _OWNER:

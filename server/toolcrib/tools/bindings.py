@@ -1,4 +1,4 @@
-"""The tools that skills name: which tools of servers their spellings mean, and which of them active skills open.
+"""The tools that skills name: resolves their spellings to tools, and which of them active skills make available.
 
 Knows the config's `skill_tools`, and how authors and hosts spell tools; never knows sessions, texts of skills or lists.
 """
@@ -21,14 +21,14 @@ _GLOB = re.compile(r"[*?\[]")
 _OF_A_HOST = re.compile(r"[A-Z][A-Za-z]*\Z")
 """How hosts spell their own tools: ``Read``, ``WebFetch``."""
 _GLOB_MAX = 100
-"""Tools that one glob may mean."""
+"""Maximum number of tools that one glob may match."""
 _OPENED_MAX, _MEANT_MAX = 256, 10_000
-"""Sets of active skills, and spellings, of which it is remembered what they mean."""
+"""Maximum number of cached sets of active skills, and of cached spellings."""
 _NOTHING = SkillToolsConfig()
 
 
 class NamesSkill(Protocol):
-    """What a skill is called, in the config too."""
+    """The names of a skill, also in the config."""
 
     @property
     def id(self) -> str:
@@ -37,20 +37,20 @@ class NamesSkill(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, which others may have too."""
+        """Its name, which need not be unique."""
         ...
 
     @property
     def source(self) -> str:
-        """The label of the root that it is of."""
+        """The label of its root."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NamedTools:
-    """What a list of spellings means to a caller: ``by_spelling`` has the tools of each that means some.
+    """The tools that a list of spellings refers to for a caller: ``by_spelling`` has those of each that matches.
 
-    ``missing`` are those that mean none: whether such a tool is denied or nobody has it is not told apart.
+    ``missing`` are those that match none: denied and nonexistent tools are indistinguishable.
     """
 
     by_spelling: Mapping[str, tuple[Tool, ...]]
@@ -58,12 +58,12 @@ class NamedTools:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Return the tools, each once."""
+        """Return the distinct tools."""
         return tuple({tool.row: tool for tools in self.by_spelling.values() for tool in tools}.values())
 
 
 class Bindings:
-    """What the config says of the tools of skills, and which tools active skills open by that."""
+    """The config's settings for the tools of skills, and the tools that active skills make available by them."""
 
     def __init__(self, section: ToolcribSection) -> None:
         self._entries = section.skill_tools
@@ -73,15 +73,15 @@ class Bindings:
         self._opens = frozenset({LoadingMode.SKILL, *deferred})
 
     def of(self, skill: NamesSkill) -> SkillToolsConfig:
-        """Return what the config says of one skill, by the spelling that is most its own."""
+        """Return the config's settings for one skill, by its most specific spelling."""
         spellings = (skill.id, f"{skill.source}/{skill.name}", skill.name)
         return next((self._entries[each] for each in spellings if each in self._entries), _NOTHING)
 
     def named(self, catalog: Catalog, permitted: Permitted, spellings: Iterable[str]) -> NamedTools:
-        """Return the tools among those ``permitted`` that spellings of skills mean.
+        """Return the tools among those ``permitted`` that spellings in skills refer to.
 
-        A public name, ``S.T`` and the like, ``mcp__S__T``, a bare name that one tool alone has, or a glob of these. Our
-        own tools and those of hosts are none of a server: they are neither found nor missing.
+        A public name, ``S.T`` and the like, ``mcp__S__T``, an unambiguous bare name, or a glob of these. Our own tools
+        and those of hosts belong to no server: they are neither found nor missing.
         """
         found: dict[str, tuple[Tool, ...]] = {}
         missing: list[str] = []
@@ -95,7 +95,7 @@ class Bindings:
         return NamedTools(found, tuple(missing))
 
     def opened(self, catalog: Catalog, permitted: Permitted, active: Active) -> Mapping[int, str]:
-        """Return the rows of the tools that active skills open to a caller, each with the first skill that names it.
+        """Return the rows of the tools that active skills make available, each with the first skill that names it.
 
         ``permitted`` is what the caller's policy permits, scoped to skills or not.
         """
@@ -114,8 +114,8 @@ class Bindings:
 
 
 def is_of_others(spelling: str) -> bool:
-    """Return whether a spelling means no tool of a server, but one of ours or of a host."""
-    # A host's Bash(git:*) is read as the tool Bash with a note, but may also stand there whole.
+    """Return whether a spelling refers to one of our tools or a host's, not a server's."""
+    # A host's Bash(git:*) is parsed as the tool Bash with a note, but may also occur unparsed.
     own = SEPARATOR.split(spelling)[-1]
     return own in BUILTIN_NAMES or bool(_OF_A_HOST.match(spelling.partition("(")[0]))
 

@@ -1,6 +1,6 @@
-"""A call of a tool as it came in, whichever door it came by.
+"""A call of a tool as it was received, through whichever entry point.
 
-Knows what goes on with a call; never knows what becomes of it.
+Knows what belongs to a call; never knows how it is handled.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,9 @@ from toolcrib.model import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as it came in; ``more`` is what goes on beside its name and arguments.
+    """One call as received; ``more`` is forwarded besides its name and arguments.
 
-    ``announce`` tells the session that its list has grown, before the result is sent.
+    ``announce`` notifies the session that its list has grown, before the result is sent.
     """
 
     name: str

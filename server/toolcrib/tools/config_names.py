@@ -1,4 +1,4 @@
-"""Names and examples in a config that fit no tool: slips, and what a server has renamed or changed meanwhile.
+"""Names and examples in a config that match no tool: typos, and tools that a server has renamed or changed.
 
 Knows what each server last listed, and the keys of a config that name tools; never knows what these keys do.
 """
@@ -20,16 +20,16 @@ from toolcrib.tools.index.tool_index import ToolIndex
 
 _WILD = frozenset("*?[")
 _ANYTHING = "*?_./:"
-"""Characters of a pattern that by themselves leave every name open."""
+"""Characters of a pattern that alone do not constrain a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LastListed:
-    """What each server listed last, whatever the config said then.
+    """The last list of each server, regardless of the config at that time.
 
     ``tools`` lacks servers that were never listed. ``denied`` are digests of bare names that nobody could use then;
-    None where they are not known. ``besides`` are servers, names and addresses of what is no tool; ``hides_besides``:
-    there is more of it that nobody may use.
+    None if they are not known. ``besides`` are servers, names and URIs of listed items other than tools;
+    ``hides_besides``: there are more of these that nobody may use.
     """
 
     tools: Mapping[str, Sequence[Tool]]
@@ -39,9 +39,9 @@ class _LastListed:
 
 
 def misnamed(settings: Settings, index: ToolIndex | None, checker: SchemaChecker) -> Iterator[Problem]:
-    """Yield each name, pattern and example of the config that fits no tool, with near names, as far as can be told.
+    """Yield each name, pattern and example of the config that fits no tool, with similar names, as far as known.
 
-    Servers that were never listed may have any tool; where ``index`` is None, that is every server.
+    Servers that were never listed may have any tool; if ``index`` is None, that is every server.
 
     Raises:
         StoreError: the index cannot be read.
@@ -75,7 +75,7 @@ def _last_listed(index: ToolIndex, servers: Iterable[str]) -> _LastListed:
 def _unfit_examples(
     settings: Settings, listed: _LastListed, index: ToolIndex, checker: SchemaChecker
 ) -> Iterator[Problem]:
-    """Yield what does not fit in the examples of the config, by the schemas of the tools as they were last listed."""
+    """Yield validation errors of the config's examples, by the schemas of the tools as last listed."""
     for key, options in settings.toolcrib.servers.items():
         for tool in listed.tools.get(key, ()):
             examples = options.tool_examples.get(tool.name, ())
@@ -87,7 +87,7 @@ def _unfit_examples(
 
 
 def _by_tool(options: ServerSection) -> Iterator[tuple[str, Iterable[tuple[int | str, str]]]]:
-    """Yield the keys of a server that name its tools, with the names and the place of each."""
+    """Yield a server's config keys that name its tools, with the names and their places."""
     yield "always_loaded_tools", enumerate(options.always_loaded_tools)
     yield "deferred_tools", enumerate(options.deferred_tools or ())
     for key in ("tags", "side_effects", "tool_examples"):
@@ -127,7 +127,7 @@ def _unmatched(
 
 
 class _Names:
-    """The names there are, and why a pattern is none of them: a reason and a hint; None where it may be one."""
+    """The existing names, and why a pattern matches none: a reason and a hint; None if it may match."""
 
     def __init__(self, settings: Settings, listed: _LastListed) -> None:
         left_out = (problem.path.removeprefix("mcpServers.") for problem in settings.skipped)
@@ -141,7 +141,7 @@ class _Names:
         ]
 
     def of(self, server: str) -> Callable[[str], tuple[str, str] | None]:
-        """Return what tells why a pattern is no name of this server's tools."""
+        """Return a function that says why a pattern matches none of this server's tools."""
         names = [tool.name for tool in self._listed.tools[server]]
 
         def why(glob: str) -> tuple[str, str] | None:
@@ -152,7 +152,7 @@ class _Names:
         return why
 
     def why_no_tool(self, glob: str, *, bare_too: bool) -> tuple[str, str] | None:
-        """Return why a pattern matches nothing of any server; ``bare_too``: a tool's name may stand alone in it."""
+        """Return why a pattern matches nothing of any server; ``bare_too``: it may also match bare names."""
         matches = glob_matcher([glob])
         names = chain(self._qualified, self._bare if bare_too else ())
         if not glob.strip(_ANYTHING) or any(map(matches, names)) or self._is_besides_tools(glob, matches):
@@ -178,7 +178,7 @@ class _Names:
         return any(matches(each) or any(map(matches, qualified_spellings(key, each, each))) for key, each in names)
 
     def _split(self, glob: str) -> tuple[str | None, str]:
-        """Return the server that a pattern begins with, and what follows it; None where that is no server's name."""
+        """Return the server that a pattern begins with, and the rest; None if it begins with no server's name."""
         for key in self.servers:
             rest = bare_name(glob, key)
             if rest is not None:

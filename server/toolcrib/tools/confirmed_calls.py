@@ -1,6 +1,6 @@
-"""Calls that a person is asked about before they are made: which they are, and what the person is told of them.
+"""Calls that require a person's approval: which they are, and the text of the question.
 
-Knows the rules of the config, a tool's definition and a call's arguments; never knows how a question is put.
+Knows the rules of the config, a tool's definition and a call's arguments; never knows how a question is asked.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _ARGUMENTS_MAX = 2000
 
 
 class ConfirmedCalls:
-    """Has the calls confirmed that the section ``policy.confirm`` is about; ``wording_of`` a session's caller."""
+    """Obtains confirmation of calls under ``policy.confirm``; ``wording_of`` returns a session's wording."""
 
     def __init__(
         self, settings: Settings, confirmations: Confirmations, wording_of: Callable[[Session], Wording]
@@ -37,10 +37,10 @@ class ConfirmedCalls:
         self._clean, self._wording_of = settings.redactor.clean, wording_of
 
     async def settle(self, session: Session, asker: Asker, tool: Tool, arguments: JsonObject) -> None:
-        """Return where the tool may be called with these arguments.
+        """Return if the tool may be called with these arguments.
 
         Raises:
-            NotConfirmed: a person has to say yes first, and has not.
+            NotConfirmed: a person has to confirm first, and has not.
             MustAsk: they can be asked, but not while this request is under way.
 
         """
@@ -61,7 +61,7 @@ class ConfirmedCalls:
         await self._confirmations.require(session, asker, subject)
 
     def _question(self, tool: Tool, definition: JsonObject, arguments: JsonObject) -> str:
-        """Return what the person is told, one fact a line, so that no text of a server can pass for another one."""
+        """Return the question to the person, one fact per line, so that no text of a server can imitate another one."""
         said = truncate(one_line(str(definition.get("description") or "nothing")), _DESCRIPTION_MAX)
         effects = sorted(effects_of(tool.side_effects, as_object(definition.get("annotations"))))
         given = one_line(rewritten(self._clean(compact(arguments)), KEY_RULES))

@@ -1,6 +1,6 @@
-"""Asking a person first: the question, the answers there are, and for how long each of them holds.
+"""Asks a person for approval: the question, the possible answers, and how long each holds.
 
-Knows who can be asked how, and what was answered before; never knows what needs a yes, nor what is done after it.
+Knows who can be asked how, and earlier answers; never knows what needs approval, nor what follows it.
 """
 
 import logging
@@ -39,14 +39,14 @@ _log = logging.getLogger(__name__)
 
 
 class MustAsk(Exception):
-    """The caller can be asked only by the result of its request (2026-07-28); nothing was done."""
+    """Input from the caller can only be requested by the result of its request (2026-07-28); nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What needs a yes. ``nothing_done`` says that it was not done; ``question`` is worked out when it is put.
+    """The subject of a confirmation. ``nothing_done`` says that it was not done; ``question`` is computed on demand.
 
-    It is told to a person and holds no secret.
+    It is shown to a person and contains no secret.
     """
 
     approval: Approval
@@ -55,21 +55,21 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.approval.name
 
 
 class Confirmations:
-    """Puts questions and knows what was answered; ``approvals`` last. ``now`` is in seconds since the epoch."""
+    """Asks for confirmations and remembers answers; ``approvals`` persist. ``now`` returns seconds since the epoch."""
 
     def __init__(self, approvals: Approvals, answer_s: float, events: EventLog, now: Callable[[], float]) -> None:
         self.approvals, self._answer_s, self._events, self._now = approvals, answer_s, events, now
 
     async def require(self, session: Session, asker: Asker, subject: Subject) -> None:
-        """Return once a person has said yes, now or before.
+        """Return once a person has confirmed, now or earlier.
 
         Raises:
-            NotConfirmed: they have not; the text says how it can be allowed.
+            NotConfirmed: they have not; the text says how to allow it.
             MustAsk: they can be asked, but not while this request is under way.
 
         """
@@ -86,7 +86,7 @@ class Confirmations:
             raise NotConfirmed(_refusal(subject, why or _SAID[answer]))
 
     def is_allowed(self, session: Session, approval: Approval) -> bool:
-        """Return whether a person has said yes before, for longer than once. May block."""
+        """Return whether a person has given a lasting confirmation. May block."""
         if session.confirmed is not None and approval in session.confirmed:
             return True
         try:
@@ -96,10 +96,10 @@ class Confirmations:
             return False
 
     def allow(self, approval: Approval) -> None:
-        """Keep a lasting yes. Blocks.
+        """Store a lasting confirmation. Blocks.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: it cannot be stored.
 
         """
         self.approvals.give(approval, self._now())
@@ -111,13 +111,13 @@ class Confirmations:
             _log.warning("an answer cannot be kept: %s", error.detail)
 
     async def _answer(self, session: Session, asker: Asker, subject: Subject) -> tuple[ConfirmationAnswer, str]:
-        """Return what a person answers, and, where nobody could be asked, why not.
+        """Return a person's answer and, if nobody could be asked, why not.
 
         Raises:
             MustAsk: see :meth:`require`.
 
         """
-        from mcp import MCPError  # noqa: PLC0415 - commands that only read what is allowed do not wait for the SDK
+        from mcp import MCPError  # noqa: PLC0415 - commands that only read approvals do not wait for the SDK
 
         try:
             refuse_beyond(asker.capabilities, _ELICIT, {})
@@ -149,7 +149,7 @@ def _form(message: str, choices: list[str]) -> JsonObject:
 
 
 def _read(result: JsonObject, choices: list[str]) -> tuple[ConfirmationAnswer, str]:
-    """Return what the result of an elicitation means: a yes only where it is one of the choices."""
+    """Return the meaning of an elicitation result: a confirmation only if it is one of the choices."""
     action = result.get("action")
     answer = as_object(result.get("content")).get("answer")
     if action == "accept" and answer in choices:

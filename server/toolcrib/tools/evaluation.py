@@ -1,4 +1,4 @@
-"""How well a search finds the tools that a person names as right for their own queries.
+"""Measures how well a search finds the tools that a person expects for their own queries.
 
 Knows queries with their right tools, and rankings; never knows how anything is searched or where a report is shown.
 """
@@ -13,20 +13,20 @@ from typing import Any, cast
 from toolcrib.errors import BadRequest
 
 DEPTHS = (1, 3, 5, 10)
-"""The numbers of first hits at which recall is told."""
+"""The cutoffs at which recall is reported."""
 DEPTH = DEPTHS[-1]
-"""How many hits are looked at."""
+"""The number of evaluated hits."""
 CASES_MAX = 10_000
 _KEYS = frozenset(("query", "tools"))
 _PROBLEMS_MAX = 10
-"""Lines of a file that are complained of at once."""
+"""Maximum number of reported invalid lines of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A query of one ``line`` of a file, with the public names of all tools that are right for it.
+    """A query on one ``line`` of a file, with the public names of all relevant tools.
 
-    None are right: it is a request that no tool of this catalog serves.
+    Without any, the request is one that no tool of this catalog serves.
     """
 
     line: int
@@ -36,7 +36,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What a search answers: public names, best first, and how sure it says it is (high, low or none)."""
+    """The answer of a search: public names, best first, and its confidence (high, low or none)."""
 
     names: tuple[str, ...]
     confidence: str
@@ -44,24 +44,24 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A case with its answer. ``rank`` of the first right hit counts from 1; None where no hit is right."""
+    """A case with its answer. ``rank`` of the first relevant hit counts from 1; None if no hit is relevant."""
 
     case: Case
     ranking: Ranking
 
     @property
     def rank(self) -> int | None:
-        """The rank of the first right hit."""
+        """The rank of the first relevant hit."""
         right = set(self.case.tools)
         return next((rank for rank, name in enumerate(self.ranking.names[:DEPTH], 1) if name in right), None)
 
     def recall(self, depth: int) -> float:
-        """Return the share of the right tools that are among the first ``depth`` hits."""
+        """Return the share of the relevant tools that are among the first ``depth`` hits."""
         return len({*self.case.tools}.intersection(self.ranking.names[:depth])) / len(self.case.tools)
 
     @property
     def ndcg(self) -> float:
-        """Normalised discounted cumulative gain over the first ten hits; every right tool is worth the same."""
+        """Normalised discounted cumulative gain over the first ten hits; every relevant tool has the same gain."""
         right = set(self.case.tools)
         gains = [float(name in right) for name in self.ranking.names[:DEPTH]]
         return discounted(gains) / discounted([1.0] * min(len(right), DEPTH))
@@ -69,34 +69,34 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """All cases, judged: those that have right tools, and those that nothing serves. Shares are from 0 to 1."""
+    """All judged cases: those with relevant tools, and unanswerable ones. Shares are from 0 to 1."""
 
     answerable: tuple[Judged, ...]
     unanswerable: tuple[Judged, ...]
 
     def recall(self, depth: int) -> float | None:
-        """Return the mean recall among the first ``depth`` hits; None where no case has a right tool."""
+        """Return the mean recall among the first ``depth`` hits; None if no case has a relevant tool."""
         return _mean(each.recall(depth) for each in self.answerable)
 
     @property
     def ndcg(self) -> float | None:
-        """Mean nDCG@10; None where no case has a right tool."""
+        """Mean nDCG@10; None if no case has a relevant tool."""
         return _mean(each.ndcg for each in self.answerable)
 
     @property
     def first_right_if_high(self) -> float | None:
-        """Of the answers that say ``high``, those whose first hit is right; None where no answer says so."""
+        """The share of ``high`` answers whose first hit is relevant; None if there are none."""
         sure = [each for each in (*self.answerable, *self.unanswerable) if each.ranking.confidence == "high"]
         return _mean(each.rank == 1 for each in sure)
 
     @property
     def high_if_answerable(self) -> float | None:
-        """Of the cases that have a right tool, those answered with ``high``."""
+        """The share of cases with a relevant tool that are answered with ``high``."""
         return _mean(each.ranking.confidence == "high" for each in self.answerable)
 
     @property
     def high_if_unanswerable(self) -> float | None:
-        """Of the cases that nothing serves, those that are answered with ``high`` all the same."""
+        """The share of unanswerable cases that are answered with ``high`` nevertheless."""
         return _mean(each.ranking.confidence == "high" for each in self.unanswerable)
 
 
@@ -106,7 +106,7 @@ def discounted(gains: Sequence[float]) -> float:
 
 
 def evaluated(cases: Iterable[Case], search: Callable[[str], Ranking]) -> Evaluation:
-    """Return every case judged by what ``search`` answers."""
+    """Return every case judged by the answer of ``search``."""
     judged = [Judged(case, search(case.query)) for case in cases]
     return Evaluation(
         tuple(each for each in judged if each.case.tools), tuple(each for each in judged if not each.case.tools)
@@ -114,12 +114,12 @@ def evaluated(cases: Iterable[Case], search: Callable[[str], Ranking]) -> Evalua
 
 
 def read_cases(text: str, public_name: Callable[[str], str | None]) -> tuple[Case, ...]:
-    """Return the cases of a file: a JSON object a line with ``query`` and ``tools``; blank lines are left out.
+    """Return the cases of a file: one JSON object per line with ``query`` and ``tools``; blank lines are skipped.
 
-    ``public_name`` gives the public name of the one tool that a spelling names, None where there is no such tool.
+    ``public_name`` returns the public name of the one tool that a spelling names, None if there is no such tool.
 
     Raises:
-        BadRequest: a line says something else, names a tool that is not there, or there are no cases or too many.
+        BadRequest: a line is invalid, names an unknown tool, or there are no cases or too many.
 
     """
     cases: list[Case] = []
@@ -143,7 +143,7 @@ def _case(number: int, line: str, public_name: Callable[[str], str | None]) -> C
     """Read one line.
 
     Raises:
-        BadRequest: it is no case; the text says why.
+        BadRequest: it is invalid; the text says why.
 
     """
     try:

@@ -1,6 +1,6 @@
-"""Which servers fail, and why: noted when it happens, kept for other processes and for later starts.
+"""Which servers fail, and why: recorded when it happens, stored for other processes and later starts.
 
-Knows what becomes of a failure; never knows how a server is started, nor who may be told.
+Knows how a failure is stored; never knows how a server is started, nor who may see it.
 """
 
 import logging
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ServerFailures:
-    """The failures that are known. ``now`` returns seconds since the epoch."""
+    """The known failures of servers. ``now`` returns seconds since the epoch."""
 
     def __init__(self, settings: Settings, kept: KeptFailures, now: Callable[[], float]) -> None:
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
@@ -30,19 +30,19 @@ class ServerFailures:
         self._work = anyio.Event()
 
     def open(self) -> None:
-        """Read what earlier starts and other processes have noted. Blocks."""
+        """Read what earlier starts and other processes have recorded. Blocks."""
         self._known = self.read()
 
     def read(self) -> dict[str, KeptFailure]:
-        """Return what is kept of the configured servers, by any process. Blocks."""
+        """Return the recorded failures of the configured servers, from any process. Blocks."""
         return self._kept.read(self._fingerprints)
 
     def silent(self) -> set[str]:
-        """Return the servers that gave no answer the last time they were started."""
+        """Return the servers that did not answer when they were last started."""
         return {key for key, kept in self._known.items() if kept.failure.is_silent}
 
     def note(self, server: str, status: Status) -> None:
-        """Take in a server's new state: one that is ready fails no more. Never waits; on the loop."""
+        """Record a server's new state: one that is ready has no failure. Never waits; on the event loop."""
         if status.failure:
             self._change(server, status.failure)
         elif status.state is State.READY:
@@ -54,21 +54,21 @@ class ServerFailures:
             if known is None or known.failure != failure:
                 known = KeptFailure(failure, self._now())
             self._known[server] = known
-        self._unwritten.add(server)  # even if nothing is new here: another process may have noted something else
+        self._unwritten.add(server)  # even without a change here: another process may have recorded something else
         self._work.set()
 
     async def keep(self) -> Never:
-        """Write what was noted, as it comes."""
+        """Write records as they arrive."""
         while True:
             await self._work.wait()
             self._work = anyio.Event()
             await anyio.to_thread.run_sync(self.flush)
 
     def flush(self) -> None:
-        """Write what was noted and is not written yet. Blocks."""
+        """Write records that are not written yet. Blocks."""
         while self._unwritten:
             server = self._unwritten.pop()
             try:
                 self._kept.write(server, self._fingerprints[server], self._known.get(server))
-            except StoreError as error:  # it is still told in this process
+            except StoreError as error:  # it is still reported in this process
                 _log.warning("why %s fails could not be kept: %s %s", server, error, error.detail)

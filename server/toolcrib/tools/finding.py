@@ -1,6 +1,6 @@
-"""Search for tools as one caller may use them, and what is shown of those that are found.
+"""Search among the tools that one caller may use, and what is shown of the hits.
 
-Knows the index, the gate and the search; never knows servers, so that it answers where none is up.
+Knows the index, the gate and the search; never knows servers, so that it answers when none is running.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _NEAR_NAMES = 3
 
 
 def refuse_blank(request: SearchRequest) -> None:
-    """Refuse a query that asks for nothing.
+    """Reject a blank query.
 
     Raises:
         BadRequest: it is blank.
@@ -37,14 +37,14 @@ def refuse_blank(request: SearchRequest) -> None:
 
 
 class ToolFinder:
-    """Finds tools that a session's caller may use, and words them as the caller may read them."""
+    """Finds tools that a session's caller may use, and returns their texts as the caller may read them."""
 
     def __init__(self, searcher: Searcher, gate: Gate, wordings: Wordings, learning: Learning) -> None:
         self.searcher, self._gate, self._wordings, self._learning = searcher, gate, wordings, learning
         self._briefs = Briefs()
 
     def wording(self, session: Session, catalog: Catalog) -> Wording:
-        """Return what reads the index for the session's caller: without names of tools that the caller may not use."""
+        """Return the wording for the session's caller: without names of tools that the caller may not use."""
         return self._wordings.of(catalog, self._gate.permitted(session, catalog))
 
     async def find(
@@ -55,7 +55,7 @@ class ToolFinder:
         detail: Detail,
         status_of: Callable[[Tool], str | None],
     ) -> SearchAnswer:
-        """Return what is found; ``status_of`` says of a tool which state of its server matters, if any.
+        """Return the hits; ``status_of`` returns the state of a tool's server, if that matters.
 
         Raises:
             BadRequest: a blank query, or a regex that cannot be used.
@@ -78,7 +78,7 @@ class ToolFinder:
         )
 
     async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
-        """Return up to three permitted names that look like ``name``, as the end of an error text."""
+        """Return up to three permitted names similar to ``name``, as the end of an error text."""
         request = SearchRequest(name, SearchType.FTS, _NEAR_NAMES, include_always=True)
         found, _ = await self._found(request, catalog, self.wording(session, catalog), None, NOTHING_LEARNT)
         names = ", ".join(match.document.public_name for match in found.matches)
@@ -87,7 +87,7 @@ class ToolFinder:
     async def _found(
         self, request: SearchRequest, catalog: Catalog, wording: Wording, detail: Detail | None, learnt: Vocabulary
     ) -> tuple[Found[Tool], Mapping[int, Shown]]:
-        """Search, and read what is to be shown of it; away from the event loop, unless to get there takes longer."""
+        """Search, and read what is shown of the hits; in a worker thread, unless switching would take longer."""
 
         def search() -> tuple[Found[Tool], Mapping[int, Shown]]:
             found = self.searcher.search(request, catalog, wording.permitted, learnt)
@@ -97,6 +97,6 @@ class ToolFinder:
         return search() if quick else await anyio.to_thread.run_sync(search)
 
     def _shown(self, found: Found[Tool], wording: Wording, detail: Detail | None) -> Mapping[int, Shown]:
-        """Read as much of what was found as is to be shown, by row; None: nothing."""
+        """Read the requested detail of the hits, by row; None: nothing."""
         rows = [match.document.row for match in found.matches] if detail else []
         return whole(wording, rows) if detail == "schema" else self._briefs.of(wording, rows)

@@ -18,7 +18,7 @@ from toolcrib.tools.mentions import Mentions, ToolMentions
 
 
 class Gate:
-    """Decides, for a session, over the catalog; the only one who does."""
+    """Decides for a session what it may use of the catalog; the only place that does."""
 
     def __init__(self, settings: Settings, policy: Policy, mentions: Mentions) -> None:
         self._policy, self._mentions = policy, mentions
@@ -31,14 +31,14 @@ class Gate:
         self.scope = settings.toolcrib.tool_search.activation_scope
 
     def permissions(self, session: Session) -> Permissions:
-        """Return the policy as it stands for the session's caller."""
-        # After a reload, requests that began before it are still decided by the policy of then.
+        """Return the policy for the session's caller."""
+        # After a reload, requests that began before it are still decided by their original policy.
         if session.permissions is None or session.permissions[0] is not self._policy:
             session.permissions = self._policy, self._policy.permissions(session.caller)
         return session.permissions[1]
 
     def is_closed(self, server: str) -> bool:
-        """Return whether the policy leaves nobody anything of a server: then it is never started by itself."""
+        """Return whether the policy denies a server's tools to everyone: then it is never started automatically."""
         return not self._policy.anyone.permits_some_of(server)
 
     def allowed(self, session: Session, catalog: Catalog) -> Permitted:
@@ -56,12 +56,12 @@ class Gate:
         return catalog.open_to(permissions, frozenset(self.opened(session, catalog)))
 
     def opened(self, session: Session, catalog: Catalog, active: Active | None = None) -> Mapping[int, str]:
-        """Return the rows of what active skills open to the session, each with a skill; ``active`` None: its own."""
+        """Return the rows that active skills make available, each with a skill; ``active`` None: the session's own."""
         skills = session.skills.skills if active is None else active
         return self.bindings.opened(catalog, self.allowed(session, catalog), skills)
 
     def activated(self, session: Session, catalog: Catalog) -> AbstractSet[str]:
-        """Return the public names of what the session has used, and of what its active skills have opened."""
+        """Return the public names of tools that the session has used, or that its active skills make available."""
         rows = self.opened(session, catalog)
         if not rows:
             return session.activations.names
@@ -82,7 +82,7 @@ class Gate:
         return sorted(by_row.values(), key=lambda tool: tool.public_name)
 
     def shows_otherwise(self, session: Session, catalog: Catalog, before: Active) -> bool:
-        """Return whether the session is shown another list than while ``before`` were its active skills."""
+        """Return whether the session's list differs from that with ``before`` as its active skills."""
         if before == session.skills.skills or not self.shows_opened(session):
             return False
         differing = self.opened(session, catalog).keys() ^ self.opened(session, catalog, before).keys()
@@ -90,7 +90,7 @@ class Gate:
         return not all(self._lists_without_skills(session, tool) for tool in tools)
 
     def owners(self, session: Session, catalog: Catalog) -> Mapping[int, str]:
-        """Return the skill by which each tool scoped to skills is open to the session, by row."""
+        """Return the skill that makes each scoped tool available to the session, by row."""
         scoped = self.permitted(session, catalog).scoped
         return {tool.row: self.opened(session, catalog)[tool.row] for tool in scoped}
 
@@ -101,7 +101,7 @@ class Gate:
         return tool.loading_mode is LoadingMode.ALWAYS or self._lists_all or bool(session.pass_through) or is_used
 
     def shows_opened(self, session: Session) -> bool:
-        """Return whether the session's list grows by what skills open; that of a plain proxy does for any session."""
+        """Return whether the session's list includes tools opened by skills; a plain proxy's does for any session."""
         return session.growing or (session.lasting and self._lists_all)
 
     def differs(self, session: Session, before: Catalog, after: Catalog) -> bool:
@@ -109,7 +109,7 @@ class Gate:
         return self.marks(session, before) != self.marks(session, after)
 
     def marks(self, session: Session, catalog: Catalog) -> list[tuple[str, str]]:
-        """Return what tells one list that the session is shown from another: names and fingerprints."""
+        """Return what distinguishes lists of the session: names and fingerprints."""
         return [(tool.public_name, tool.fingerprint) for tool in self.listed(session, catalog)]
 
     def settle_pass_through(self, session: Session, catalog: Catalog) -> None:
@@ -117,13 +117,13 @@ class Gate:
         session.pass_through = self._passes_through(session, self.permitted(session, catalog).tools)
 
     def _passes_through(self, session: Session, permitted: Sequence[Tool]) -> bool:
-        """Return whether all is listed; to a session that has not listed yet, as if it did so now."""
+        """Return whether all tools are listed; for a session that has not listed yet, as if it did so now."""
         if session.pass_through is None:
             return len(permitted) < self._pass_through_below
         return session.pass_through
 
     def servers(self, session: Session) -> tuple[str, ...]:
-        """Return the keys of the servers of which the policy may leave the session's caller something."""
+        """Return the keys of the servers of which the policy may permit the session's caller anything."""
         permissions = self.permissions(session)
         found = self._servers_of.get(permissions.key)
         if found is None:
@@ -131,7 +131,7 @@ class Gate:
         return found
 
     def grows_by(self, session: Session, tool: Tool, catalog: Catalog) -> bool:
-        """Return whether the session's list grows by a tool that it uses for the first time."""
+        """Return whether the session's list grows when it first uses a tool."""
         is_listed = self._lists_all or session.pass_through or tool.row in self.opened(session, catalog)
         return session.growing and tool.loading_mode is LoadingMode.DEFERRED and not is_listed
 
@@ -143,8 +143,8 @@ class Gate:
     def why_refused(self, session: Session, name: str, catalog: Catalog) -> RefusalReason:
         """Return why the session cannot use what it called ``name``: for an event, never for its answer.
 
-        ``policy``: nobody may. ``visibility``: others may. ``skill``: no active skill names it. Every step is done for
-        every name, so that the time of an answer does not tell what its text does not tell.
+        ``policy``: nobody may. ``visibility``: others may. ``skill``: no active skill names it. Every step is executed
+        for every name, so that timing does not reveal what the text hides.
         """
         allowed, rows = self.allowed(session, catalog).rows, self.permitted(session, catalog).rows
         spelled = catalog.spelled(name)
@@ -160,5 +160,5 @@ class Gate:
         return self.mentions(session, catalog).denied.mask(text)
 
     def mentions(self, session: Session, catalog: Catalog) -> ToolMentions:
-        """Return who reads documents for the session's caller: what they may not name, and what they do name."""
+        """Return the reader of documents for the session's caller: it hides denied names and finds mentioned tools."""
         return self._mentions.of(catalog, self.permissions(session))

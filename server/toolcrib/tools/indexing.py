@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from toolcrib.tools.definitions.ingest import Shaping
 
 _REST_S = 0.25
-"""Between two looks at what other processes have written."""
+"""Minimum interval between two checks for changes by other processes, in seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """One step of the catalog: what it was, what it is, and which server's list made the difference.
+    """One step of the catalog: its previous and its current state, and the server whose list made the difference.
 
-    ``server`` and ``rows`` are None where it was not a list that came to this process.
+    ``server`` and ``rows`` are None unless the change came from a list received by this process.
     """
 
     server: str | None
@@ -48,11 +48,11 @@ _Was = tuple[int, int]
 
 
 class Indexer:
-    """Keeps the index and the catalog in memory in step with what the servers list, and what other processes write.
+    """Keeps the index and the in-memory catalog up to date with servers' lists and other processes' changes.
 
     ``catalog`` is the current snapshot; it is immutable and may be read from any thread. ``now`` returns wall-clock
-    seconds; ``fits`` checks examples. ``closed`` are servers of which the policy leaves nobody anything: there is no
-    reason to start one.
+    seconds; ``fits`` validates examples. ``closed`` are servers of which the policy permits nobody anything: there is
+    no reason to start them.
     """
 
     def __init__(
@@ -73,34 +73,34 @@ class Indexer:
 
     @cached_property
     def _shaping(self) -> "Shaping":
-        from toolcrib.tools.definitions.ingest import Shaping  # noqa: PLC0415 - a start whose catalog is known lists none
+        from toolcrib.tools.definitions.ingest import Shaping  # noqa: PLC0415 - a start whose catalog is known ingests no list
 
         return Shaping.of(self._settings, self._fits)
 
     def open(self) -> None:
-        """Load the last known catalog; rows of servers that are no longer configured are dropped."""
+        """Load the last known catalog; rows of servers that are no longer configured are deleted."""
         if self._settings.toolcrib.tool_search.rebuild_cache_on_init:
             self._index.clear()
         self._index.retain(self._fingerprints)
         self.load()
 
     def load(self) -> None:
-        """Load the last known catalog, for who only looks."""
+        """Load the last known catalog, read-only."""
         self._version, self._generation = self._index.data_version(), self._index.generation
         self.catalog = self._snapshot()
 
     def subscribe(self, on_change: Callable[[CatalogChange], None]) -> None:
-        """Have ``on_change`` called on the event loop after each swap of the catalog."""
+        """Call ``on_change`` on the event loop after each swap of the catalog."""
         self._on_change.append(on_change)
 
     def unsubscribe(self) -> None:
-        """Tell nobody any more: another config is in use."""
+        """Notify nobody any more: another config is in use."""
         self._on_change.clear()
 
     def unlisted(self) -> list[str]:
-        """Return the servers of which nothing trustworthy is indexed: new, changed in the config, or tampered with.
+        """Return the servers without trustworthy index rows: new, changed in the config, or tampered with.
 
-        Those that are closed to everyone are not among them.
+        Servers closed to everyone are not included.
         """
         rows = self._index.server_rows()
         wanted = [(key, mark) for key, mark in self._fingerprints.items() if key not in self.closed]
@@ -109,7 +109,7 @@ class Indexer:
     def stale(self) -> list[str]:
         """Return the indexed servers whose list is older than ``limits.catalog_max_age_s``.
 
-        One that is from as far in the future was listed under a clock that was wrong, and counts as old.
+        A time equally far in the future comes from a wrong clock, and counts as old.
         """
         now, most = self._now(), self._settings.toolcrib.limits.catalog_max_age_s
         fresh_enough = {*self.unlisted(), *self.closed}
@@ -120,24 +120,25 @@ class Indexer:
         ]
 
     def current(self) -> Catalog:
-        """Return the catalog as it is known now. Never waits; from any thread."""
+        """Return the current catalog. Never waits; from any thread."""
         return self.catalog
 
     def look(self) -> None:
-        """Have the catalog reloaded soon if another process has written to the index. Never waits; on the loop."""
+        """Schedule a reload of the catalog if another process has written the index. Never waits; on the event loop."""
         self._look_wanted.set()
 
     async def follow(self, list_again: Callable[[Collection[str]], None]) -> Never:
-        """Reload the catalog when asked to look and it has changed on disk; never more than a few times a second.
+        """Reload the catalog on request if it has changed on disk; at most a few times a second.
 
-        ``list_again`` gets the servers whose rows went when the index was replaced, or were edited by another program.
+        ``list_again`` is called with the servers whose rows were lost when the index was replaced, or edited by another
+        program.
         """
         while True:
             await self._look_wanted.wait()
             self._look_wanted = anyio.Event()
             try:
                 await self._catch_up(list_again)
-            except Exception as error:  # barrier: the follower; what is known is served, and the next look tries again
+            except Exception as error:  # barrier: the follower; the known catalog is served, the next check retries
                 _log.warning("the catalog could not be reloaded: %s", error, exc_info=error)
             await anyio.sleep(_REST_S)
 
@@ -169,13 +170,13 @@ class Indexer:
             self.refused[server.key] = taken.refused
         self._tell(CatalogChange(server.key, before, after, rows))
         if self._index.generation != self._generation:
-            self.look()  # the rows of the other servers went with the file
+            self.look()  # the rows of the other servers were lost with the file
         return {record.name: record.fingerprint for record in taken.records}
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
-        """Return what :meth:`listed` does, and whether that is what is indexed; keep nothing.
+        """Return the result of :meth:`listed`, and whether that is indexed; store nothing.
 
-        For a connection that is not everybody's: what it lists decides what is called by it, and nothing else.
+        For a connection that is not shared: its list only determines what is called over it.
         """
         taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools)
         tools = {record.name: record.fingerprint for record in taken.records}
@@ -206,7 +207,7 @@ class Indexer:
         return version, self._with_list(server)
 
     def _fill_stems(self) -> None:
-        """Make the stems of what was stored. The list is known all the same where that fails: a search tries again."""
+        """Build the stems of what was stored. If that fails the list is still published: a search tries again."""
         try:
             self._index.fill_stems(self._settings.toolcrib.limits.ranked_in_memory)
         except StoreError as error:
@@ -230,7 +231,7 @@ class Indexer:
         return catalog
 
     def _snapshot(self) -> Catalog:
-        """Build the catalog, and what every kind of caller seen so far may use of it: ready before it is swapped in."""
+        """Build the catalog, and the permitted tools of every kind of caller seen so far, before it is published."""
         tools = self._index.load(self._fingerprints)
         withheld = self._index.withheld(self._fingerprints, self.closed)
         return self._permitted(Catalog(tools, self.catalog.generation + 1, withheld))

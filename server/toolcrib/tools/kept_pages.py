@@ -1,4 +1,4 @@
-"""Pages of results that were too large, kept for whoever asked: for a time, so much for each session and in all.
+"""Stored pages of results that were too large: for a limited time, bounded per session and in total.
 
 Knows handles, owners and bytes; never knows what is on a page or how an owner proves to be one.
 """
@@ -12,7 +12,7 @@ from toolcrib.errors import BadRequest
 from toolcrib.model import Caller
 
 _HANDLE_BYTES = 16
-"""Random bytes of a handle; each owner is compared besides."""
+"""Random bytes of a handle; the owner is compared as well."""
 
 _NOTHING = (
     "There is nothing to read by this handle: it is not one of this session, or its time is over. Call the tool again, "
@@ -20,12 +20,12 @@ _NOTHING = (
 )
 
 Owner = tuple[Caller, str]
-"""Who asked, and in which session."""
+"""The caller, and the session."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """The later pages of one result, page 2 first; ``read`` is the number of the one that was read last."""
+    """The later pages of one result, page 2 first; ``read`` is the number of the page read last."""
 
     owner: Owner
     pages: tuple[bytes, ...]
@@ -39,7 +39,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a result: its bytes as they were kept, its number, from 2 on, and the number of the last one."""
+    """One page of a result: its stored bytes, its number, from 2 on, and the number of the last page."""
 
     content: bytes
     number: int
@@ -47,17 +47,17 @@ class Page:
 
 
 class KeptPages:
-    """What is kept, by handle. ``now`` is a clock that never jumps, in seconds."""
+    """Stored pages, by handle. ``now`` is a monotonic clock, in seconds."""
 
     def __init__(self, limits: LimitsSection, now: Callable[[], float]) -> None:
         self._limits, self._now = limits, now
         self._kept: dict[str, _Kept] = {}
 
     def keep(self, owner: Owner, pages: Sequence[bytes]) -> tuple[str, int]:
-        """Keep the pages that fit into the owner's share, and return their handle and how many they are.
+        """Store the pages that fit into the owner's share, and return their handle and number.
 
-        What the owner has kept before makes room, oldest first. Where all owners together have too much, the caller who
-        has most makes room.
+        The owner's oldest results are evicted first; if all owners together exceed the limit, results of the caller
+        with the most.
         """
         self._forget_expired()
         fitting, left = list[bytes](), self._limits.results_kept_bytes
@@ -77,10 +77,10 @@ class KeptPages:
         return handle, len(fitting) if handle in self._kept else 0
 
     def page(self, owner: Owner, handle: str, number: int | None) -> Page:
-        """Return a page by its number, or the one after that which was read last.
+        """Return a page by its number, or the one after the page read last.
 
         Raises:
-            BadRequest: no such handle for this owner, now; or no such page.
+            BadRequest: no valid handle of this owner, or no such page.
 
         """
         self._forget_expired()
@@ -98,7 +98,7 @@ class KeptPages:
         return sum(kept.size for kept in self._kept.values() if owner in (None, kept.owner))
 
     def _is_of_greatest(self) -> Callable[[_Kept], bool]:
-        """Return whether something is of the principal of whom most is kept."""
+        """Return a predicate for results of the principal with the most stored bytes."""
         sizes: dict[str, int] = {}
         for kept in self._kept.values():
             principal = kept.owner[0].principal

@@ -1,4 +1,4 @@
-"""Learning from use: which call after a search teaches what, for whom, and how it comes to be known (R218, ADR 49).
+"""Learning from use: which call after a search is a lesson, for whom, and how it takes effect (R218, ADR 49).
 
 Knows what a session asked for and then used; never knows how a lesson changes a ranking, and writes no request.
 """
@@ -22,28 +22,28 @@ from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary, learn
 from toolcrib.tools.answers import SearchAnswer
 
 _SOON_S = 300.0
-"""A call later than this after a search says nothing about it."""
+"""Maximum time from a search to a call that it may explain, in seconds."""
 
 FOUND, NOT_FOUND = 1.0, 0.5
-"""What a lesson weighs about a tool that the search has found, and about another, which may serve another end."""
+"""The weight of a lesson about a tool that the search found, and about another, which may serve another purpose."""
 
 _LOOK_EVERY_S = 0.25
-"""At most so often it is written what was taught, and looked what other processes have written."""
+"""Minimum interval between writes of lessons and checks for other processes' changes, in seconds."""
 
 _OPEN_MAX = 5
-"""Searches of a session that a call may be about: somebody may search for several steps first and call then."""
+"""Recent searches of a session that a call may refer to: a model may search for several steps before it calls."""
 
 _UNWRITTEN_MAX = 1000
-"""More lessons do not wait for a file that cannot be written."""
+"""Maximum number of lessons that wait for a file that cannot be written."""
 
 _log = logging.getLogger(__name__)
 
 
 class Learning:
-    """The vocabularies that are known, and how lessons come to be in them. ``now``: seconds since the epoch.
+    """The known vocabularies, and how lessons are added. ``now`` returns seconds since the epoch.
 
-    A lesson counts at once; it is written soon. Nothing is learnt, and nothing that was learnt counts, where the config
-    does not say so.
+    A lesson counts at once; it is written soon. If the config disables learning, nothing is learnt and no lesson
+    counts.
     """
 
     def __init__(self, settings: Settings, kept: KeptVocabularies, now: Callable[[], float]) -> None:
@@ -57,32 +57,32 @@ class Learning:
         self._work = anyio.Event()
 
     def open(self) -> None:
-        """Read what was taught before. Blocks."""
+        """Read the stored lessons. Blocks."""
         if self._enabled:
             self._known = self._read() or {}
 
     def of(self, session: Session) -> Vocabulary:
-        """Return what counts in searches of a session."""
+        """Return the vocabulary for searches of a session."""
         if not self._enabled:
             return NOTHING_LEARNT
-        self._work.set()  # another process may have taught or forgotten something
+        self._work.set()  # another process may have added or deleted lessons
         return self._known.get(self._learner(session), NOTHING_LEARNT)
 
     def asked(self, session: Session, answer: SearchAnswer, told: str) -> None:
-        """Take note of a search. ``told`` is its query without what the caller may not know."""
+        """Record a search. ``told`` is its query without what the caller may not know."""
         if not self._enabled:
             return
         is_one = answer.effective is SearchType.FTS and len(separate(answer.query)) == 1
         is_named = bool(answer.hits) and answer.hits[0].match_type is SearchType.EXACT
         found = tuple(hit.tool.public_name for hit in answer.hits)
-        # One that teaches nothing is what the next call is about all the same.
+        # The next call may refer to it even if it teaches nothing.
         query = answer.query if is_one and not is_named else ""
         session.trail.asked = (*session.trail.asked, Asked(query, told, found, self._now()))[-_OPEN_MAX:]
 
     def called(self, session: Session, name: str, asked: tuple[Asked, ...]) -> None:
-        """Take note of a call that did; ``asked`` are the searches that no call had settled when it began.
+        """Record a successful call; ``asked`` are the searches that no call had settled when it began.
 
-        The first one soon after a search teaches, unless it was of the first hit or made for an earlier search.
+        The first call soon after a search teaches, unless it was of the first hit or referred to an earlier search.
         """
         now, still_open = self._now(), session.trail.asked
         asked = tuple(each for each in asked if each in still_open and 0 <= now - each.at <= _SOON_S)
@@ -101,44 +101,44 @@ class Learning:
         self._work.set()
 
     async def keep(self) -> Never:
-        """Write what was taught, as it comes, and take in what other processes have written."""
+        """Write lessons as they arrive, and read those of other processes."""
         while True:
             await self._work.wait()
             self._work = anyio.Event()
             lessons = [*self._unwritten]
-            # Only now they are written: whoever is cancelled before leaves them to :meth:`flush`.
+            # Written only now: if cancelled earlier, they are left to :meth:`flush`.
             if await anyio.to_thread.run_sync(self._is_written, lessons):
                 del self._unwritten[: len(lessons)]
             known = await anyio.to_thread.run_sync(self._read)
             if known is not None:
-                for learner, lesson in self._unwritten:  # taught meanwhile, or not written yet
+                for learner, lesson in self._unwritten:  # added meanwhile, or not written yet
                     known = taught(known, learner, lesson)
                 self._known = known
             await anyio.sleep(_LOOK_EVERY_S)
 
     def flush(self) -> None:
-        """Write what was taught and is not written yet. Blocks."""
+        """Write lessons that are not written yet. Blocks."""
         self._is_written(self._unwritten)
         self._unwritten = []
 
     def _is_written(self, lessons: list[tuple[str, Lesson]]) -> bool:
-        """Write lessons; return whether they are. Blocks."""
+        """Write lessons; return whether that succeeded. Blocks."""
         try:
             if lessons:
                 self._kept.teach(lessons)
-        except StoreError as error:  # they count in this process still, and the next time writes them
+        except StoreError as error:  # they still count in this process, and the next attempt writes them
             _log.warning("what use has taught could not be kept: %s %s", error, error.detail)
             return False
         return True
 
     def _read(self) -> Vocabularies | None:
-        """Return what is known where anybody has written since the last time, else None. Blocks."""
+        """Return the vocabularies if anybody has written since the last time, else None. Blocks."""
         try:
             version = self._kept.version()
             if version == self._version:
                 return None
             known = self._kept.all()
-        except StoreError as error:  # the next time reads it
+        except StoreError as error:  # the next attempt reads it
             _log.warning("what use has taught could not be read: %s %s", error, error.detail)
             return None
         self._version = version
@@ -155,10 +155,10 @@ class Learning:
 
 
 def _settled(asked: tuple[Asked, ...], name: str) -> tuple[Asked, ...]:
-    """Return the searches that a call of ``name`` settles: all, or those up to an earlier one that it was made for.
+    """Return the searches that a call of ``name`` settles: all, or those up to the earlier one it refers to.
 
-    It was made for an earlier one that has it first, or has it where the last one has not; never if the last one has it
-    first.
+    It refers to an earlier one that has the tool first, or has it while the last one does not; never if the last one
+    has it first.
     """
     if asked and name in asked[-1].found[:1]:
         return asked

@@ -1,4 +1,4 @@
-"""Whether each tool of a catalog can be found by its own words, and what to add where it cannot.
+"""Checks whether each tool of a catalog is found by its own words, and suggests what to add if not.
 
 Knows tools, their texts and a search to try them with; never knows how a search ranks or where findings are shown.
 """
@@ -16,39 +16,39 @@ from toolcrib.search.stemming import stem
 from toolcrib.tools.definitions.parameters import parameters
 
 TOOLS_LOOKED_AT = 20
-"""How many hits of a search are looked through for a tool."""
+"""Number of hits of a search that are examined."""
 
 _SHARED_BY = 10
-"""A word in so many other tools tells a tool from hardly any of them."""
+"""A word in this many other tools hardly discriminates."""
 
 _SHORT_WORDS = 3
-"""A description with fewer words that say something is short."""
+"""A description with fewer significant words is short."""
 
 _NAME_MAX = 64
-"""Characters that clients allow in a name."""
+"""Maximum length of a name that clients allow."""
 
 _PLAIN_NAME_MAX = 49
-"""Characters that are left where a client puts ``mcp__toolcrib__`` before a name."""
+"""Maximum length if a client prefixes names with ``mcp__toolcrib__``."""
 
 _REQUEST_WORDS = 8
-"""Words of a description that a request is made of."""
+"""Number of words of a description that form a request."""
 
 _HELPING_TRIED_MAX = 5
-"""Words that are tried until one puts a tool first."""
+"""Maximum number of words tried to find one that ranks a tool first."""
 
 _NAMED_MAX = 3
 _QUOTED_MAX = 80
 _SUGGESTED_LENGTH_MIN = 4
 
 _REQUEST = "request"
-"""The source of a search that is made of a description's words without the tool's name."""
+"""The source of a search composed of a description's words without the tool's name."""
 
 Search = Callable[[str], Sequence[str]]
-"""From a query to the public names of its first hits, best first, at most :data:`TOOLS_LOOKED_AT`."""
+"""Returns the public names of a query's first hits, best first, at most :data:`TOOLS_LOOKED_AT`."""
 
 
 class Level(StrEnum):
-    """How bad a finding is, worst first."""
+    """The severity of a finding, worst first."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -57,7 +57,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is looked for. ``code`` is stable; ``advice`` says what to add."""
+    """A kind of finding. ``code`` is stable; ``advice`` says what to add."""
 
     code: str
     level: Level
@@ -118,7 +118,7 @@ NO_PARAMETER_DESCRIPTIONS = Rule(
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A tool with what is known of it. ``examples`` are the descriptions of its examples."""
+    """A tool with its known data. ``examples`` are the descriptions of its examples."""
 
     tool: Tool
     definition: JsonObject
@@ -132,7 +132,7 @@ class Described:
 
     @property
     def title(self) -> str:
-        """The title, on one line; empty where there is none."""
+        """The title, on one line; empty if there is none."""
         return _line(self.definition.get("title"))
 
     @property
@@ -148,9 +148,9 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A search by a tool's own words. ``rank`` counts from 1; None: not among the first hits.
+    """A search with a tool's own words. ``rank`` counts from 1; None: not among the first hits.
 
-    ``before`` are the tools that came before it; all hits where it was not found.
+    ``before`` are the tools ranked above it; all hits if it was not found.
     """
 
     source: str
@@ -161,7 +161,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with one tool. ``others`` are the public names of tools that it has to do with, if any."""
+    """A problem of one tool. ``others`` are the public names of related tools, if any."""
 
     rule: Rule
     described: Described
@@ -176,10 +176,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in one catalog. ``probes`` are by tool, in the order of ``tools``.
+    """The findings in one catalog. ``probes`` are by tool, in the order of ``tools``.
 
-    ``by_name``, ``by_first_sentence`` and ``by_request`` are the shares of tools that come first, from 0 to 1; None: no
-    tool has any. Of several tools with one name any may come first.
+    ``by_name``, ``by_first_sentence`` and ``by_request`` are the shares of tools ranked first, from 0 to 1; None: no
+    tool has such a text. Of several tools with one name any may rank first.
     """
 
     tools: tuple[Described, ...]
@@ -191,10 +191,10 @@ class Report:
 
 
 def find_faults(catalog: Sequence[Described], search: Search, server: str | None = None) -> Report:
-    """Return what is wrong with the tools of ``catalog``, or with those of one ``server`` among them all.
+    """Return the problems of the tools of ``catalog``, or of one ``server`` among them.
 
-    A query is made of each tool's name, title, first sentence and examples, and a request of its description's words;
-    ``search`` answers it.
+    Each tool's name, title, first sentence and examples are searched with ``search``, as well as a request composed of
+    its description's words.
     """
     linter = _Linter(catalog, search)
     tools = tuple(each for each in catalog if server in (None, each.tool.server))
@@ -209,7 +209,7 @@ class _Linter:
     """Compares each tool with all the others."""
 
     def __init__(self, catalog: Sequence[Described], search: Search) -> None:
-        # Tools with the same title or first sentence ask the same query.
+        # Tools with the same title or first sentence share a query.
         self._search = cache(search)
         self._by_name: defaultdict[str, list[str]] = defaultdict(list)
         self._by_description: defaultdict[str, list[str]] = defaultdict(list)
@@ -219,7 +219,7 @@ class _Linter:
         self._words = _Words(catalog)
 
     def probes(self, each: Described) -> Iterable[Probe]:
-        """Yield a search for each of the tool's own texts. Tools with the very same name do not stand before it."""
+        """Yield a search for each of the tool's own texts. Tools with the same name do not count as ranked above it."""
         name = " ".join(words(each.tool.name)) or each.tool.name
         yield self._probe("name", name, each, same=self._by_name[joined(each.tool.name)])
         texts = [("title", each.title), ("first sentence", each.first_sentence)]
@@ -236,7 +236,7 @@ class _Linter:
         return Probe(source, query, rank, tuple(name for name in above if name not in same))
 
     def findings(self, each: Described, probes: Sequence[Probe]) -> Iterable[Finding]:
-        """Yield all that is wrong with one tool, the worst first."""
+        """Yield all problems of one tool, worst first."""
         passed = self._passed(each, [probe for probe in probes if probe.source not in ("name", _REQUEST)])
         asked = self._passed(each, [probe for probe in probes if probe.source == _REQUEST])
         same = tuple(name for name in self._alike(each) if name != each.name)
@@ -254,9 +254,9 @@ class _Linter:
         return (finding for finding in found if finding and finding.what)
 
     def _passed(self, each: Described, probes: Sequence[Probe]) -> Probe | None:
-        """Return the search in which most other tools come first.
+        """Return the search in which most other tools rank above it.
 
-        Tools with the same description do not count: there is a finding of their own for these.
+        Tools with the same description do not count: these have a finding of their own.
         """
         alike = self._alike(each)
         passed = [probe for probe in probes if set(probe.before) - set(alike)]
@@ -268,17 +268,17 @@ class _Linter:
         return Finding(rule, each, told, probe.before)
 
     def _helping_word(self, each: Described, probe: Probe) -> str:
-        """Return the word of a tool that puts it first where the search has it too; nothing if none of a few does."""
+        """Return a word of a tool that ranks it first if added to the search; empty if none of a few does."""
         tried = self._words.telling(each, probe.query, probe.before)[:_HELPING_TRIED_MAX]
         return next((word for word in tried if self._search(f"{probe.query} {word}")[:1] == [each.name]), "")
 
     def _alike(self, each: Described) -> Sequence[str]:
-        """Return the tools with its very description; none where it has none."""
+        """Return the tools with the same description; none if it has none."""
         return self._by_description[each.description.casefold()] if each.description else ()
 
 
 class _Words:
-    """Which tools have which words, compared by stem."""
+    """The words of tools, compared by stem."""
 
     def __init__(self, catalog: Sequence[Described]) -> None:
         self._having: defaultdict[str, set[str]] = defaultdict(set)
@@ -287,12 +287,12 @@ class _Words:
                 self._having[own].add(each.name)
 
     def shared(self, each: Described) -> str:
-        """Return which words do not tell a tool apart: each is in many others, and many have its whole name."""
+        """Return words that do not discriminate: each is in many other tools, and many have the tool's whole name."""
         own = self._stems(each.tool.name, each.title, each.first_sentence, *each.tags)
         if not each.description or not own or any(not self._is_common(stem) for stem in own):
             return ""
         named = [self._having[stem] for stem in self._stems(each.tool.name)]
-        # Where few tools have all words of its name, the name tells the tool apart.
+        # If few tools contain all words of its name, the name discriminates.
         if named and len(named[0].intersection(*named[1:])) <= _SHARED_BY:
             return ""
         told = f"each of its words ({_enumerated(own.values())}) is in {_SHARED_BY} other tools or more"
@@ -300,23 +300,23 @@ class _Words:
         return f"{told}; the rest of its description has words that few others have: {rare}" if rare else told
 
     def request(self, each: Described) -> str:
-        """Return what asks for a tool without its name: the first words of its description that say something.
+        """Return a request for a tool without its name: the first significant words of its description.
 
-        Words of its name and of its server's are left out. Nothing where fewer than three words are left.
+        Words of its name and of its server's are omitted. Empty if fewer than three words are left.
         """
         named = self._stems(each.tool.name, each.tool.server)
         left = [word for stem, word in self._stems(each.description).items() if stem not in named]
         return " ".join(left[:_REQUEST_WORDS]) if len(left) >= _SHORT_WORDS else ""
 
     def telling(self, each: Described, query: str, others: Iterable[str]) -> list[str]:
-        """Return what a tool's texts have, and neither its name, ``query`` nor ``others``; the rarest words first."""
+        """Return words of a tool's texts that are not in its name, ``query`` or ``others``; rarest first."""
         asked, names = self._stems(query, each.tool.name), frozenset(others)
         own = self._stems(each.title, each.description, *each.tags)
         told = {stem: word for stem, word in own.items() if stem not in asked and not self._having[stem] & names}
         return [told[stem] for stem in sorted(told, key=lambda stem: len(self._having[stem]))]
 
     def _rare(self, each: Described) -> list[str]:
-        """Return up to three words of a description that few tools have, those that the fewest have first."""
+        """Return up to three words of a description that few tools contain, rarest first."""
         rare = {
             stem: word
             for stem, word in self._stems(each.description).items()
@@ -328,7 +328,7 @@ class _Words:
         return len(self._having[stem]) > _SHARED_BY
 
     def _stems(self, *texts: str) -> dict[str, str]:
-        """Return the stem of each word that says something, with the word."""
+        """Return the stem of each significant word, with the word."""
         telling = (word for text in texts for word in words(text) if word not in STOP_WORDS)
         return {stem(word): word for word in telling}
 

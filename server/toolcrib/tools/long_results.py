@@ -1,6 +1,6 @@
-"""Results that are too large to be passed on whole: the first page now, the others when they are asked for.
+"""Paging of results that are too large to pass on whole: the first page now, the others on request.
 
-Knows what a model is told of a result that was cut; never knows which tool it is of.
+Knows what a model is told about a paged result; never knows which tool returned it.
 """
 
 import json
@@ -16,11 +16,11 @@ from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.results import Pages, pages
 
 _LARGE = 2
-"""A page that is so many times as large as others is told of before it is read."""
+"""A page this many times as large as others is announced before it is read."""
 
 
 class LongResults:
-    """Cuts results by ``limits.result_max_bytes`` and keeps the rest in ``kept``."""
+    """Splits results by ``limits.result_max_bytes`` and stores the rest in ``kept``."""
 
     def __init__(self, settings: Settings, kept: KeptPages) -> None:
         section = settings.toolcrib
@@ -32,9 +32,9 @@ class LongResults:
     async def bounded(
         self, session: Session, result: JsonObject, announce: Callable[[], Awaitable[None]]
     ) -> tuple[JsonObject, int]:
-        """Return the result and its weight; of one that is too large its first page, which tells how to read on.
+        """Return the result and its size; for one that is too large its first page, which says how to read on.
 
-        ``announce`` is called where the session's list has grown by ``read_more``.
+        ``announce`` is called if the session's list has grown by ``read_more``.
         """
         limit = self._limits.result_max_bytes
         size = weight(result, limit)
@@ -53,10 +53,10 @@ class LongResults:
         return session.growing or (session.lasting and self._lists_all)
 
     async def page(self, session: Session, handle: str, number: int | None) -> JsonObject:
-        """Return a later page of a result, as a result.
+        """Return a later page of a result, as a tool result.
 
         Raises:
-            BadRequest: no such handle for this session, now; or no such page.
+            BadRequest: no valid handle of this session, or no such page.
 
         """
         page = self._kept.page((session.caller, session.label), handle, number)
@@ -86,7 +86,7 @@ class LongResults:
         return f"[toolcrib: {' '.join(said)}]"
 
     def _how(self, session: Session, handle: str, page: int) -> str:
-        """Return how to get a page, by the door that the session has."""
+        """Return how to get a page, using the built-in tool available to the session."""
         arguments: JsonObject = {"handle": handle, "page": page}
         name = READ_MORE
         if not session.reads_more and not self._lists_all:

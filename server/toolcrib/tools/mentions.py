@@ -1,4 +1,4 @@
-"""Names of tools inside texts: those that a caller may not use are taken out, those that may be missing are told.
+"""Names of tools inside texts: those that a caller may not use are removed, those that may be missing are listed.
 
 Knows whose names a caller may read; never knows sessions, skills or events, or what a text belongs to.
 """
@@ -15,49 +15,49 @@ from toolcrib.tools.index.catalog import Catalog
 
 DENIED = "[denied]"
 MENTIONED_MAX = 5
-"""Tools that one hint names."""
+"""Maximum number of tools named in one hint."""
 
 _NAME = re.compile(r"[\w-]+(?:[.:/][\w-]+)*")
 _ESCAPED = re.compile(r"\\([_-])")
 _MADE_OF_WORDS = re.compile(r"_|[a-z0-9][A-Z]")
 _HYPHEN = re.compile(r"(-)")
 _OF_A_HOST = re.compile(r"[A-Z]|[^*]*\*")
-"""How hosts spell their own tools, and patterns for tools, in a skill's list: ``Read``, ``Bash(git:*)``, ``db__*``."""
+"""How hosts spell their own tools, and tool patterns, in a skill's list: ``Read``, ``Bash(git:*)``, ``db__*``."""
 
 _GONE = "\0"
-"""Stands for a name that was taken out of a word; no word contains this character."""
+"""Replaces a name removed from a word; no word contains this character."""
 
 _PARTS_MAX = 4
-"""Parts between separators that a name may have: a server, and a tool whose own name holds separators."""
+"""Maximum number of parts of a name: a server, and a tool whose own name contains separators."""
 _REMEMBERED_MAX = 10_000
 _REMEMBERED_LENGTH_MAX = 200
-"""Longer words are mostly data: they would fill the memory and hardly come again."""
+"""Longer words are mostly data: they would fill the cache and hardly recur."""
 
 
 class DeniedNames:
-    """The names of tools that callers with the same permissions may not use, whether such a tool is indexed or not.
+    """The names of tools that callers with the same permissions may not use, indexed or not.
 
-    The one limit: what a server calls its tools, without naming itself, is known only once it has listed them.
+    The one limit: an unqualified name is known only once its server has listed it.
     """
 
     def __init__(self, permissions: Permissions, catalog: Catalog, servers: Sequence[str]) -> None:
         self._permissions, self._catalog, self._servers = permissions, catalog, servers
         self._rows = catalog.permitted(permissions).rows
-        # All spellings but the first, which is the public name: a server and a separator.
+        # All spellings except the first, which is the public name: a server and a separator.
         self._starts = tuple(start for key in servers for start in qualified_spellings(key, "", "")[1:])
 
     def __contains__(self, name: str) -> bool:
-        """Return whether ``name`` is, or could be, that of a tool that is kept from the caller."""
+        """Return whether ``name`` is, or could be, that of a tool hidden from the caller."""
         known = self._catalog.spelled(name)
         if known:
             return any(tool.row not in self._rows for tool in known)
         return self._permissions.denies_name(name) or self._is_kept_back(name)
 
     def hides(self, name: str) -> bool:
-        """Return whether ``name`` is that of a tool kept from the caller, and of none that the caller may use.
+        """Return whether ``name`` is that of a hidden tool, and not of one that the caller may use.
 
-        Unlike an event, a document is read by the caller, who knows the names of the permitted tools anyway. And
-        a policy that denies simply everything does not make every word of a document a name.
+        Unlike an event, a document is read by the caller, who knows the names of permitted tools anyway. And a policy
+        that denies everything must not turn every word of a document into a name.
         """
         known = self._catalog.spelled(name)
         if known:
@@ -75,7 +75,7 @@ class DeniedNames:
         return any(tool and not self._permissions.permits(server, tool, name) for server, tool in tools)
 
     def mask(self, text: str) -> str:
-        """Return ``text`` with ``[denied]`` for each of these names: for a record that nobody but the owner reads."""
+        """Return ``text`` with ``[denied]`` for each of these names: for a record that only the owner reads."""
 
         def mask(found: re.Match[str]) -> str:
             if found[0] in self:
@@ -87,14 +87,14 @@ class DeniedNames:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What one word comes to: the text that is left, and the public names of the tools it names."""
+    """The result for one word: the remaining text, and the public names of the tools it names."""
 
     text: str
     named: tuple[str, ...] = ()
 
 
 class _Names:
-    """Tells which names are those of tools, for callers with the same permissions, of one catalog."""
+    """Recognizes tool names in one catalog, for callers with the same permissions."""
 
     def __init__(self, permissions: Permissions, catalog: Catalog, denied: DeniedNames, own: Collection[str]) -> None:
         self._catalog, self._denied, self._hides_nothing = catalog, denied, permissions.unrestricted
@@ -102,7 +102,7 @@ class _Names:
         self._permitted = catalog.permitted(permissions)
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
-        """Return what ``name`` comes to if it is that of a tool, denied or permitted."""
+        """Return the result for ``name`` if it is that of a tool, denied or permitted."""
         from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - no start waits for its patterns
 
         several = is_several_words(name)
@@ -115,7 +115,7 @@ class _Names:
         return _Reading(name, self.deferred(name) if several else ())
 
     def may_be_listed(self, name: str) -> bool:
-        """Return whether an entry of a list of tools is one of the caller's, one of ours, or spelled as hosts do."""
+        """Return whether an entry of a list of tools is one of the caller's, one of ours, or spelled like a host's."""
         parts = SEPARATOR.split(name)
         spellings = ("".join(parts[start:]) for start in range(0, len(parts), 2))
         return bool(
@@ -131,7 +131,7 @@ class _Names:
 
 
 class _Unknown:
-    """Tells names that nobody has, in every spelling: in place of :class:`_Names`."""
+    """Recognizes unknown names, in every spelling: in place of :class:`_Names`."""
 
     def __init__(self, names: Iterable[str]) -> None:
         parts = [SEPARATOR.split(host_spellings(name)[-1])[::2] for name in names]
@@ -139,28 +139,28 @@ class _Unknown:
         self._spelled.update(each[-1] for each in parts)
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
-        """Return that ``name`` is gone if it is one of these."""
+        """Return the removal of ``name`` if it is one of these."""
         from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - as above
 
         return _Reading(_GONE) if name in self._spelled and (in_code or is_several_words(name)) else None
 
 
 class _Words:
-    """Reads single words of documents, and remembers which names they held."""
+    """Reads single words of documents, and caches the names in them."""
 
     def __init__(self, names: _Names | _Unknown) -> None:
         self._names = names
         self._known = lru_cache(_REMEMBERED_MAX)(names.look)
 
     def read(self, word: str, in_code: bool) -> _Reading:  # noqa: FBT001 - lru_cache keeps it by place
-        """Read a word that may be a name, or hold names: of its parts, the longest run that is a name counts."""
+        """Read a word that may be or contain names: of its parts, the longest run that is a name counts."""
         plain = _ESCAPED.sub(r"\1", word)
         parts = SEPARATOR.split(plain)
         readings: list[_Reading] = []
         at = 0
         while at < len(parts):
             # Parts and separators alternate, hence steps of two. The longest run comes first: in db.drop_table the
-            # whole is the name, and not "db".
+            # whole is the name, not "db".
             for end in range(min(at + 2 * _PARTS_MAX - 1, len(parts)), at, -2):
                 reading = self._look_inside("".join(parts[at:end]), in_code=in_code)
                 if reading is not None:
@@ -169,7 +169,7 @@ class _Words:
                 end, reading = at + 1, self._read_compound(parts[at], in_code=in_code)
             readings += [reading, *map(_Reading, parts[end : end + 1])]
             at = end + 1
-        # Where nothing was taken out, the word is given back with its escapes.
+        # If nothing was removed, the word is returned with its escapes.
         whole = _joined(readings)
         return whole if whole.text != plain else _Reading(word, whole.named)
 
@@ -183,7 +183,7 @@ class _Words:
         )
 
     def _look_inside(self, name: str, *, in_code: bool) -> _Reading | None:
-        """Look at ``name`` as it stands, then without the dashes and the marks of emphasis around it."""
+        """Look up ``name`` as it is, then without surrounding dashes and emphasis marks."""
         reading = self._look(name, in_code=in_code)
         core = name.strip("_-")
         if reading is None and core != name:
@@ -197,9 +197,9 @@ class _Words:
 
 
 class ToolMentions:
-    """Reads texts for callers with equal permissions, of one catalog; remembers what it found out about each word.
+    """Reads texts of one catalog for callers with equal permissions; caches the results for words.
 
-    ``own`` are the names of our own tools, which no policy is about.
+    ``own`` are the names of our own tools, which no policy applies to.
     """
 
     def __init__(
@@ -209,19 +209,20 @@ class ToolMentions:
         self.denied = DeniedNames(permissions, catalog, servers)
         self.hides_nothing = permissions.unrestricted
         self._has_deferred = catalog.permitted(permissions).deferred_count > 0
-        # One holds the other, and none points back: a catalog that is no longer current goes at once with all of them.
+        # One refers to the other, and none refers back: a catalog that is no longer current is freed at once with all
+        # of them.
         self._names = _Names(permissions, catalog, self.denied, own)
         self._words = _Words(self._names)
         self._remembered = lru_cache(_REMEMBERED_MAX)(self._words.read)
 
     def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return ``text`` without the names of tools that the caller may not use, and which others it names (R149).
+        """Return ``text`` without the names of hidden tools, and which permitted tools it names (R149).
 
-        "another tool" stands for a denied name, with its server or without, whether the tool is indexed or only the
-        policy speaks of it. A name of one plain word is a name in code marks, or where the text calls it a tool; the
-        host of a URL never is. The second value: public names of permitted tools that a list may lack, the first five;
-        one of a plain word counts where it stands in code marks alone, or every ``get`` in a program would be a
-        mention. Doing it twice changes nothing more. Takes time in proportion to the length.
+        "another tool" replaces a denied name, qualified or not, whether the tool is indexed or only mentioned in the
+        policy. A single plain word counts as a name in code marks, or if the text calls it a tool; the host of a URL
+        never does. The second value: public names of permitted tools that a list may lack, the first five; a single
+        plain word only counts alone in code marks, or every ``get`` in a program would be a mention. Idempotent. Takes
+        linear time.
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
@@ -240,17 +241,17 @@ class ToolMentions:
         return "".join([*pieces, text[at:]]), tuple(named)[:MENTIONED_MAX]
 
     def clean_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``names``, the entries of a skill's list of tools, that its reader may know of.
+        """Return those of ``names``, the entries of a skill's list of tools, that the reader may know of.
 
-        Where anything is denied to the caller, a name that no tool has is removed like a denied one, or the difference
-        would tell. What is spelled as hosts spell their own tools stays.
+        If anything is denied to the caller, unknown names are removed like denied ones, or the difference would be
+        observable. Names spelled like a host's own tools stay.
         """
         if self.hides_nothing:
             return tuple(names)
         return tuple(name for name in names if self._is_whole(name) and self._names.may_be_listed(name))
 
     def tool(self, spelling: str) -> Tool | None:
-        """Return the one tool that the caller may use and that ``spelling`` means, also as hosts spell it."""
+        """Return the one permitted tool that ``spelling`` refers to, also in hosts' spellings."""
         permitted = self.catalog.permitted(self.permissions)
         found = (self.catalog.find(each, permitted) for each in host_spellings(spelling))
         return next(filter(None, found), None)
@@ -289,7 +290,7 @@ class ToolMentions:
 
 
 def hint(names: Iterable[str]) -> str:
-    """Return the line that says what to do where a tool that a document names is not listed (R150)."""
+    """Return the line that says what to do if a tool named in a document is not listed (R150)."""
     named = ", ".join(names)
     if not named:
         return ""
@@ -302,9 +303,9 @@ def _joined(readings: Iterable[_Reading]) -> _Reading:
 
 
 class Mentions:
-    """The :class:`ToolMentions` of each kind of caller, over the catalog that was asked about last.
+    """The :class:`ToolMentions` of each kind of caller, for the catalog requested last.
 
-    ``servers`` are their keys, ``own`` the names of our own tools, which no policy is about.
+    ``servers`` are their keys, ``own`` the names of our own tools, which no policy applies to.
     """
 
     def __init__(self, servers: Sequence[str], own: Collection[str]) -> None:
@@ -312,7 +313,7 @@ class Mentions:
         self._by_permissions: dict[tuple[int, ...], ToolMentions] = {}
 
     def of(self, catalog: Catalog, permissions: Permissions) -> ToolMentions:
-        """Return who reads texts for callers with these permissions."""
+        """Return the reader of texts for callers with these permissions."""
         mentions = self._by_permissions.get(permissions.key)
         if mentions is None or mentions.catalog is not catalog:
             mentions = ToolMentions(permissions, catalog, self._servers, self._own)

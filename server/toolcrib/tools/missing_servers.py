@@ -1,4 +1,4 @@
-"""Servers that a query may mean but that have nothing to show now: failed, not listed yet, or not in use.
+"""Servers that a query may mean but that cannot be searched now: failed, not listed yet, or not in use.
 
 Knows names, descriptions and states of servers and what a caller may use; never knows a tool or how one is found.
 """
@@ -18,24 +18,24 @@ from toolcrib.search.stemming import stem
 _SHOWN_MAX = 3
 _NAMED_MAX = 10
 _FAILURE_MAX = 400
-"""Characters of a failure in a note: a server's last words may be long."""
+"""Maximum length of a failure in a note: a server's last output may be long."""
 
 _ASK_AGAIN_MAX_S = 30
 _TURN_S = 2
-"""After how long a server that waits for its turn is expected to get it."""
+"""After how many seconds a queued server is expected to start."""
 
 _ANY_SERVER = frozenset({"mcp", "server", "tool", "api"})
 _IN_CONFIG = "mcpServers."
 
 Clean = Callable[[str], str]
-"""Takes out of a text what its reader may not know."""
+"""Removes from a text what its reader may not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query as it was answered: ``server`` is the only one to be searched, if any, ``found`` are those with hits.
+    """An answered query: ``server`` is the only one searched, if any, ``found`` are those with hits.
 
-    ``is_nothing_known``: there is no tool at all for this caller, so any server may be meant.
+    ``is_nothing_known``: there are no tools for this caller yet, so any server may be meant.
     """
 
     query: str
@@ -52,7 +52,7 @@ class _LeftOut:
 
 
 class MissingServers:
-    """The servers of a config that cannot be searched at this moment."""
+    """The servers of a config that cannot be searched at the moment."""
 
     def __init__(self, settings: Settings) -> None:
         self._stems = {key: _stems(settings, key) for key in settings.servers}
@@ -64,16 +64,16 @@ class MissingServers:
         ]
 
     def meant(self, query: str) -> set[str]:
-        """Return the servers that ``query`` seems to mean: their name or description has a word of it."""
+        """Return the servers that ``query`` seems to mean: their name or description contains a word of it."""
         asked = _asked(query)
         return {key for key, stems in self._stems.items() if asked & stems}
 
     def note(self, asked: Asked, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
-        """Return what was not searched, of what the caller could be permitted anything of; empty if nothing.
+        """Return what was not searched, as far as the caller could be permitted any of it; empty if nothing.
 
-        While servers are being listed for the first time: how many are and are not, which, and when to ask again.
-        Failed ones are named; those that seem to be meant, with the reason and what to do, made fit for the caller by
-        ``clean``. Servers that the config leaves out are told only where they seem to be meant.
+        While servers are being listed for the first time: how many are and are not, which, and when to try again.
+        Failed ones are named; those that seem to be meant, with the reason and remedy, redacted by ``clean``. Servers
+        disabled in the config are mentioned only if they seem to be meant.
         """
         if asked.server is not None:
             return self._of_server(asked.server, permissions, now, clean)
@@ -82,7 +82,7 @@ class MissingServers:
         return " ".join(filter(None, (*said, left_out)))
 
     def left_out(self, query: str, permissions: Permissions, *, any_of_them: bool = False) -> str:
-        """Return which servers the config leaves out that ``query``, or ``any_of_them``, may mean; empty if none."""
+        """Return which disabled servers ``query``, or ``any_of_them``, may mean; empty if none."""
         terms = _asked(query)
         meant = [
             f"{each.key} {each.reason}"
@@ -92,10 +92,10 @@ class MissingServers:
         return f"Not searched: server {'; server '.join(meant[:_SHOWN_MAX])}." if meant else ""
 
     def refusal(self, name: str, permissions: Permissions, now: ServersNow, clean: Clean) -> Unavailable | None:
-        """Return why ``name`` cannot be called if the server that it names was never listed; None for any other.
+        """Return why ``name`` cannot be called if its server was never listed; None for any other.
 
-        The same for every name of that server: whether there is such a tool, and whether it is denied, is not known
-        or not told.
+        The answer is the same for every name of that server: whether the tool exists, or is denied, is unknown or not
+        disclosed.
         """
         named = (key for key in self._stems if may_belong_to(name, key))
         for key in named:
@@ -105,7 +105,7 @@ class MissingServers:
         return None
 
     def _of_server(self, key: str, permissions: Permissions, now: ServersNow, clean: Clean) -> str:
-        """Return what there is to tell of the only server that is asked for; nothing of one that is not permitted."""
+        """Return the note about the only requested server; empty for one that is not permitted."""
         if key in now.statuses and permissions.permits_some_of(key):
             return _never_listed(key, now, clean) or _failed(key, now, clean)
         unused = next((each for each in self._left_out if each.key == key), None)
@@ -126,7 +126,7 @@ class MissingServers:
 
 
 def _progress(arriving: Mapping[str, Arriving], meant: Collection[str]) -> str:
-    """Return how many servers are on their way, which, how far each is, and when to ask again."""
+    """Return how many servers are being listed, which, their progress, and when to try again."""
     first = sorted(arriving, key=lambda key: (key not in meant, arriving[key].seconds is None))
     named = _names([f"{key} ({arriving[key]})" for key in first])
     awaited = [arriving[key] for key in first if key in meant] or list(arriving.values())
@@ -134,13 +134,13 @@ def _progress(arriving: Mapping[str, Arriving], meant: Collection[str]) -> str:
 
 
 def _ask_again_s(awaited: Iterable[Arriving]) -> int:
-    """Return when there may be more to find: what has taken a while is expected to take as long again."""
+    """Return when there may be more results: what has taken some time is expected to take as long again."""
     soonest = min(_TURN_S if each.seconds is None else each.seconds for each in awaited)
     return max(1, min(_ASK_AGAIN_MAX_S, math.ceil(soonest)))
 
 
 def _never_listed(key: str, now: ServersNow, clean: Clean) -> str:
-    """Return why nothing is known of a server's tools; empty if something is."""
+    """Return why a server's tools are unknown; empty if they are known."""
     if arriving := now.arriving.get(key):
         return f"Server {key} is not listed yet ({arriving}). Ask again in {_ask_again_s([arriving])} s."
     return _failed(key, now, clean) if key in now.unlisted else ""
@@ -171,5 +171,5 @@ def _stems(settings: Settings, key: str) -> frozenset[str]:
 
 
 def _telling(terms: Iterable[str]) -> Iterable[str]:
-    """Yield the stems of terms that can mean one server among others: of ``memory2`` the number cannot."""
+    """Yield the stems of terms that can identify a server: of ``memory2`` the number cannot."""
     return (each for each in map(stem, terms) if each not in _ANY_SERVER and not each.isdecimal())

@@ -12,10 +12,10 @@ from typing import Literal
 from toolcrib.formats.markdown import fences
 
 Kind = Literal["prose", "code", "alone"]
-"""What stands around a word: running text, code or the word "tool", or nothing else between two code marks."""
+"""The context of a word: running text; code or the word "tool"; or a code span with nothing else in it."""
 
 # Repetitions are possessive, so that no text makes a pattern slow. Our own "another tool" is matched first, without a
-# group, and so is no place: cleaning a text twice changes nothing more.
+# group, so it is not a place: cleaning is idempotent.
 _WORD = re.compile(
     r"""another[ ]tool(?![A-Za-z0-9_-])
     | (?P<url>[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s"'<>()\[\]`]*)
@@ -23,7 +23,7 @@ _WORD = re.compile(
     | (?P<name>(?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])++(?:[.:/](?:[A-Za-z0-9_\u00c0-\u1fff-]|\\[_-])++)*+)""",
     re.VERBOSE,
 )
-"""What may be or hold a name. Letters of scripts without spaces are excluded: they stand right beside names."""
+"""What may be or contain a name. Letters of unspaced scripts are excluded: they occur right beside names."""
 
 _URL_START = re.compile(r"[^:]*://[^/?#]*")
 _URL_PART = re.compile(r"[A-Za-z0-9_.:/\\-]+")
@@ -48,7 +48,7 @@ _CALLED_A_TOOL = re.compile(
 _A_TOOL = re.compile(r"tool", re.IGNORECASE)
 
 _BREAK = re.compile(r"""[^\w\s"'*,/\u2018-\u201d]""")
-"""Stands in nothing that calls a word a tool, so each part between two of these is looked through alone."""
+"""Cannot occur in a phrase that calls a word a tool, so each part between two of these is searched separately."""
 
 _MARK = re.compile(
     r"""[_\-\\.:/+A-Z](?:
@@ -56,14 +56,14 @@ _MARK = re.compile(
         | (?<=:)(?=//) | (?<=[+.])(?=[+A-Za-z0-9.-]{0,14}+://))""",
     re.VERBOSE,
 )
-"""What makes a name of several words, or a URL, of the letters and digits before it.
+"""What turns the letters and digits before it into a name of several words, or a URL.
 
-The pattern begins with a set of characters, because then a text is gone through without trying each of its places.
+The pattern begins with a set of characters, so that the search does not try every position.
 """
 
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _FIRST_LETTER, _LAST_LETTER = "\u00c0", "\u1fff"
-"""Of the others that a name may have."""
+"""The range of other letters that a name may contain."""
 
 _PLAIN_WORD = re.compile(r"\w+")
 _CONJUNCTIONS = frozenset(("and", "or"))
@@ -72,7 +72,7 @@ _DETERMINER = re.compile(
     r"""\b(?:an?|each|every|its|our|that|the|these|this|those|your)\s+["'*_`(\u2018-\u201d]*\Z""", re.IGNORECASE
 )
 _DETERMINER_MAX = 16
-"""Characters before a place in which a determiner is looked for."""
+"""Number of characters before a place in which a determiner is searched."""
 
 _BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
 _TICKS = re.compile(r"`+")
@@ -82,7 +82,7 @@ _TICKS = re.compile(r"`+")
 class Place:
     """A word of a text, as the characters from ``start`` to before ``end``, that may be or hold the name of a tool.
 
-    In ``prose`` only a name of several words is one.
+    In ``prose`` only a name of several words counts.
     """
 
     start: int
@@ -91,10 +91,10 @@ class Place:
 
 
 def places(text: str) -> Iterator[Place]:
-    """Yield every place in ``text`` where the name of a tool may stand, in order.
+    """Yield every place in ``text`` that may be a tool's name, in order.
 
-    A word of several parts (``create_issue``, ``db.drop``, ``listRuns``) anywhere; a plain word in code marks, or
-    where the text calls it a tool. Hosts of URLs are none. Takes time in proportion to the length.
+    A word of several parts (``create_issue``, ``db.drop``, ``listRuns``) anywhere; a plain word in code marks, or if
+    the text calls it a tool. Hosts of URLs do not count. Takes linear time.
     """
     at = 0
     for piece, in_code in by_code_marks(text):
@@ -109,14 +109,14 @@ def _in_code(piece: str, at: int) -> Iterator[Place]:
 
 
 def _in_prose(piece: str, at: int) -> Iterator[Place]:
-    # Most texts do not say "tool" at all, which is found out much faster.
+    # Most texts do not contain "tool" at all, which is checked much faster.
     called = _called_tools(piece) if _A_TOOL.search(piece) else frozenset[int]()
     starts = several_words(piece)
     if called:
         starts = sorted((*starts, *called))
     end = 0
     for start in starts:
-        # A start inside the word before it belongs to that word.
+        # A start inside the previous word belongs to that word.
         found = _WORD.match(piece, start) if start >= end else None
         if found is not None:
             end = found.end()
@@ -124,7 +124,7 @@ def _in_prose(piece: str, at: int) -> Iterator[Place]:
 
 
 def several_words(text: str) -> list[int]:
-    """Return where the names of several words begin, and URLs, and some places inside them."""
+    """Return the positions of names of several words, URLs, and some positions inside them."""
     starts: list[int] = []
     mark = start = -1
     for found in _MARK.finditer(text):
@@ -144,7 +144,7 @@ def _is_letter(char: str) -> bool:
 
 
 def _of_word(found: re.Match[str], at: int, kind: Kind) -> Iterator[Place]:
-    """Yield the places in a match of ``_WORD`` whose text begins ``at`` that far into the whole."""
+    """Yield the places in a match of ``_WORD`` in a text that begins at offset ``at`` of the whole."""
     if found.lastgroup == "name":
         yield Place(at + found.start(), at + found.end(), kind)
     elif found.lastgroup == "url":
@@ -165,14 +165,14 @@ def candidates(text: str) -> list[tuple[int, str]]:
 
 
 def is_several_words(name: str) -> bool:
-    """Return whether ``name`` has the form of a name, so that it is one in running text too."""
+    """Return whether ``name`` has the form of a name, so that it also counts in running text."""
     return _SEVERAL_WORDS.search(name) is not None
 
 
 def instead_of(text: str, place: Place) -> str:
-    """Return plain words that can stand in a text for what stands at one of its places: ``another tool``.
+    """Return plain words that can replace a place in a text: ``another tool``.
 
-    A mark would tell that there is something to hide.
+    A visible mark would reveal that something is hidden.
     """
     called = _TOOL_NEXT.match(text, place.end)
     if called is None:
@@ -182,7 +182,7 @@ def instead_of(text: str, place: Place) -> str:
 
 
 def _called_tools(piece: str) -> frozenset[int]:
-    """Return where the plain words begin that are called tools; ``the search tools`` are tools that search."""
+    """Return the positions of plain words that are called tools; ``the search tools`` are tools that search."""
     starts: set[int] = set()
     breaks = [*(found.start() for found in _BREAK.finditer(piece)), len(piece)]
     parts = (part for part in pairwise((0, *breaks)) if _A_TOOL.search(piece, *part))
@@ -196,7 +196,7 @@ def _called_tools(piece: str) -> frozenset[int]:
 
 
 def by_code_marks(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield ``text`` in pieces, each with whether it is code: a fence, be it closed or not, or a span in backticks."""
+    """Yield ``text`` in pieces, each with whether it is code: a fence, closed or not, or a span in backticks."""
     at = 0
     for fence in fences(text):
         yield from _by_code_spans(text[at : fence.start])
@@ -214,8 +214,8 @@ def _by_code_spans(text: str) -> Iterator[tuple[str, bool]]:
         marks = list(_TICKS.finditer(paragraph))
         next_alike: dict[str, re.Match[str]] = {}
         ends: list[int] = []
-        # From the end, so that each mark finds the next one of its length in one pass. Looking ahead from each would
-        # take time that grows with the square of the unpaired ones.
+        # From the end, so that each mark finds the next one of its length in one pass. Searching forward from each
+        # would take time quadratic in the number of unpaired ones.
         for mark in reversed(marks):
             ends.append(next_alike[mark[0]].end() if mark[0] in next_alike else 0)
             next_alike[mark[0]] = mark

@@ -1,6 +1,6 @@
-"""What is told of searches and calls: events for whoever operates toolcrib, and the trail of the session.
+"""Reports of searches and calls: events for the operator, and the trail of the session.
 
-Knows what an event says of a search, a call or a refusal; never knows how one of them goes, nor what a client is told.
+Knows what an event records of a search, a call or a refusal; never knows how they work, nor what a client is told.
 """
 
 from types import TracebackType
@@ -27,11 +27,11 @@ from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.learning import Learning
 
 _REDEFINED_MAX = 100
-"""Changes of definitions that are told of one list: a server may change thousands, again and again."""
+"""Maximum number of reported changes per list: a server may change thousands, repeatedly."""
 
 
 def report_definitions(events: EventLog, change: CatalogChange) -> None:
-    """Tell of tools that a server has come to define otherwise."""
+    """Emit events about tools that their server has changed."""
     for each in change.rows.redefined[:_REDEFINED_MAX] if change.rows else ():
         events.emit(
             DefinitionChanged(
@@ -46,7 +46,7 @@ def report_definitions(events: EventLog, change: CatalogChange) -> None:
 
 
 class ToolReports:
-    """Tells what sessions do with tools, and has use teach by it.
+    """Emits events about sessions' use of tools, and passes them on to learning.
 
     ``began`` is on the clock of :func:`time.perf_counter` everywhere.
     """
@@ -55,7 +55,7 @@ class ToolReports:
         self._events, self._gate, self._learning = events, gate, learning
 
     def searched(self, session: Session, answer: SearchAnswer, catalog: Catalog, began: float) -> None:
-        """Tell of a search that was answered (R151)."""
+        """Emit the event of an answered search (R151)."""
         names = [hit.tool.public_name for hit in answer.hits]
         told = self._gate.without_denied_names(session, answer.query, catalog)
         self._learning.asked(session, answer, told)
@@ -74,23 +74,23 @@ class ToolReports:
         )
 
     def refused(self, session: Session, name: str, catalog: Catalog) -> None:
-        """Tell of a name that the session may not use, or that nobody has, and which of these it is (R153)."""
+        """Emit the event of a denied or unknown name, with the reason (R153)."""
         reason = self._gate.why_refused(session, name, catalog)
         self._events.emit(ToolActivationDenied(tool_name=name, reason=reason), session=session.label)
 
     def activated(self, session: Session, tool: Tool, source: str) -> None:
-        """Tell of a tool that the session uses for the first time (R152)."""
+        """Emit the event of a tool's first use by a session (R152)."""
         activated = ToolActivated(
             tool_name=tool.public_name, activation_scope=self._gate.scope, source=source, reason="first_use"
         )
         self._events.emit(activated, session=session.label)
 
     def calling(self, session: Session, tool: Tool, began: float) -> "Calling":
-        """Return a block in which a tool is called, and of which is told when it is over."""
+        """Return a context manager for a tool call, which emits an event when it ends."""
         return Calling(self, session, tool, began)
 
     def called(self, session: Session, tool: Tool, call: "Calling", duration_ms: float) -> None:
-        """Tell of a call that was made."""
+        """Emit the event of a call."""
         session.trail.called(ok=call.ok)
         if call.ok:
             self._learning.called(session, tool.public_name, call.asked)
@@ -99,24 +99,24 @@ class ToolReports:
         self._events.emit(called, session=session.label, duration_ms=duration_ms)
 
     def preparing(self, session: Session, name: str) -> "Preparing":
-        """Return a block in which a call of ``name`` is prepared: nothing has run where it ends in an error."""
+        """Return a context manager for the preparation of a call of ``name``; an error in it means that nothing ran."""
         return Preparing(self, session, name)
 
     def not_run(self, session: Session, name: str, reason: NotRunReason) -> None:
-        """Tell of a call that ended before anything had run."""
+        """Emit the event of a call that ended before anything ran."""
         session.trail.called(ok=False)
         search, rank = _origin(session, name)
         not_run = ToolCallNotRun(tool_name=name, reason=reason, search=search, rank=rank)
         self._events.emit(not_run, session=session.label)
 
 
-# Classes and no generators, because every call passes here.
+# Classes rather than generators, because every call passes here.
 
 
 class Calling:
-    """One call while it is made: whether it did, and about how many bytes its result has, are told when it is over.
+    """One call in progress; at its end, its success and the approximate size of its result are reported.
 
-    Nothing is told of one that was never sent.
+    Nothing is reported for a call that was never sent.
     """
 
     __slots__ = ("_began", "_reports", "_session", "_tool", "asked", "ok", "size")
@@ -138,7 +138,7 @@ class Calling:
 
 
 class Preparing:
-    """One call before it is made: of one that ends so early is told why nothing has run."""
+    """One call in preparation: if it ends here, the reason why nothing ran is reported."""
 
     __slots__ = ("_name", "_reports", "_session")
 

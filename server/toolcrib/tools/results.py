@@ -1,4 +1,4 @@
-"""Tool results: how large one is, and the pages that one comes to that is too large to be passed on whole.
+"""Tool results: their size, and the pages of one that is too large to pass on whole.
 
 Knows the parts of a tool result; never knows which tool made it, for whom, or where pages are kept.
 """
@@ -12,18 +12,18 @@ from toolcrib.base.json_values import as_list, as_object, compact, weight
 from toolcrib.model import JsonObject
 
 _BULK = ("content", "structuredContent")
-"""The members of a result that are cut; the others go with its first page."""
+"""The members of a result that are split; the others are on its first page."""
 
 _OTHERS_SHARE = 4
-"""The other members together get at most one such part of a page."""
+"""The other members together get at most this fraction (1/n) of a page."""
 
 _MARKS = (("\n",), (". ", "! ", "? ", "。"), (" ",))
-"""Where a text is cut: after the end of a line, else of a sentence, else of a word."""
+"""Where a text is split: after the end of a line, else of a sentence, else of a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """A result in pages, each a result by itself. ``left_out`` are members of the result that are in none of them."""
+    """A result in pages, each a result of its own. ``left_out`` are omitted members of the result."""
 
     first: JsonObject
     rest: tuple[JsonObject, ...]
@@ -33,10 +33,10 @@ class Pages:
 def pages(result: JsonObject, limit: int) -> Pages:
     """Return a result as pages of at most about ``limit`` bytes.
 
-    It is cut between the blocks of its content, and inside a text at the end of a line or a sentence. A block that is
-    no text and takes more than a page is a page by itself, never the first. Structured content that takes more than
-    half of the first page follows as text, and the first page is marked as an error then: a client that was promised
-    structured content raises at its absence from anything else. Takes time that grows with the result.
+    It is split between the blocks of its content, and within a text at the end of a line or sentence. A block that is
+    not text and larger than a page is a page of its own, never the first. Structured content larger than half of the
+    first page follows as text, and the first page is then marked as an error: a client that was promised structured
+    content raises if anything else lacks it. Takes time proportional to the size.
     """
     others, left_out = _others(result, limit // _OTHERS_SHARE)
     room = limit - weight(others, limit)
@@ -55,7 +55,7 @@ def pages(result: JsonObject, limit: int) -> Pages:
 
 
 def _others(result: JsonObject, limit: int) -> tuple[JsonObject, tuple[str, ...]]:
-    """Return the small members of a result, and the names of those for which there is no room."""
+    """Return the small members of a result, and the names of those that do not fit."""
     kept: JsonObject = {}
     left_out: list[str] = []
     for name, value in result.items():
@@ -101,9 +101,9 @@ def _filled(blocks: Sequence[Any], room: int, limit: int) -> list[list[Any]]:
 
 
 def _split(block: Any, room: int) -> tuple[JsonObject, JsonObject] | None:
-    """Return a block of text, or an embedded resource of one, as two; the first takes ``room`` bytes at most.
+    """Split a block of text, or an embedded text resource, in two; the first takes at most ``room`` bytes.
 
-    None where there is no text, or no room for half as much text as for what stands beside it.
+    None if there is no text, or not enough room for half as much text as other members.
     """
     fields = as_object(block)
     holder = fields if fields.get("type") == "text" else as_object(fields.get("resource"))
@@ -122,9 +122,9 @@ def _with_text(block: JsonObject, text: str) -> JsonObject:
 
 
 def _boundary(text: str, most: int) -> int:
-    """Return how many characters of ``text`` to take, which are at most ``most`` bytes: to the end of something."""
+    """Return how many characters of ``text`` to take, at most ``most`` bytes, up to a boundary."""
     if not text.isascii():
-        # Incremental: what the last bytes are a part of is left out.
+        # Incremental: an incomplete character at the end is dropped.
         head = text[:most].encode("utf-8", "surrogatepass")[:most]
         most = len(codecs.getincrementaldecoder("utf-8")("surrogatepass").decode(head))
     for marks in _MARKS:
@@ -135,5 +135,5 @@ def _boundary(text: str, most: int) -> int:
 
 
 def failure(text: str) -> JsonObject:
-    """Return a tool result that tells the model what went wrong; all of it in ``content``, which every host shows."""
+    """Return a tool result that reports an error to the model; all of it in ``content``, which every host shows."""
     return {"content": [{"type": "text", "text": text}], "isError": True}

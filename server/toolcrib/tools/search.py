@@ -1,4 +1,4 @@
-"""Search among tools: which of their texts count how much, what their names are, and how equals are ordered.
+"""Search among tools: the weights of their texts, their names, and the order of ties.
 
 Knows what is particular to tools; never knows how a match is found, policies, sessions or how a result is shown.
 """
@@ -19,7 +19,7 @@ from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.wording import FIELDS, Wording, Wordings
 
 _UNLIKELY = 0.55
-"""Less strength than this speaks for the first of tools where none is likely (ADR 43)."""
+"""With a lower strength of the first hit, no hit is likely (ADR 43)."""
 
 TieBreak = Callable[[Tool], tuple[int, int, int, str]]
 
@@ -35,7 +35,7 @@ class SearchRequest(Request):
 class Searcher:
     """Finds tools that a caller may use. Safe to use from several threads.
 
-    ``preferred_namespaces`` are server keys, first wins ties (R69).
+    ``preferred_namespaces`` are server keys, earlier ones win ties (R69).
     """
 
     def __init__(self, wordings: Wordings, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
@@ -46,9 +46,9 @@ class Searcher:
     def search(
         self, request: SearchRequest, catalog: Catalog, permitted: Permitted, learnt: Vocabulary = NOTHING_LEARNT
     ) -> Found[Tool]:
-        """Return the best matches among what ``permitted`` holds, which is part of ``catalog``.
+        """Return the best matches among the tools of ``permitted``, which is part of ``catalog``.
 
-        ``learnt`` is what use has taught.
+        ``learnt`` is what usage has taught.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -60,7 +60,7 @@ class Searcher:
         return self._engine.search(request, scope)
 
     def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
-        """Return whether :meth:`search` takes a millisecond or two only; else a thread should do it."""
+        """Return whether :meth:`search` takes only a millisecond or two; otherwise it should run in a thread."""
         return self._engine.is_quick(request, self._wordings.of(catalog, permitted))
 
 
@@ -101,7 +101,7 @@ class _Scope:
         }
 
     def _taught(self) -> Mapping[str, int]:
-        """Return the tools that something was taught of, with their numbers, without those that are hidden or gone."""
+        """Return the tools with lessons and their numbers, without hidden or removed ones."""
         tools = ((name, self._catalog.get(name)) for name in self._learnt.last_lessons)
         numbers = ((name, self._permitted.number_by_row.get(tool.row)) for name, tool in tools if tool)
         return {name: number for name, number in numbers if number is not None}
@@ -130,7 +130,7 @@ class _Scope:
 
 
 def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:
-    """Return what a tool does by its own words: its name, its summary, and the name of its server."""
+    """Return a tool's actions according to its name, its summary, and the name of its server."""
     name, summary, server = texts[0], texts[1], texts[5]
     if isinstance(name, str) and isinstance(summary, str) and isinstance(server, str):
         return verbs.done(name, summary, server)
@@ -138,7 +138,7 @@ def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:
 
 
 def _tie_break(preferred_namespaces: Sequence[str]) -> TieBreak:
-    """Return what orders tools with equal scores (R54)."""
+    """Return the sort key for tools with equal scores (R54)."""
     preference = {server: rank for rank, server in reversed([*enumerate(preferred_namespaces)])}
 
     def order(tool: Tool) -> tuple[int, int, int, str]:

@@ -1,6 +1,6 @@
 """Why a search found little, in one line: what could not be searched, and which servers there are instead.
 
-Knows an answer, the servers and what of them a caller may know; never knows how anything was found.
+Knows an answer, the servers and what a caller may know about them; never knows how anything was found.
 """
 
 from functools import partial
@@ -16,18 +16,18 @@ from toolcrib.tools.missing_servers import Asked, MissingServers
 from toolcrib.tools.subjects import Subjects
 
 _SUBJECTS_ROOM = 240
-"""Characters of the servers that are named where nothing likely was found."""
+"""Maximum length of the list of servers if nothing likely was found."""
 
 
 class SearchNotes:
-    """Makes the note of an answer."""
+    """Creates the note of an answer."""
 
     def __init__(self, settings: Settings, gate: Gate, fleet: Fleet, missing: MissingServers) -> None:
         self._gate, self._fleet, self._missing = gate, fleet, missing
         self._subjects = Subjects(settings.servers, gate)
 
     def of(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
-        """Return why little or nothing was found: what the search says, what could not be searched, what there is."""
+        """Return why little or nothing was found: the search's reason, what could not be searched, what exists."""
         there = self._there(session, answer, catalog) if server is None else ""
         if server is None and self._fleet.is_quiet and not self._missing.leaves_out:
             return " ".join(filter(None, (answer.note, there))) or None
@@ -40,11 +40,11 @@ class SearchNotes:
         clean = partial(self._gate.without_denied_names, session, catalog=catalog)
         servers = self._missing.note(asked, self._gate.permissions(session), self._fleet.now(), clean)
         if server is not None and servers and not answer.hits:
-            return servers  # not that there is no tool of it, which nobody knows
+            return servers  # not that it has no such tool, which is unknown
         return " ".join(filter(None, (answer.note, servers or there))) or None
 
     def _there(self, session: Session, answer: SearchAnswer, catalog: Catalog) -> str:
-        """Return which servers have tools for the caller, by subject, where nothing likely was found by words."""
+        """Return which servers have tools for the caller, by subject, if no text match was likely."""
         if answer.confidence != "none" or answer.effective is not SearchType.FTS:
             return ""
         having = {tool.server for tool in self._gate.permitted(session, catalog).tools}

@@ -1,4 +1,4 @@
-"""The tools of active skills as they are for a session: ready, deferred, or their server has failed (R204).
+"""The states of active skills' tools in a session: ready, deferred, or their server has failed (R204).
 
 Knows sessions, the gate and which servers have failed; never knows texts of skills, or how any of it is shown.
 """
@@ -12,17 +12,17 @@ from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 
 SkillTools = Mapping[str, Mapping[str, str]]
-"""Active skills by what they may be called, each with the public names and states of the tools that it names."""
+"""Active skills by label, each with the public names and states of the tools that it names."""
 
 
 class SkillToolStates:
-    """Says in which state tools are. ``has_failed`` tells of a server."""
+    """Determines the states of tools. ``has_failed`` returns whether a server has failed."""
 
     def __init__(self, gate: Gate, has_failed: Callable[[str], bool]) -> None:
         self._gate, self._has_failed = gate, has_failed
 
     def state(self, session: Session, tool: Tool, opened: AbstractSet[int]) -> str:
-        """Return the state of a tool where active skills have opened these rows."""
+        """Return the state of a tool, given the rows that active skills have opened."""
         if self._has_failed(tool.server):
             return "its server failed"
         is_used = tool.public_name in session.activations.names
@@ -30,7 +30,7 @@ class SkillToolStates:
         return "ready" if is_ready else "deferred"
 
     def of(self, session: Session, catalog: Catalog) -> SkillTools:
-        """Return the skills that are active for a session, with their tools as far as its caller may use them."""
+        """Return a session's active skills with those of their tools that its caller may use."""
         if not session.skills.skills:
             return {}
         bindings, allowed = self._gate.bindings, self._gate.allowed(session, catalog)

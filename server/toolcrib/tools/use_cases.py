@@ -1,6 +1,6 @@
 """The use cases: list tools, search tools, call a tool. Each takes a session and answers with plain values.
 
-Knows the order in which the other parts have their say; never knows JSON-RPC, HTTP or SQL.
+Knows the order in which the other parts are applied; never knows JSON-RPC, HTTP or SQL.
 """
 
 import time
@@ -46,13 +46,13 @@ from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.search_notes import SearchNotes
 
 _NOT_UP = (State.STARTING, *DOWN)
-"""States of a server that matter to a caller; that one sleeps is normal."""
+"""States of a server that matter to a caller; sleeping is normal."""
 _DECISIONS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUseCaseParts:
-    """What the use cases work with; put together by the composition root."""
+    """The dependencies of the use cases, built by the composition root."""
 
     settings: Settings
     indexer: Indexer
@@ -68,7 +68,7 @@ class ToolUseCaseParts:
 
 
 class ToolUseCases:
-    """The use cases over one set of parts."""
+    """The use cases of one set of dependencies."""
 
     def __init__(self, parts: ToolUseCaseParts) -> None:
         self._parts = parts
@@ -125,7 +125,7 @@ class ToolUseCases:
     async def _first_listing(self, session: Session, servers: Collection[str] | None = None) -> None:
         """Wait for servers that are listed for the first time, until the deadline that began with the process.
 
-        Without ``servers`` for all of them, but for those that gave no answer at an earlier start; never for one of
+        Without ``servers`` for all of them, except those that did not answer at an earlier start; never for one of
         which the session's caller could be permitted nothing.
         """
         fleet, permissions = self._parts.fleet, self.gate.permissions(session)
@@ -135,17 +135,17 @@ class ToolUseCases:
 
     @property
     def is_ready(self) -> bool:
-        """Whether no answer waits for a server that is being listed for the first time."""
+        """Whether answers no longer wait for servers that are being listed for the first time."""
         return not self._parts.fleet.awaited or anyio.current_time() >= self._parts.first_index_deadline
 
     async def list_servers(self) -> dict[str, Status]:
-        """Have every server list its tools anew, and return what became of each."""
+        """List the tools of every server again, and return the result for each."""
         return await self._parts.fleet.list_all()
 
     async def survey(
         self, session: Session
     ) -> tuple[list[tuple[Tool, JsonObject, Card]], Callable[[SearchRequest], Found[Tool]]]:
-        """Return all that the session's caller may use, and the search over just that, of which no event tells."""
+        """Return everything the session's caller may use, and a search over it that records no event."""
         await self._first_listing(session)
         catalog = self._parts.indexer.current()
         permitted = self.gate.permitted(session, catalog)
@@ -172,7 +172,7 @@ class ToolUseCases:
         return answer
 
     async def _likely_servers(self, session: Session, request: SearchRequest) -> None:
-        """Have the servers that a query seems to mean listed before others, and wait for those that never were."""
+        """List the servers that a query seems to mean before others, and wait for those never listed."""
         fleet = self._parts.fleet
         if request.server is not None:
             await self._named_server(session, request.server)
@@ -182,7 +182,7 @@ class ToolUseCases:
             await self._first_listing(session)
 
     async def _named_server(self, session: Session, key: str) -> None:
-        """Wait for one server that was never listed; start it again where it has failed."""
+        """Wait for one server that was never listed; start it again if it has failed."""
         fleet = self._parts.fleet
         if key in fleet and self.gate.permissions(session).permits_some_of(key):
             fleet.prefer([key])
@@ -190,17 +190,17 @@ class ToolUseCases:
             await fleet.try_again(key)
 
     def _notable_status(self, tool: Tool) -> str | None:
-        """Return a server state that matters to a caller; that a server sleeps is normal."""
+        """Return a server's state if it matters to a caller; sleeping is normal."""
         state = self._parts.fleet.status(tool.server).state
         return state.value if state in _NOT_UP else None
 
     # -- call ------------------------------------------------------------------------------------
 
     async def call_listed(self, session: Session, call: ToolCall) -> JsonObject:
-        """Answer a direct ``tools/call`` of a downstream tool, listed or not; arguments are the downstream's to check.
+        """Answer a direct ``tools/call`` of a downstream tool, listed or not; the downstream validates the arguments.
 
         Raises:
-            UnknownTool: denied, hidden from this caller or nonexistent: one and the same.
+            UnknownTool: denied, hidden from this caller or nonexistent: indistinguishable.
             DownstreamError: the downstream's own JSON-RPC error.
 
         """
@@ -216,7 +216,7 @@ class ToolUseCases:
             return failure(str(error))
 
     async def call_any(self, session: Session, call: ToolCall, *, read_only: bool = False) -> JsonObject:
-        """Answer ``tool_call``: any permitted tool, in any spelling, with arguments that are checked first."""
+        """Answer ``tool_call``: any permitted tool, in any spelling, with arguments validated first."""
 
         async def attempt() -> JsonObject:
             with self._reports.preparing(session, call.name):
@@ -236,7 +236,7 @@ class ToolUseCases:
             catalog = self._parts.indexer.current()
             return failure(str(error) + await self.finder.near_names(session, call.name, catalog))
         except DownstreamError as error:
-            if error.code == URL_ELICITATION_REQUIRED:  # for the client, which has to open what the error names
+            if error.code == URL_ELICITATION_REQUIRED:  # for the client, which has to open the URL in the error
                 raise
             return failure(f"The server of {call.name} refused the call: {error} (code {error.code})")
         except ToolcribError as error:
@@ -245,9 +245,9 @@ class ToolUseCases:
     async def _by_the_current_list(
         self, session: Session, call: ToolCall, attempt: Callable[[], Awaitable[JsonObject]]
     ) -> JsonObject:
-        """Decide about a call and run it; where its server lists the tool otherwise by then, decide anew.
+        """Decide about a call and run it; if its server changed the tool meanwhile, decide again.
 
-        Where it wants a login, the person who calls may make one, and the call goes on.
+        If it requires a login, the calling person may log in, and the call continues.
         """
         for _ in range(_DECISIONS_MAX):
             with suppress(Outdated):
@@ -276,7 +276,7 @@ class ToolUseCases:
     def _unavailable(self, session: Session, name: str, *, forgiving: bool) -> Unavailable | None:
         """Return why a tool that is not found cannot be called, if its server failed before it was ever listed.
 
-        ``forgiving``: also if it is on its way; to a direct call, the tool is unknown until then.
+        ``forgiving``: also if it is still being listed; for a direct call, the tool is unknown until then.
         """
         clean = partial(self.gate.without_denied_names, session, catalog=self._parts.indexer.current())
         now = self._parts.fleet.now()
@@ -284,9 +284,9 @@ class ToolUseCases:
         return self._missing.refusal(name, self.gate.permissions(session), seen, clean)
 
     async def _servers_of(self, session: Session, name: str, *, forgiving: bool) -> None:
-        """Wait for the servers that an unknown name may belong to, as far as they were never listed.
+        """Wait for the servers that an unknown name may belong to, if they were never listed.
 
-        A server of which the caller could be permitted nothing is no server: a name with it is waited for like any.
+        A server of which the caller could be permitted nothing is ignored: a name with it is treated like any other.
         """
         permits = self.gate.permissions(session).permits_some_of
         named = [key for key in self._parts.settings.servers if may_belong_to(name, key) and permits(key)]
@@ -300,16 +300,16 @@ class ToolUseCases:
         permitted = self.gate.permitted(session, catalog)
         if forgiving:
             return catalog.find(name, permitted)
-        tool, rows = catalog.get(name), permitted.rows  # asked for in any case: the steps must tell nothing
+        tool, rows = catalog.get(name), permitted.rows  # computed in any case: timing must reveal nothing
         return tool if tool is not None and tool.row in rows else None
 
     async def _execute(
         self, session: Session, tool: Tool, call: ToolCall, arguments: JsonObject, *, source: str
     ) -> JsonObject:
-        """Run the tool, once, on a live connection whose own list has it just so; a person may have to say yes first.
+        """Run the tool once, on a live connection whose own list has exactly it; a person may have to confirm first.
 
         Raises:
-            NotConfirmed, MustAsk: a person has to say yes first; nothing ran.
+            NotConfirmed, MustAsk: a person has to confirm first; nothing ran.
             Outdated: the list has another definition of it than the one that was decided about; nothing ran.
 
         """
@@ -338,7 +338,7 @@ class ToolUseCases:
                 return result
 
     async def _live(self, session: Session, tool: Tool, downstream: Downstream) -> Tool:
-        """Return the tool as the live list of its server has it (R1); start the server and list again where needed."""
+        """Return the tool as in the live list of its server (R1); start the server and list again if needed."""
         await downstream.connection()
         if downstream.live.get(tool.name) != tool.fingerprint:
             tool = await self._resolve(session, tool.public_name, forgiving=False)
@@ -350,12 +350,12 @@ class ToolUseCases:
         return tool
 
     async def _fitting(self, session: Session, tool: Tool, call: ToolCall) -> JsonObject:
-        """Return the arguments that those of a call mean, if they fit.
+        """Return validated arguments, unwrapped if necessary.
 
-        The schema of a sleeping server may be out of date: on a misfit it is started and asked again.
+        The schema of a sleeping server may be out of date: if validation fails it is started and asked again.
 
         Raises:
-            BadRequest: they do not fit; the text names each problem and shows the schema.
+            BadRequest: they are invalid; the text names each error and shows the schema.
 
         """
         checks = self._checks

@@ -1,6 +1,6 @@
-"""What the index says of tools, as certain callers may read and search it: without names of denied tools.
+"""The texts of tools as certain callers may read and search them: without names of denied tools.
 
-Knows which texts of a tool hold names, and what is left of them; never knows sessions, or how anything is found.
+Knows which texts of a tool contain names, and what remains of them; never knows sessions, or how anything is found.
 """
 
 import json
@@ -38,7 +38,7 @@ FIELDS = (
     Field(0.7, 0.3),  # server
     Field(0.7, 0.3),  # tags
 )
-"""What each full-text column of a tool counts. Measured on four catalogs; all of it is flat around these values."""
+"""The weight of each full-text column of a tool. Measured on four catalogs; quality is flat around these values."""
 
 _REMEMBERED_MAX = 8192
 _WORDINGS_MAX = 64
@@ -46,7 +46,7 @@ _WORDINGS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """One text of a definition: where it stands, and what these callers read there instead."""
+    """One changed text of a definition: its path, and what these callers read there instead."""
 
     path: Path
     before: str
@@ -54,10 +54,11 @@ class _Edit:
 
 
 class Wording:
-    """Reads the index for callers with equal permissions, of one catalog; what it changes of a tool it works out once.
+    """Reads the index of one catalog for callers with equal permissions; its changes to tools are cached.
 
-    Where nothing is denied to them the index is read as it is. Every method raises StoreError where it cannot be read;
-    more than a few rows are for a worker thread.
+    If nothing is denied to them the index is read unchanged. Every method raises StoreError if it cannot be read;
+    reading more than a few rows belongs in a worker thread. Two instances of the same tools for the same callers are
+    equal.
     """
 
     def __init__(
@@ -74,9 +75,9 @@ class Wording:
     def listed(
         self, tools: Sequence[Tool], section: ToolExamplesSection, owners: Mapping[int, str]
     ) -> list[JsonObject]:
-        """Return the definitions of some tools as a client is shown them; one that is gone meanwhile is left out.
+        """Return the definitions of some tools as shown to a client; tools removed meanwhile are omitted.
 
-        ``owners`` are the skills by which some of them are there, by row.
+        ``owners`` are the skills that make some of them available, by row.
         """
         with collector_paused():
             described = self.described(tool.row for tool in tools)
@@ -84,7 +85,7 @@ class Wording:
             return [listed_definition(tool, *described[tool.row], section, owners.get(tool.row)) for tool in shown]
 
     def described(self, rows: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
-        """Return whole definitions, and what search results show, by row; rows that are gone are left out."""
+        """Return whole definitions, and what search results show, by row; deleted rows are omitted."""
         rows = tuple(rows)
         found = self._index.shown(rows)
         for row in self._naming_denied(found):
@@ -94,7 +95,7 @@ class Wording:
         return found
 
     def cards(self, rows: Iterable[int]) -> dict[int, Card]:
-        """Return what search results show, by row; rows that are gone are left out."""
+        """Return what search results show, by row; deleted rows are omitted."""
         cards = self._index.cards(rows)
         naming = self._naming_denied(cards)
         unknown = [row for row in naming if self._descriptions.get(row, ("", ""))[0] != cards[row].description]
@@ -113,16 +114,16 @@ class Wording:
         return {row: described(texts) for row, texts in found.items()} | self._reworded(found)
 
     def edited(self) -> dict[int, tuple[str, ...]]:
-        """Return the same of those tools alone whose words these callers read otherwise than they stand."""
+        """Return the same for only those tools that these callers read in another version than stored."""
         naming = self._naming_denied(self.in_order)
         return self._reworded(self._index.words(naming)) if naming else {}
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
-        """Open the postings of all permitted tools where they stand in the file, for one query; None: they do not."""
+        """Open the stored postings of all permitted tools, for one query; None if they are not stored."""
         return self._postings.opened(self, does) if self._postings.available else None
 
     def _reworded(self, found: Mapping[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-        """Return the words of those among some tools that name a denied one, without these names."""
+        """Return the words of those tools that name a denied one, without these names."""
         naming = self._naming_denied(found)
         reworded: dict[int, tuple[str, ...]] = {}
         for row, told in (self._index.mentions(naming) if naming else {}).items():
@@ -133,7 +134,7 @@ class Wording:
         return reworded
 
     def texts(self) -> dict[int, tuple[str, ...]]:
-        """Return what a pattern is tried on besides names, of all permitted tools by row (R237)."""
+        """Return the texts that a pattern is tried on besides names, of all permitted tools by row (R237)."""
         found = self._index.texts(self.in_order)
         naming = self._naming_denied(found)
         for row, card in (self.cards(naming) if naming else {}).items():
@@ -141,7 +142,7 @@ class Wording:
         return found
 
     def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
-        """Return what each tool means, where ``stored`` is what it means to callers to whom nothing is denied."""
+        """Return the text to embed for each tool, given ``stored``, the text for callers to whom nothing is denied."""
         naming = self._naming_denied(stored)
         return {**stored, **{row: self._clean(stored[row]) for row in naming}} if naming else stored
 
@@ -177,7 +178,7 @@ class Wording:
         return self.mentions.clean(text)[0]
 
     def _without(self, text: str, candidates: Sequence[str]) -> str:
-        """Return searchable words without those that only the names of denied tools have brought."""
+        """Return searchable words without those that come only from the names of denied tools."""
         gone: Counter[str] = Counter()
         for candidate in candidates:
             gone += Counter(words(candidate)) - Counter(words(self.mentions.without(candidate)))
@@ -193,7 +194,7 @@ class Wording:
 
 
 def _names_denied(mentions: ToolMentions, told: str) -> bool:
-    """Return whether any of the candidates of a tool, by column as the index keeps them, is denied."""
+    """Return whether any of a tool's candidates, by column as stored in the index, is denied."""
     return any(mentions.without(each) != each for each in chain.from_iterable(_candidates(told).values()))
 
 
@@ -203,7 +204,7 @@ def _candidates(told: str) -> dict[str, list[str]]:
 
 
 class Wordings:
-    """The wording of each kind of caller, over the catalog that was asked about last."""
+    """The wording of each kind of caller, for the catalog requested last."""
 
     def __init__(self, index: ToolIndex, mentions: Mentions) -> None:
         self._index, self._mentions = index, mentions
@@ -211,7 +212,7 @@ class Wordings:
         self._by_permissions = Recent[tuple[tuple[int, ...], frozenset[int] | None], Wording](_WORDINGS_MAX)
 
     def of(self, catalog: Catalog, permitted: Permitted) -> Wording:
-        """Return what reads the index for those who may use what is ``permitted``, which is part of ``catalog``."""
+        """Return the wording for callers who may use ``permitted``, which is part of ``catalog``."""
         key = permitted.permissions.key, permitted.open_rows
         with suppress(KeyError):
             wording = self._by_permissions[key]
