@@ -1,1 +1,1 @@
-"""Arguments against schemas, in bounded time."""
+"""Validation of arguments against schemas, in bounded time."""

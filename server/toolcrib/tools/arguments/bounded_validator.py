@@ -1,7 +1,7 @@
 """The only module that imports the JSON Schema library: its validators, made interruptible and free of ``re``.
 
-Knows how the library is extended; never knows what is checked, or what a misfit is called.
-Keywords that the library checks in ways that cannot be bounded are replaced here by ones that can.
+Knows how the library is extended; never knows what is checked, or how an error is worded.
+Keywords whose checks in the library cannot be bounded are replaced by ones that can.
 """
 
 import json
@@ -15,15 +15,15 @@ from toolcrib.model import JsonObject
 
 _PATTERNS_CACHED = 256
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
-# Up to draft 7 what stands beside a $ref is ignored (draft-07 core, 8.3).
+# Up to draft 7 the siblings of a $ref are ignored (draft-07 core, 8.3).
 _REF_STANDS_ALONE = ("Draft3Validator", "Draft4Validator", "Draft6Validator", "Draft7Validator")
 
 Keyword = Callable[[Any, Any, Any, Any], Iterable[Any]]
-"""How a keyword is checked: (validator, the keyword's value, the instance, the schema) to errors."""
+"""Checks a keyword: (validator, the keyword's value, the instance, the schema) to errors."""
 
 
 class Validator(Protocol):
-    """A schema, ready to be checked against."""
+    """A schema prepared for validation."""
 
     def iter_errors(self, instance: Any) -> Iterator[Any]:
         """Yield the library's ``ValidationError`` objects, one at a time."""
@@ -31,17 +31,17 @@ class Validator(Protocol):
 
 
 class BoundedValidators:
-    """Makes validators that call ``tick`` at every step; an exception that it raises ends the check.
+    """Creates validators that call ``tick`` at every step; an exception raised by it ends the check.
 
-    Patterns are RE2's. What RE2 cannot compile, and text of over 1,000 characters, counts as matching.
-    References lead into the same schema only. ``format`` is not asserted.
+    Patterns are matched by RE2. Patterns that RE2 cannot compile, and texts of over 1,000 characters, count as
+    matching. References are resolved within the schema only. ``format`` is not asserted.
     """
 
     unusable: tuple[type[Exception], ...]
-    """What the library raises when a schema is malformed or refers to what is not there."""
+    """The exceptions that the library raises for a malformed schema or an unresolvable reference."""
 
     def __init__(self, tick: Callable[[], None]) -> None:
-        import jsonschema  # noqa: PLC0415 - 24 ms that a start does not pay
+        import jsonschema  # noqa: PLC0415 - 24 ms that a start should not take
         import referencing  # noqa: PLC0415
 
         library: Any = jsonschema
@@ -52,7 +52,7 @@ class BoundedValidators:
         self._error: Callable[..., Exception] = library.ValidationError
         # An empty registry: a reference to another document is an error, and nothing is ever fetched.
         self._registry: Any = references.Registry()
-        # The library does not check a schema before it uses it, so a malformed one raises whatever its code runs into.
+        # The library does not validate a schema before using it, so a malformed one raises arbitrary exceptions.
         self.unusable = (
             library.exceptions.UnknownType,
             references.exceptions.Unresolvable,
@@ -70,8 +70,8 @@ class BoundedValidators:
     def validator(self, schema: JsonObject, *, has_pattern_properties: bool) -> Validator:
         """Return a validator of ``schema``, in the dialect of its ``$schema``, else JSON Schema 2020-12.
 
-        ``has_pattern_properties`` says whether the keyword stands anywhere in it: the library would then use
-        ``re`` for the ``unevaluated`` keywords, so they are not checked. No schema inside may have a ``$schema``.
+        ``has_pattern_properties`` says whether the keyword occurs anywhere in it: the library would then use ``re`` for
+        the ``unevaluated`` keywords, so these are not checked. No subschema may have a ``$schema``.
 
         Raises:
             Exception: one of ``unusable``, here or during the check.
@@ -81,7 +81,7 @@ class BoundedValidators:
         kind = (dialect, has_pattern_properties)
         if kind not in self._classes:
             self._classes[kind] = self._extended(dialect, has_pattern_properties=has_pattern_properties)
-        # On its way down the library picks a class of its own for each $schema that it meets, without our keywords.
+        # For each $schema in a subschema the library would switch to a class of its own, without our keywords.
         without_dialect = {key: value for key, value in schema.items() if key != "$schema"}
         return self._classes[kind](without_dialect, registry=self._registry)
 
@@ -121,14 +121,14 @@ class BoundedValidators:
         return check
 
     def _matches(self, pattern: str, text: str) -> bool | None:
-        """Return whether ``pattern`` matches in ``text``; None where that cannot be told."""
+        """Return whether ``pattern`` matches in ``text``; None if that cannot be determined."""
         self._tick()
         compiled = self._compiled(pattern) if len(text) <= SUBJECT_MAX else None
         if compiled is None:
             return None
         try:
             return compiled.search(text) is not None
-        # A lone surrogate, which RE2 cannot be given.
+        # A lone surrogate, which RE2 does not accept.
         except UnicodeEncodeError:
             return None
 
@@ -145,11 +145,11 @@ class BoundedValidators:
     def _additional_properties(self, validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         declared, patterns = as_object(schema.get("properties")), as_object(schema.get("patternProperties"))
         for name, member in as_object(instance).items():
-            # A pattern that cannot be tried counts as matching: in doubt arguments fit.
+            # A pattern that cannot be tried counts as matching: if in doubt, arguments are valid.
             if name in declared or any(self._matches(pattern, name) is not False for pattern in patterns):
                 continue
             if value is False:
-                # An error for each property, at its path; the library has one for all of them.
+                # An error per property, at its path; the library has one for all of them.
                 yield self._error("is not allowed", path=[name])
             else:
                 yield from validator.descend(member, value, path=name)
@@ -163,7 +163,7 @@ class BoundedValidators:
         seen: set[str] = set()
         for item in as_list(instance) if wanted else ():
             self._tick()
-            # Compared by their text, in linear time: the library may compare each item with each other.
+            # Compared by their text, in linear time: the library may compare all pairs.
             text = json.dumps(item, sort_keys=True)
             if text in seen:
                 yield self._error("is repeated")

@@ -1,6 +1,6 @@
-"""A call's arguments against the tool's input schema: read once, checked without blocking the event loop.
+"""Validates a call's arguments against the tool's input schema: schemas parsed once, checked off the event loop.
 
-Knows schemas by tool and how long a check may take where; never knows who calls, or whether the call goes ahead.
+Knows schemas by tool and the time limit of each kind of check; never knows who calls, or whether the call proceeds.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex
 
 _INLINE_CHECK_MS = 3.0
-"""How long a check may hold up the event loop; nearly all are done by then and need no worker thread."""
+"""How long a check may block the event loop, in milliseconds; nearly all are done by then and need no worker thread."""
 _SCHEMAS_KEPT = 128
 
 
 class ArgumentChecks:
-    """Input schemas and checks against them. ``deadline_ms`` bounds one check."""
+    """Input schemas and validation against them. ``deadline_ms`` bounds one check."""
 
     def __init__(self, index: ToolIndex, checker: SchemaChecker, deadline_ms: float) -> None:
         self._index, self._checker, self._deadline_ms = index, checker, deadline_ms
@@ -32,9 +32,9 @@ class ArgumentChecks:
         return self._schemas(tool.row, tool.fingerprint)
 
     async def check(self, tool: Tool, arguments: JsonObject) -> list[Misfit] | None:
-        """Return what does not fit; None if that cannot be told in time.
+        """Return the validation errors; None if they cannot be determined in time.
 
-        First a few milliseconds here, then, if they were not enough, the whole deadline in a worker thread.
+        It is tried for a few milliseconds on the event loop, then with the full deadline in a worker thread.
         """
         check = partial(self._checker.check, tool.fingerprint, self.schema(tool), arguments)
         quick = check(budget_ms=_INLINE_CHECK_MS)
@@ -47,13 +47,13 @@ class ArgumentChecks:
 
 
 def misfit_text(tool: Tool, misfits: Sequence[Misfit], shape: str) -> str:
-    """Return what a model needs to get it right next time: each problem by path, and the shape of the arguments."""
+    """Return a text for a model: each error with its path, and the expected shape of the arguments."""
     problems = "\n".join(f"- {misfit.path}: {misfit.message}" for misfit in misfits)
     return f"The arguments do not fit {tool.public_name}, so it was not called:\n{problems}\n{shape}"
 
 
 def shape_text(definition: JsonObject, card: Card) -> str:
-    """Return what arguments of a tool look like: its input schema, and the shortest example where it has one."""
+    """Return the expected shape of a tool's arguments: its input schema, and its shortest example, if any."""
     example = shortest(card.examples)
     shown = f"Input schema: {compact(definition['inputSchema'])}"
     return f"{shown}\nExample: {compact(example.args)}" if example else shown

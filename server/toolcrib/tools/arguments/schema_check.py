@@ -1,6 +1,6 @@
 """Whether arguments fit a tool's input schema, decided within a deadline; and lenient parsing of arguments.
 
-Knows how to say a misfit to a model; never knows the tool, and never shows a value that was sent.
+Knows how to word an error for a model; never knows the tool, and never shows a value that was sent.
 """
 
 import json
@@ -21,13 +21,13 @@ from toolcrib.tools.arguments.bounded_validator import BoundedValidators, Valida
 from toolcrib.tools.definitions.parameters import parameters
 
 MISFITS_MAX = 10
-"""Problems told at a time."""
+"""Maximum number of reported errors."""
 
 VALUES_MAX = 10_000
-"""Values in a schema, or in arguments, that are checked at all; the largest real schema has 2,900."""
+"""Maximum number of values in a schema, or in arguments, to be checked; the largest real schema has 2,900."""
 
 DEPTH_MAX = 64
-"""Levels of nesting that are checked at all."""
+"""Maximum nesting depth to be checked."""
 
 ARGUMENTS_TEXT_MAX = 1024 * 1024
 """Characters of arguments given as a JSON string."""
@@ -62,7 +62,7 @@ _MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """One thing wrong with arguments: where (``arguments.items[0].name``) and what, in plain words."""
+    """One validation error of arguments: its place (``arguments.items[0].name``) and what is wrong, in plain words."""
 
     path: str
     message: str
@@ -81,7 +81,7 @@ class _TooLarge(Exception):
 
 
 class SchemaChecker:
-    """Checks arguments against schemas, each check within ``deadline_ms`` of ``clock`` (in seconds).
+    """Validates arguments against schemas, each within ``deadline_ms`` of ``clock`` (in seconds).
 
     Keeps the validators of the last 128 schemas. May be used from several threads at once.
     """
@@ -89,7 +89,7 @@ class SchemaChecker:
     def __init__(self, deadline_ms: float, clock: Callable[[], float]) -> None:
         self._deadline_ms = deadline_ms
         self._clock = clock
-        # Validators are shared by all threads, while each check has a deadline of its own.
+        # Validators are shared by all threads, while each check has its own deadline.
         self._running = threading.local()
         self._cached = Recent[str, Validator | None](_CACHED_MAX)
         self._library: BoundedValidators | None = None
@@ -97,10 +97,10 @@ class SchemaChecker:
     def check(
         self, key: str, schema: JsonObject, arguments: JsonObject, budget_ms: float | None = None
     ) -> list[Misfit] | None:
-        """Return what does not fit, at most ten; empty if all fits; None if it could not be checked in time, or at all.
+        """Return at most ten errors; empty if all is valid; None if it could not be checked in time, or at all.
 
-        ``key`` names this very schema: a fingerprint. ``budget_ms`` below the deadline is for a caller on the event
-        loop; loading the library is left to a call with the whole deadline.
+        ``key`` identifies this exact schema: a fingerprint. ``budget_ms`` below the deadline is for a caller on the
+        event loop; loading the library is left to a call with the full deadline.
         """
         budget_ms = self._deadline_ms if budget_ms is None else min(budget_ms, self._deadline_ms)
         if self._library is None:
@@ -109,7 +109,7 @@ class SchemaChecker:
             self._library = BoundedValidators(self._tick)
         self._running.until = self._clock() + budget_ms / 1000
         try:
-            # Refuses what is too large or too deep before the library walks it recursively.
+            # Rejects what is too large or too deep before the library walks it recursively.
             _containers(arguments)
             validator = self._validator(key, schema, self._library)
             errors = validator.iter_errors(arguments) if validator else None
@@ -118,7 +118,7 @@ class SchemaChecker:
             return None
 
     def fits(self, schema: JsonObject, arguments: JsonObject) -> bool:
-        """Return whether arguments fit; also True where that cannot be told in time. For a worker thread."""
+        """Return whether arguments are valid; also True if that cannot be determined in time. For a worker thread."""
         key = sha256(compact(schema).encode("utf-8", "surrogatepass")).hexdigest()
         return not self.check(key, schema, arguments)
 
@@ -127,7 +127,7 @@ class SchemaChecker:
             raise _OutOfTime
 
     def _validator(self, key: str, schema: JsonObject, library: BoundedValidators) -> Validator | None:
-        """Return the validator of ``schema``, made once; None if it cannot be checked."""
+        """Return the cached validator of ``schema``; None if it cannot be checked."""
         with suppress(KeyError):
             return self._cached[key]
         try:
@@ -139,9 +139,9 @@ class SchemaChecker:
 
 
 def unwrap_arguments(value: Any, schema: JsonObject) -> JsonObject | None:
-    """Return the arguments that ``value`` means: an object, one as a JSON string, one wrapped once more; None if none.
+    """Return the arguments that ``value`` represents: an object, a JSON string of one, or a wrapped one; None if none.
 
-    ``{"arguments": {...}}`` is unwrapped where ``schema`` has no parameter ``arguments``. Absent ones are ``{}``.
+    ``{"arguments": {...}}`` is unwrapped if ``schema`` has no parameter ``arguments``. Absent arguments are ``{}``.
     """
     outer = _object(value)
     if outer is None or list(outer) != ["arguments"]:
@@ -176,7 +176,7 @@ def _containers(value: JsonObject) -> list[Any]:
 
 
 def _compiled(schema: JsonObject, library: BoundedValidators) -> Validator | None:
-    """Return a validator, unless the schema changes dialect inside or refers to another document."""
+    """Return a validator, unless a subschema changes the dialect or refers to another document."""
     objects = [as_object(each) for each in _containers(schema)]
     if any(isinstance(each.get("$schema"), str) for each in objects[1:]):
         return None
@@ -202,7 +202,7 @@ def _path(start: str, steps: Iterable[str | int]) -> str:
 
 
 def _message(error: Any) -> str:
-    # Not the library's own message, which quotes what was sent: that may be a secret.
+    # Not the library's own message, which quotes the arguments: these may contain a secret.
     keyword, value = error.validator, error.validator_value
     if keyword is None:
         return "holds something that is not allowed"
@@ -219,11 +219,11 @@ def _message(error: Any) -> str:
 
 
 def _alternatives_message(error: Any) -> str:
-    """Return what the first alternatives lack; where none lacks anything, several fit and only one may."""
+    """Return what the first alternatives lack; if none lacks anything, several match and only one may."""
     if not error.context:
         return "fits more than one of its alternatives, and may fit only one"
     first: dict[Any, Any] = {}
-    # The first step of a schema path is the number of the alternative; its first error is enough.
+    # The first step of a schema path is the index of the alternative; its first error is enough.
     for each in error.context:
         first.setdefault(next(iter(each.relative_schema_path), None), each)
     lacks = dict.fromkeys(_lack(each) for each in islice(first.values(), _ALTERNATIVES_SHOWN))
@@ -237,13 +237,13 @@ def _lack(error: Any) -> str:
 
 
 def _enumerated(names: Iterable[str]) -> str:
-    """Return the first of ``names``, each cut and on one line."""
+    """Return the first of ``names``, each truncated and on one line."""
     shown = [truncate(one_line(name), _SHOWN_MAX) for name in islice(names, _VALUES_SHOWN + 1)]
     return ", ".join([*shown[:_VALUES_SHOWN], *("…" for _ in shown[_VALUES_SHOWN:])])
 
 
 def _shown(value: Any) -> str:
-    """Return a value of the schema's as JSON, cut; only its type if it is an object or an array."""
+    """Return a value of the schema as truncated JSON; only its type if it is an object or an array."""
     if isinstance(value, (dict, list)):
         return f"the {json_type(value)} that the schema gives"
     if isinstance(value, str):

@@ -17,10 +17,10 @@ _ARGS_MAX = 2000
 _DESCRIPTION_MAX = 200
 _TAG_MAX = 64
 _CHECKED_MAX = 20
-"""Examples of one tool that are checked; what comes after these is not shown."""
+"""Maximum number of examples checked per tool; further ones are not shown."""
 
 Fits = Callable[[JsonObject, JsonObject], bool]
-"""Tells whether arguments fit an input schema; also true where that cannot be told in time."""
+"""Returns whether arguments are valid for an input schema; also true if that cannot be determined in time."""
 
 
 def collect(
@@ -30,9 +30,9 @@ def collect(
 
     The first source that has any wins (R86): the config, ``toolcrib/examples`` or ``examples`` of the definition's
     ``_meta`` (a list of ``{args, description?, tags?}``), ``examples`` of its input schema (a list of arguments), or
-    arguments put together from the ``examples`` of its properties. Minimal ones come first, then common, then edge
-    cases, then the rest, at most ``max_examples_per_tool`` (R87, R88). What does not fit the schema, is malformed or,
-    of a downstream's, over 2,000 characters is passed over: an example that cannot be followed does harm.
+    arguments combined from the ``examples`` of its properties. Minimal ones come first, then common, then edge cases,
+    then the rest, at most ``max_examples_per_tool`` (R87, R88). Examples that are invalid for the schema, malformed or,
+    if the downstream's, over 2,000 characters are skipped: a wrong example does harm.
     """
     if not section.enabled:
         return ()
@@ -44,13 +44,13 @@ def collect(
     if section.filter_tags is not None:
         examples = [example for example in examples if set(example.tags) & set(section.filter_tags)]
     schema = as_object(definition.get("inputSchema"))
-    # A generator, so that checking stops as soon as enough of them fit.
+    # A generator, so that checking stops as soon as enough are valid.
     fitting = (each for each in sorted(examples, key=_rank)[:_CHECKED_MAX] if fits(schema, dict(each.args)))
     return tuple(islice(fitting, section.max_examples_per_tool))
 
 
 def shortest(examples: Sequence[Example]) -> Example | None:
-    """Return the example with the least to read, the first of several; None where there is none."""
+    """Return the shortest example, the first of several; None if there is none."""
     return min(examples, key=lambda each: len(_compact(each.args)), default=None)
 
 
@@ -62,7 +62,7 @@ def render(examples: Sequence[Example], *, include_descriptions: bool) -> str:
 
 
 def describe(description: str, block: str) -> str:
-    """Return a tool's description with its block of examples under it."""
+    """Return a tool's description followed by its block of examples."""
     return "\n\n".join(part for part in (description, block) if part)
 
 
@@ -70,7 +70,7 @@ def _lines(examples: Sequence[Example], *, include_descriptions: bool) -> Iterat
     for example in examples:
         if include_descriptions and example.description:
             yield f"# {example.description}"
-        # JSON escapes line ends, but not the characters that hide text.
+        # JSON escapes line ends, but not hidden characters.
         yield f"- args: {sanitize(_compact(example.args))}"
 
 
@@ -104,10 +104,10 @@ def _from_schema(definition: JsonObject) -> list[Example]:
 
 
 def _from_properties(properties: JsonObject, required: Sequence[Any]) -> JsonObject:
-    """Return arguments put together from the examples of properties; none where a required one gives no value.
+    """Return arguments combined from the examples of properties; none if a required one has no value.
 
-    All that is required; where nothing of that has an example, the first optional property that has one too: of
-    optional ones, several may exclude each other.
+    All required properties are included; if none of them has an example, also the first optional property that has one:
+    several optional ones may be mutually exclusive.
     """
     given = {name: as_list(as_object(said).get("examples")) for name, said in properties.items()}
     with_example = [name for name, values in given.items() if values]

@@ -1,6 +1,6 @@
-"""One downstream's raw ``tools/list`` made into records for the index; a bad tool does not affect the others.
+"""Converts one downstream's raw ``tools/list`` into records for the index; a bad tool does not affect the others.
 
-Knows what the config and the policy make of a tool; never knows a connection, a database or a caller.
+Knows how the config and the policy affect a tool; never knows a connection, a database or a caller.
 """
 
 import json
@@ -30,14 +30,14 @@ from toolcrib.tools.index.rows import ROW_FORMAT
 from toolcrib.tools.places import candidates
 
 TAGS_MAX = 20
-"""Tags of a tool."""
+"""Maximum number of tags of a tool."""
 
 TAG_MAX = 64
-"""Characters of a tag."""
+"""Maximum length of a tag in characters."""
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 _HASHED_AT_ONCE = 2047
-"""Bytes hashed while holding the interpreter lock: from 2,048 on hashlib releases it."""
+"""Bytes hashed while holding the interpreter lock: hashlib releases it from 2,048 bytes on."""
 _SHOWN_NAME_MAX = 80
 _TEXTS_CACHED = 4096
 _PARAMETERS_MAX = 500
@@ -63,7 +63,7 @@ class Shaping:
 
     @classmethod
     def of(cls, settings: Settings, fits: Fits) -> "Shaping":
-        """Take what is needed from all settings."""
+        """Create it from all settings."""
         section = settings.toolcrib
         policy = policy_of(section.policy)
         return cls(policy, section.limits, section.tool_search, section.tool_examples, fits, scoped_globs(section))
@@ -71,7 +71,7 @@ class Shaping:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A tool that the policy permits, as it was listed."""
+    """A listed tool that the policy permits."""
 
     name: str
     public_name: str
@@ -80,7 +80,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Denied:
-    """A tool that nobody may use. ``withheld`` are those of its names that no glob of the policy contains."""
+    """A tool that nobody may use. ``withheld`` are those of its names that no policy glob contains."""
 
     name: str
     withheld: tuple[str, ...]
@@ -99,8 +99,8 @@ class _Draft:
 def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Ingest:
     """Return the records of all tools in a downstream's list, and the tools that cannot be offered.
 
-    A tool that the policy denies to everyone is in neither. Where no glob of the policy contains its name, there is a
-    digest of it, so that it is recognised in the texts of other tools. Never raises, whatever JSON the items are.
+    A tool that the policy denies to everyone is in neither. If no policy glob contains its name, a digest of it is
+    returned, so that it is recognised in the texts of other tools. Never raises, whatever JSON the items are.
     """
     limit = shaping.limits.tools_per_server
     scanned = list(_scan(server.key, raw_tools, shaping))
@@ -124,7 +124,7 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -
 
 
 def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_Found | _Denied | Refused]:
-    """Yield each permitted tool, or why an item is none, and the names of the others."""
+    """Yield each permitted tool, or why an item is invalid, and the names of denied ones."""
     for position, item in enumerate(raw_tools, 1):
         try:
             name = tool_name(item)
@@ -135,7 +135,7 @@ def _scan(server: str, raw_tools: Sequence[Any], shaping: Shaping) -> Iterator[_
         if shaping.policy.permits_anyone(server, name, public):
             yield _Found(name, public, item)
             continue
-        # With its server in front a denied name is recognised by the policy alone.
+        # Qualified by its server, a denied name is recognised by the policy alone.
         spellings = {name, public} - {f"{server}__{name}"}
         yield _Denied(name, tuple(each for each in sorted(spellings) if not shaping.policy.names_denied(each)))
 
@@ -145,7 +145,7 @@ def _digests(names: Iterable[str], limit: int) -> tuple[str, ...]:
 
 
 def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found], list[Refused]]:
-    """Return the tools with a public name of their own among the first ``limit`` items, and the refused ones."""
+    """Return the tools with a unique public name among the first ``limit`` items, and the refused ones."""
     refused: list[Refused] = []
     by_public_name: dict[str, list[_Found]] = {}
     # The rest of the same iterator is counted below.
@@ -154,7 +154,7 @@ def _admit(scanned: Iterator[_Found | Refused], limit: int) -> tuple[list[_Found
             refused.append(item)
         else:
             by_public_name.setdefault(item.public_name, []).append(item)
-    # Of several tools with one public name none is offered: which one a call means could change with each list.
+    # Tools that share a public name are not offered: the target of a call could change with each list.
     for same in by_public_name.values():
         if len(same) > 1:
             refused += _clash(same)
@@ -194,7 +194,7 @@ def _described(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[tup
 
 
 def _common_parameters(drafts: Sequence[_Draft]) -> frozenset[str]:
-    """Return the parameters that most tools share: they say nothing about any one of them."""
+    """Return the parameters that most tools share: they do not discriminate."""
     if len(drafts) < _COMMON_TOOLS_MIN:
         return frozenset()
     counts = Counter(name for draft in drafts for name in {name for name, _ in draft.parameters})
@@ -202,7 +202,7 @@ def _common_parameters(drafts: Sequence[_Draft]) -> frozenset[str]:
 
 
 class _Rules:
-    """What the config says about the tools of one server."""
+    """The config's settings for the tools of one server."""
 
     def __init__(self, server: ServerSettings, shaping: Shaping) -> None:
         options, search = server.options, shaping.tool_search
@@ -273,7 +273,7 @@ class _Rules:
         return " ".join(map(self._search_text, parts))[:TEXT_MAX]
 
     def _loading_mode(self, draft: _Draft) -> LoadingMode:
-        """Return the loading mode by the first rule that speaks (R16 to R22, R202)."""
+        """Return the loading mode by the first applicable rule (R16 to R22, R202)."""
         spellings = qualified_spellings(self._server, draft.name, draft.public_name)
         if any(map(self._always_everywhere, spellings)):
             return LoadingMode.ALWAYS
@@ -286,7 +286,7 @@ class _Rules:
         return self._default_mode
 
     def _side_effects_of(self, name: str, hints: JsonObject) -> SideEffects | None:
-        """Return what the config says, the exact name before globs, else what the annotations hint at (R54)."""
+        """Return the config's setting, exact names before globs, or else what the annotations hint at (R54)."""
         if name in self._options.side_effects:
             return self._options.side_effects[name]
         for matches, effect in self._side_effects:
@@ -296,14 +296,14 @@ class _Rules:
             return SideEffects.READ
         if hints.get("openWorldHint") is True:
             return SideEffects.EXTERNAL
-        # By the specification destructiveHint has a meaning only where a tool is not read-only, whatever it says.
+        # By the specification destructiveHint only has a meaning if a tool is not read-only.
         says_it_writes = isinstance(hints.get("destructiveHint"), bool) or hints.get("readOnlyHint") is False
         return SideEffects.WRITE if says_it_writes else None
 
     def _tags_of(self, name: str, meta: JsonObject) -> tuple[str, ...]:
         """Return the config's tags, then the downstream's own."""
         tags: list[Any] = [tag for matches, given in self._tags if matches(name) for tag in given]
-        # FastMCP keeps tags under a key of its own, which had an underscore in earlier releases.
+        # FastMCP stores tags under its own key, which had an underscore in earlier releases.
         for holder in (meta, as_object(meta.get("fastmcp")), as_object(meta.get("_fastmcp"))):
             tags += as_list(holder.get("tags"))
         cleaned = (truncate(one_line(tag), TAG_MAX) for tag in tags if isinstance(tag, str))
@@ -334,8 +334,8 @@ def _fingerprint(record: ToolRecord) -> str:
 def _digest(data: bytes) -> str:
     """Return the SHA-256 of ``data``, hashed in small pieces.
 
-    Hashing more lets go of the interpreter lock and takes it back before the event loop can have it; done for
-    hundreds of tools in a row, that starves the loop for 0.1 s.
+    For more data hashlib releases the interpreter lock and reacquires it before the event loop can; for hundreds of
+    tools in a row, that starves the loop for 0.1 s.
     """
     digest = sha256()
     for start in range(0, len(data), _HASHED_AT_ONCE):

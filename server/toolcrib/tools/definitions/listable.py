@@ -1,4 +1,4 @@
-"""A downstream's tool definition made fit to be listed: repaired where that is safe, refused where it is not.
+"""Makes a downstream's tool definition fit to be listed: repaired if that is safe, refused otherwise.
 
 Knows the shape that both protocol eras accept; never knows config, policy or other tools.
 """
@@ -12,10 +12,10 @@ from toolcrib.base.json_values import as_list, as_object, json_type, levels
 from toolcrib.model import JsonObject
 
 NAME_MAX = 256
-"""Characters of a downstream's tool name."""
+"""Maximum length of a downstream's tool name in characters."""
 
 DEPTH_MAX = 64
-"""Levels of objects and lists in a definition; real ones have 16 at most."""
+"""Maximum nesting depth of a definition; real ones have 16 at most."""
 
 # The specification reserves keys with this prefix.
 _RESERVED_META = "io.modelcontextprotocol/"
@@ -40,7 +40,7 @@ def tool_name(item: Any) -> str:
     """Return the name of one item of a ``tools/list``.
 
     Raises:
-        DefinitionError: not an object, or without a name that can be sent back.
+        DefinitionError: not an object, or without a usable name.
 
     """
     if not isinstance(item, dict):
@@ -64,8 +64,7 @@ def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
         DefinitionError: the input schema is not one of an object, or the whole is too deep, too large or not JSON.
 
     """
-    # The protocol requires an input schema, so there is one even where the downstream has none; setdefault below keeps
-    # it.
+    # The protocol requires an input schema, so one is added if the downstream has none; setdefault below keeps it.
     definition: JsonObject = {"inputSchema": _input_schema(raw.get("inputSchema"))}
     for key, value in raw.items():
         kept = _REPAIRS[key](value) if key in _REPAIRS else value
@@ -78,7 +77,7 @@ def encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
     """Return ``definition`` as UTF-8 JSON can carry it: lone surrogates are replaced.
 
     Raises:
-        DefinitionError: it is no JSON, too deep, or has more than ``max_bytes``.
+        DefinitionError: it is not JSON, too deep, or has more than ``max_bytes`` in UTF-8.
 
     """
     try:
@@ -108,12 +107,12 @@ def _input_schema(value: Any) -> JsonObject:
     kind = cast("JsonObject", value).get("type", "object")
     if kind is not None and kind != "object" and "object" not in as_list(kind):
         raise DefinitionError('has an inputSchema whose type is not "object"')
-    # The protocol allows no other type here, not even a list that has it.
+    # The protocol allows no other type here, not even a list that contains it.
     return _schema({**value, "type": "object"})
 
 
 def _schema(schema: JsonObject) -> JsonObject:
-    """Return ``schema`` with the keywords that the wire models look at as they want them."""
+    """Return ``schema`` with the keywords that the wire models inspect made valid."""
     if not isinstance(schema.get("$schema", ""), str):
         schema = _without(schema, "$schema")
     if "properties" in schema:
@@ -185,4 +184,4 @@ _REPAIRS: Mapping[str, Callable[[Any], Any]] = {
     "execution": _execution,
     "_meta": valid_meta,
 }
-"""What makes each known field valid; None drops it."""
+"""Functions that make each known field valid; None drops it."""

@@ -13,7 +13,7 @@ SOURCE_META = "toolcrib/source"
 
 
 def source_of(tool: Tool, skill: str | None = None) -> JsonObject:
-    """Return where a tool comes from: its server, or the skill that it is there by (R203)."""
+    """Return the origin of a tool: its server, or the skill that makes it available (R203)."""
     if skill is None:
         return {"kind": "server", "owner": tool.server, "tool": tool.name}
     return {"kind": "skill", "owner": skill, "server": tool.server, "tool": tool.name}
@@ -22,7 +22,7 @@ def source_of(tool: Tool, skill: str | None = None) -> JsonObject:
 def listed_definition(
     tool: Tool, definition: JsonObject, card: Card, section: ToolExamplesSection, skill: str | None = None
 ) -> JsonObject:
-    """Return the downstream's definition, unchanged but for its name, the examples block and the source."""
+    """Return the downstream's definition, unchanged except for its name, the examples block and the source."""
     block = render(card.examples, include_descriptions=section.include_descriptions)
     shown = {
         **definition,

@@ -13,13 +13,13 @@ from urllib.parse import unquote
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.model import JsonObject
 
-# Bounds that end the walk through a hostile schema.
+# Bounds for walking through a hostile schema.
 _REF_HOPS_MAX = 8
 _BRANCHES_MAX = 32
 _PROPERTIES_MAX = 512
 _COMPOSING = frozenset(("allOf", "anyOf", "oneOf"))
 _DECLARING = _COMPOSING | {"properties"}
-# Few digits: reading a number of thousands takes time that grows with its square.
+# Few digits: parsing a number with thousands of digits takes quadratic time.
 _INDEX = re.compile(r"[0-9]{1,6}\Z")
 
 
@@ -35,9 +35,9 @@ class Parameter:
 def parameters(schema: JsonObject, root: JsonObject) -> Iterator[Parameter]:
     """Yield the properties of ``schema``: required ones in the order of ``required``, then the others.
 
-    Properties of ``allOf``, ``anyOf`` and ``oneOf`` branches count too; what only some alternatives require
-    is not required. ``root`` is the whole document, in which references are looked up. At most the first 512
-    properties count. Never raises.
+    Properties of ``allOf``, ``anyOf`` and ``oneOf`` branches count too; what only some alternatives require is
+    optional. ``root`` is the whole document, in which references are looked up. At most the first 512 properties count.
+    Never raises.
     """
     if schema.keys().isdisjoint(_DECLARING):
         return
@@ -65,9 +65,9 @@ def _branches(schema: JsonObject, root: JsonObject, keyword: str) -> list[JsonOb
 
 
 def resolve(schema: Any, root: JsonObject) -> JsonObject:
-    """Return ``schema`` with its ``$ref`` followed inside ``root``, its own keywords laid over the target's.
+    """Return ``schema`` with its ``$ref`` resolved inside ``root``, its own keywords overriding the target's.
 
-    ``{}`` for what is not an object schema; a reference that leads nowhere, outside or in a circle adds nothing.
+    ``{}`` if it is not an object schema; an unresolvable, external or circular reference adds nothing.
     """
     found = as_object(schema)
     for _ in range(_REF_HOPS_MAX):
@@ -80,7 +80,7 @@ def resolve(schema: Any, root: JsonObject) -> JsonObject:
 
 
 def _target(reference: Any, root: JsonObject) -> JsonObject:
-    """Return what a reference like ``#/$defs/Name`` points to (RFC 6901); ``{}`` for any other."""
+    """Return the target of a reference like ``#/$defs/Name`` (RFC 6901); ``{}`` for any other."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return {}
     place: Any = root

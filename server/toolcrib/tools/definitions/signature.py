@@ -1,6 +1,6 @@
 """A tool's parameters as one short line that a model reads like a function: ``name(owner: string, limit?: integer)``.
 
-Knows how to say a JSON Schema in few characters; never knows whether arguments fit it.
+Knows how to write a JSON Schema in few characters; never knows whether arguments fit it.
 """
 
 import json
@@ -25,7 +25,7 @@ _INNER_MAX = 8
 _PARAMETER_STEPS_MAX = 100
 _STEPS_MAX = 600
 _DETAILS = ((2, 60), (1, 30), (0, 15))
-"""How fully a type is spelled, most first: levels of nested objects, characters of a union."""
+"""Levels of detail of a type, fullest first: depth of nested objects, maximum length of a union."""
 
 _Speller = Callable[[Parameter], str]
 _Fits = Callable[[Sequence[str]], bool]
@@ -57,7 +57,7 @@ def signature(name: str, schema: JsonObject, limit_tokens: int = 30) -> str:
 
 
 def _required_parts(required: Sequence[Parameter], spellers: Sequence[_Speller], fits: _Fits) -> list[str]:
-    """Return the required parameters, the longest shortened first until all fit; the last ones dropped if need be."""
+    """Return the required parameters, the longest shortened first until all fit; the last are dropped if necessary."""
     first, *shorter = spellers
     parts = [first(parameter) for parameter in required]
     for spell in (*shorter, _untyped):
@@ -75,7 +75,7 @@ def _untyped(parameter: Parameter) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return ``name`` as it is if it is plain, else cleaned, cut and quoted."""
+    """Return ``name`` unchanged if it is an identifier, else cleaned, truncated and quoted."""
     return name if _PLAIN.match(name) else _quoted(name, _NAME_MAX)
 
 
@@ -84,7 +84,7 @@ def _quoted(text: str, limit: int) -> str:
 
 
 class _Types:
-    """Spells types. The steps it takes are bounded for each parameter and in all, whatever the schema."""
+    """Spells types. The number of steps is bounded for each parameter and in total, whatever the schema."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -93,7 +93,7 @@ class _Types:
         self._steps_kept = 0
 
     def parameter(self, parameter: Parameter, depth: int, width: int) -> str:
-        """Return ``name: type`` or ``name?: type``: nested objects to ``depth``, unions of ``width`` characters."""
+        """Return ``name: type`` or ``name?: type``: objects down to ``depth``, unions within ``width`` characters."""
         self._width = width
         # One huge type must leave steps for the parameters after it.
         self._steps_kept = max(self._steps_left - _PARAMETER_STEPS_MAX, 0)
@@ -104,7 +104,7 @@ class _Types:
         return f"{_identifier(parameter.name)}{mark}: {self._type(parameter.schema, depth)}"
 
     def _type(self, schema: JsonObject, depth: int) -> str:
-        """Return the type that ``schema`` describes, ``any`` where it says nothing."""
+        """Return the type that ``schema`` describes, ``any`` if it does not say."""
         if self._steps_left <= self._steps_kept:
             return "any"
         self._steps_left -= 1
@@ -120,7 +120,7 @@ class _Types:
         return self._kind(kind, schema, depth)
 
     def _undeclared(self, schema: JsonObject, depth: int) -> str:
-        """Return the type of a schema without ``type``, from what else it says."""
+        """Return the type of a schema without ``type``, derived from its other keywords."""
         for keyword in ("anyOf", "oneOf"):
             if branches := as_list(schema.get(keyword)):
                 resolved = (resolve(branch, self._root) for branch in branches)
@@ -149,7 +149,7 @@ class _Types:
         return f"{{{', '.join(parts)}}}" if parts else "object"
 
     def _union(self, alternatives: Iterable[str]) -> str:
-        """Return the distinct alternatives joined by ``|``, cut where they get too wide."""
+        """Return the distinct alternatives joined by ``|``, truncated to the width."""
         union = ""
         seen: set[str] = set()
         for alternative in islice(alternatives, _ALTERNATIVES_MAX):
@@ -162,7 +162,7 @@ class _Types:
 
 
 def _literal(value: Any) -> str:
-    """Return an enum value as JSON, cut if it is long."""
+    """Return an enum value as JSON, truncated if it is long."""
     if isinstance(value, str):
         return f'"{value}"' if _PLAIN.match(value) and len(value) <= _LITERAL_MAX else _quoted(value, _LITERAL_MAX)
     if isinstance(value, (dict, list)):

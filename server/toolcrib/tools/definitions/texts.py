@@ -1,4 +1,4 @@
-"""The texts inside a tool's definition: which of its strings are words for a reader, and which are data.
+"""The texts inside a tool's definition: which of its strings are prose for a reader, and which are data.
 
 Knows definitions and JSON Schema; never knows what is done to a text, or for whom.
 """
@@ -9,13 +9,13 @@ from toolcrib.base.text import sanitize, split_summary
 from toolcrib.model import JsonObject
 
 TEXT_MAX = 4000
-"""Characters of each search text of a tool."""
+"""Maximum length of each search text of a tool."""
 
 Path = tuple[str | int, ...]
-"""The keys and indexes that lead to a value."""
+"""The keys and indexes of a value's place."""
 
 _NO_TEXTS = frozenset(("name", "icons", "execution"))
-"""Fields of a definition that hold identifiers, addresses and settings instead of words."""
+"""Fields of a definition that contain identifiers, URLs and settings instead of words."""
 _SCHEMAS = frozenset(("inputSchema", "outputSchema"))
 _NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _VALUES = frozenset(("examples", "example"))
@@ -24,11 +24,11 @@ _DATA = frozenset((
     "contentEncoding", "contentMediaType", "$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor",
     "$recursiveRef", "$vocabulary",
 ))  # fmt: skip
-"""Keywords of a schema whose values mean something to a program: changed, they would be wrong."""
+"""Keywords of a schema whose values are interpreted by programs, and must not be changed."""
 
 
 def texts_in(definition: JsonObject) -> list[tuple[Path, str]]:
-    """Return every text of a definition with its place: titles, descriptions, examples and whatever else is said."""
+    """Return every text of a definition with its path: titles, descriptions, examples and all others."""
     found: list[tuple[Path, str]] = []
     for key, value in definition.items():
         if key in _SCHEMAS:
@@ -39,7 +39,7 @@ def texts_in(definition: JsonObject) -> list[tuple[Path, str]]:
 
 
 def texts_in_value(value: Any) -> list[tuple[Path, str]]:
-    """Return every string of a JSON value that is no schema, with its place; names of members are none."""
+    """Return every string of a JSON value that is not a schema, with its path; member names are not included."""
     found: list[tuple[Path, str]] = []
     _in_value(value, (), found)
     return found
@@ -74,13 +74,13 @@ def _in_schema(value: Any, path: Path, found: list[tuple[Path, str]]) -> None:
 
 
 def prose_of(definition: JsonObject) -> tuple[str, str]:
-    """Return the key under which a definition says what its tool does, and what it says there."""
+    """Return the key under which a definition describes its tool, and the description."""
     key = "description" if definition.get("description") else "title"
     return key, definition.get(key) or ""
 
 
 def said(definition: JsonObject) -> tuple[str, str]:
-    """Return the first sentence of what a definition says about its tool, and the rest, 4,000 characters in all."""
+    """Return the first sentence of a definition's description, and the rest, 4,000 characters in all."""
     _, prose = prose_of(definition)
     return split_summary(prose[:TEXT_MAX])
 
@@ -101,7 +101,7 @@ def _strings(value: Any) -> list[str]:
 
 
 def text_at(value: Any, path: Path) -> str | None:
-    """Return the text at a place; None where there is none."""
+    """Return the text at a path; None if there is none."""
     for step in path:
         try:
             value = value[step]
@@ -111,10 +111,10 @@ def text_at(value: Any, path: Path) -> str | None:
 
 
 def with_text(value: Any, path: Path, text: str) -> Any:
-    """Return ``value`` with ``text`` at a place that it has; what is not on the way there is shared.
+    """Return ``value`` with ``text`` at an existing path; unaffected parts are shared.
 
     Raises:
-        LookupError, TypeError: there is no such place.
+        LookupError, TypeError: there is no such path.
 
     """
     if not path:

@@ -22,17 +22,17 @@ _NO_OTHERS: Mapping[str, NamedTools] = MappingProxyType({})
 _SEPARATED_BY = frozenset(separator[0] for separator in SEPARATORS)
 
 _OPEN_MAX = 64
-"""Parts of a catalog, each with other tools of skills, that are kept."""
+"""Number of cached subsets of a catalog, each with different tools of skills."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Permitted:
-    """What callers with the same permissions may use, by public name; ``number_by_row`` has the place of each tool.
+    """What callers with the same permissions may use, by public name; ``number_by_row`` has the index of each tool.
 
-    ``whole``: nothing of the catalog is, or could be, kept from it. A caller with a hidden tool and one for whom
-    there happens to be none to hide are treated alike, or the difference would tell.
-    ``scoped`` are those of loading mode skill. ``open_rows`` tells apart parts that have only some of them: by the rows
-    of these; None where all of them are in it.
+    ``whole``: nothing of the catalog is, or could be, hidden from it. A caller with a hidden tool and one for whom
+    there happens to be none to hide are treated alike, or the difference would be observable. ``scoped`` are those of
+    loading mode skill. ``open_rows`` distinguishes subsets that have only some of them, by their rows; None if it has
+    all of them.
     """
 
     permissions: Permissions
@@ -54,13 +54,13 @@ class Permitted:
 
     @property
     def deferred_count(self) -> int:
-        """How many of these tools are listed only once activated."""
+        """How many of these tools are only listed once activated."""
         return len(self.tools) - len(self.always) - len(self.scoped)
 
     def part(self, *, include_always: bool = True, server: str | None = None) -> frozenset[int] | None:
         """Return the numbers of these tools without the always-loaded ones, or of one server's, or both (R26).
 
-        None: of all of them.
+        None: of all.
         """
         if server is None and (include_always or not self.always):
             return None
@@ -72,16 +72,16 @@ class Permitted:
                 for number, tool in enumerate(self.tools)
                 if (include_always or tool.loading_mode is not LoadingMode.ALWAYS) and server in (None, tool.server)
             )
-            if part:  # names of servers that do not exist must not fill the memory
+            if part:  # names of nonexistent servers must not grow the cache
                 self._parts[key] = part
         return None if len(part) == len(self.tools) else part
 
 
 class Catalog:
-    """All tools at one moment. ``generation`` tells snapshots apart; it is larger for a later one.
+    """All tools at one moment. ``generation`` distinguishes snapshots; it is larger for a later one.
 
     ``withheld`` are digests of the names of tools that servers list and that nobody may use. ``others`` are the tools
-    of further servers, taken over from a catalog before.
+    of further servers, taken over from an earlier catalog.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Catalog:
     def find(self, spelling: str, permitted: Permitted | None = None) -> Tool | None:
         """Return the one tool that ``spelling`` names, case-sensitively, among those permitted (None: all).
 
-        Tried in order: the public name; ``server.tool``, ``server/tool``, ``server:tool``, ``server__tool``;
-        the bare name. Of several tools the one that is always loaded is meant (R240), else none.
+        Tried in order: the public name; ``server.tool``, ``server/tool``, ``server:tool``, ``server__tool``; the bare
+        name. Of several tools the one that is always loaded is returned (R240), else none.
         """
-        rows = None if permitted is None else permitted.rows  # asked for in any case: the steps must tell nothing
+        rows = None if permitted is None else permitted.rows  # computed in any case: timing must reveal nothing
         for named in (self._public(spelling), self._qualified(spelling), self._bare(spelling)):
             among = [tool for tool in named if rows is None or tool.row in rows]
             if len(among) > 1:
@@ -138,28 +138,28 @@ class Catalog:
         return bool(self._withheld) and name_digest(name) in self._withheld
 
     def exact(self, query: str) -> tuple[Tool, ...]:
-        """Return the tools whose name ``query`` is: bare or qualified, in any case, with any separator."""
+        """Return the tools that ``query`` names: bare or qualified, ignoring case and separators."""
         key = joined(query)
         found = [tool for named in self._by_server.values() for tool in named.exact(key)]
         return _in_order([{tool.row: tool for tool in found}.values()])
 
     def beginning(self, query: str) -> Iterator[Tool]:
-        """Yield the tools with a name that begins with ``query``: bare or qualified, in any case and separator.
+        """Yield the tools with a name that begins with ``query``: bare or qualified, ignoring case and separators.
 
-        In any order, and some of them more than once.
+        In any order; tools may repeat.
         """
         key = joined(query)
         return (tool for named in self._by_server.values() for tool in named.beginning(key))
 
     def prepare(self) -> None:
-        """Make the tables of names, which the first search would otherwise wait for: for use in a worker thread."""
+        """Build the tables of names, for which the first search would otherwise wait; call it in a worker thread."""
         for named in self._by_server.values():
             named.prepare()
 
     def permitted(self, permissions: Permissions) -> Permitted:
-        """Return what callers with these permissions may use; worked out once.
+        """Return what callers with these permissions may use; cached.
 
-        Views are told apart by their key, so all of them must be of the same policy.
+        Permissions are compared by key, so all of them must belong to the same policy.
         """
         permitted = self._permitted.get(permissions.key)
         if permitted is None:
@@ -167,7 +167,7 @@ class Catalog:
         return permitted
 
     def open_to(self, permissions: Permissions, rows: frozenset[int]) -> Permitted:
-        """Return the same as :meth:`permitted`, of the tools scoped to skills only those with one of these rows."""
+        """Return the same as :meth:`permitted`, but of tools scoped to skills only those with one of these rows."""
         allowed = self.permitted(permissions)
         if not allowed.scoped:
             return allowed
@@ -189,7 +189,7 @@ class Catalog:
         return [] if tool is None else [tool]
 
     def _qualified(self, spelling: str) -> list[Tool]:
-        """Return the tools that ``spelling`` names with their server before it."""
+        """Return the tools that ``spelling`` names, qualified by their server."""
         found: list[Tool] = []
         for end in range(min(len(spelling), self._server_max + 1)):
             named = self._by_server.get(spelling[:end]) if spelling[end] in _SEPARATED_BY else None
@@ -204,7 +204,7 @@ class Catalog:
 
 
 def _in_order(lists: Iterable[Iterable[Tool]]) -> tuple[Tool, ...]:
-    """Return the tools of several servers, each list in order, in the order of all of them."""
+    """Return the tools of several servers, sorted by public name."""
     return tuple(sorted(chain.from_iterable(lists), key=attrgetter("public_name")))
 
 

@@ -1,4 +1,4 @@
-"""Why servers could not be started, kept beside their tools: any process can tell, and a later start knows.
+"""Why servers could not be started, stored beside their tools, for other processes and later starts.
 
 Knows rows only; never knows how a server is started or who is told.
 """
@@ -14,23 +14,23 @@ from toolcrib.store.values import damaged_rows
 
 @dataclass(frozen=True, slots=True)
 class KeptFailure:
-    """A failure, and since when the server fails so, in seconds since the epoch."""
+    """A failure, and its beginning, in seconds since the epoch."""
 
     failure: Failure
     since: float
 
 
 class KeptFailures:
-    """The failure of each server that failed the last time; none of one that has been listed since.
+    """The current failure of each failed server; none for a server listed since.
 
-    Safe to use from several threads. Every method raises StoreError where the file cannot be read or written.
+    Safe to use from several threads. Every method raises StoreError if the file cannot be read or written.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def read(self, servers: Mapping[str, str]) -> dict[str, KeptFailure]:
-        """Return the failures of these servers (key -> config fingerprint); one under another config does not count."""
+        """Return the failures of these servers (key -> config fingerprint); those under another config are ignored."""
         query = "SELECT server, config_fingerprint, reason, remedy, is_silent, since FROM failures ORDER BY server"
         with self._store.read() as connection, damaged_rows():
             return {
@@ -40,9 +40,9 @@ class KeptFailures:
             }
 
     def write(self, server: str, config_fingerprint: str, kept: KeptFailure | None) -> None:
-        """Keep the failure of a server, or with None forget it.
+        """Store the failure of a server, or with None delete it.
 
-        What is kept already is not written again: other processes would look at what has not changed.
+        An unchanged failure is not written again: other processes would check for changes.
         """
         if self.read({server: config_fingerprint}).get(server) == kept:
             return

@@ -1,6 +1,6 @@
 """The tools of one server by their names, in every spelling.
 
-Knows names and what the policy leaves of these tools; never knows other servers, a database or a ranking.
+Knows names and which of these tools the policy permits; never knows other servers, a database or a ranking.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from toolcrib.model import Tool
 
 
 class NamedTools:
-    """What one server listed last; immutable, so catalogs share it until the server is listed anew."""
+    """The last list of one server; immutable, so catalogs share it until the server is listed again."""
 
     def __init__(self, server: str, tools: Iterable[Tool]) -> None:
         self.tools = tuple(sorted(tools, key=attrgetter("public_name")))
@@ -23,9 +23,9 @@ class NamedTools:
         self._permitted: dict[tuple[int, ...], tuple[Tool, ...]] = {}
 
     def permitted(self, permissions: Permissions) -> tuple[Tool, ...]:
-        """Return those that callers with these permissions may use; worked out once.
+        """Return those that callers with these permissions may use; cached.
 
-        Permissions are told apart by their key, so all of them must be of the same policy.
+        Permissions are compared by key, so all of them must belong to the same policy.
         """
         if permissions.unrestricted:
             return self.tools
@@ -37,14 +37,14 @@ class NamedTools:
         return found
 
     def exact(self, key: str) -> list[Tool]:
-        """Return the tools whose name ``key`` is, as :func:`joined` reduces it: bare, with the server, or public."""
+        """Return the tools named ``key``, in the form of :func:`joined`: bare, with the server, or public."""
         found = [*self._joined.get(key, ()), *self._otherwise_public.get(key, ())] if key else []
         if key.startswith(self._joined_server):
             found += self._joined.get(key[len(self._joined_server) :], ())
         return found
 
     def beginning(self, key: str) -> Iterator[Tool]:
-        """Yield the tools with a name, in one of these forms, that begins with ``key``; some of them twice."""
+        """Yield the tools with a name, in one of these forms, that begins with ``key``; tools may repeat."""
         if self._joined_server.startswith(key):
             yield from self.tools
             return
@@ -61,7 +61,7 @@ class NamedTools:
                 yield from tools
 
     def prepare(self) -> None:
-        """Make the tables of names, which the first search would otherwise wait for."""
+        """Build the tables of names, for which the first search would otherwise wait."""
         _ = self._joined, self._otherwise_public
 
     @cached_property
@@ -70,7 +70,7 @@ class NamedTools:
 
     @cached_property
     def _otherwise_public(self) -> Mapping[str, list[Tool]]:
-        """The tools whose public name is not made of the server's and their own, by that name."""
+        """The tools whose public name is not composed of the server's and their own name, by that name."""
         plain = f"{self.tools[0].server}__" if self.tools else ""
         return _grouped(
             (joined(tool.public_name), tool) for tool in self.tools if tool.public_name != f"{plain}{tool.name}"

@@ -13,7 +13,7 @@ from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, 
 from toolcrib.store.values import to_json
 
 ROW_FORMAT = 3
-"""Raised when the same tool would be stored as a different row."""
+"""Increased when the row of an unchanged tool would differ."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
 """The values of ``GATE_COLUMNS``, and the row's id."""
@@ -30,7 +30,7 @@ class Card:
 
 
 def rows_fingerprint(server_fingerprint: str) -> str:
-    """Return what the rows of a server are kept under: what decides them in the config, and how they are written."""
+    """Return the fingerprint under which a server's rows are stored: the relevant config, and the row format."""
     return f"{ROW_FORMAT}.{server_fingerprint}"
 
 
@@ -40,7 +40,7 @@ def catalog_fingerprint(rows: list[GateRow]) -> str:
 
 
 def tool_of(row: GateRow) -> Tool:
-    """Return the light form of a tool."""
+    """Return the in-memory form of a tool."""
     public_name, server, name, loading_mode, side_effects, read_only, fingerprint, number = row
     return Tool(
         row=number,
@@ -96,21 +96,21 @@ def columns_of(record: ToolRecord, now: float) -> dict[str, str | float | None]:
 
 
 def _storable(value: object) -> str:
-    """Return ``value`` if a text column gives it back unchanged, else the empty string."""
+    """Return ``value`` if a text column preserves it, else the empty string."""
     if not isinstance(value, str):
         return ""
     return value if value.isascii() or value.encode("utf-8", "ignore").decode() == value else ""
 
 
 def _taken(definition: JsonObject, key: str) -> str | None:
-    """Move one key out of a definition, as JSON."""
+    """Remove one key from a definition, and return its value as JSON."""
     return to_json(definition.pop(key)) if key in definition else None
 
 
 def definition_of(
     name: str, description: str, args_schema: str | None, out_schema: str | None, extra: str
 ) -> JsonObject:
-    """Put a definition together again; what no column could hold stands in ``extra``."""
+    """Reassemble a definition; ``extra`` has what no column could store."""
     definition: JsonObject = {"name": name}
     if description:
         definition["description"] = description
@@ -122,18 +122,18 @@ def definition_of(
 
 
 def differing_keys(stored: JsonObject, record: ToolRecord) -> tuple[str, ...]:
-    """Return the keys in which a stored definition and that of a record differ."""
+    """Return the keys in which a stored definition and a record's differ."""
     definition = json.loads(to_json(dict(record.definition)))
     return tuple(sorted(key for key in stored.keys() | definition.keys() if stored.get(key) != definition.get(key)))
 
 
 def description_of(summary: str, body: str) -> str:
-    """Return what a search result has of a description: its first sentence and the rest, as they are indexed."""
+    """Return the description in a search result: the first sentence and the rest, as indexed."""
     return f"{summary} {body}".strip()
 
 
 def described(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a tool; one without a description is described by its server, its name and its parameters."""
+    """Return the words of a tool; one without a description is described by its server, name and parameters."""
     name, summary, description, params, _, server, _ = texts
     if summary or description:
         return tuple(texts)
@@ -141,7 +141,7 @@ def described(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -> Card:
-    """Return what a search result shows, of the columns with these names."""
+    """Return what a search result shows, from the columns with these names."""
     return Card(
         description=description_of(summary, body),
         signature=signature,

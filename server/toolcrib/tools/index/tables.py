@@ -17,7 +17,7 @@ APPLICATION_ID = int.from_bytes(b"tcTL")
 """Marks the file as an index of tools (``PRAGMA application_id``)."""
 
 GATE_COLUMNS = ("name", "namespace", "tool", "loading_mode", "side_effects", "read_only", "hash")
-"""What the catalog in memory knows of a tool. First in the table: rows are long, and SQLite reads from the left."""
+"""The columns of a tool held in memory. First in the table: rows are long, and SQLite reads from the left."""
 
 _FTS_COLUMNS = {
     "name": "name_text",
@@ -28,7 +28,7 @@ _FTS_COLUMNS = {
     "server": "server_text",
     "tags": "tags_text",
 }
-"""Column of the full-text table -> column of ``tools`` with its words."""
+"""The column of ``tools`` with the words of each column of the full-text table."""
 
 TEXT_COLUMNS = tuple(_FTS_COLUMNS.values())
 """The searchable words of a tool, in the order of the full-text columns."""
@@ -102,7 +102,7 @@ EARLIER_ACTIVATIONS = EarlierTable(
     rows="SELECT principal, session_id, name, last_used FROM activations ORDER BY last_used, name",
     leave=("DROP TABLE activations",),
 )
-"""Where the activations of session ids stood before there was ``state.db``."""
+"""Where the activations of session ids were before there was ``state.db``."""
 
 
 def _names_in_texts(connection: sqlite3.Connection) -> None:
@@ -111,7 +111,7 @@ def _names_in_texts(connection: sqlite3.Connection) -> None:
 
 
 def _denied_names(connection: sqlite3.Connection) -> None:
-    connection.execute("ALTER TABLE servers ADD COLUMN denied TEXT")  # null: listed before they were noted
+    connection.execute("ALTER TABLE servers ADD COLUMN denied TEXT")  # null: listed before they were recorded
 
 
 _FAILURES = """
@@ -179,7 +179,7 @@ _TOLD_COLUMNS = (
     "body",
     "examples",
 )
-"""What a model is told of a tool. It changes only together with the hash, but for who edits the file by hand."""
+"""The columns shown to a model. They only change together with the hash, unless somebody edits the file by hand."""
 
 
 def _edited_rows(connection: sqlite3.Connection) -> None:
@@ -192,7 +192,7 @@ def _edited_rows(connection: sqlite3.Connection) -> None:
 
 
 OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers")
-"""The tables that have a column ``server`` with its key, and nothing of a server that is forgotten."""
+"""The tables with a column ``server``, from which the rows of a forgotten server are deleted."""
 
 TOOLS_SCHEMA = Schema(
     APPLICATION_ID,
@@ -207,7 +207,7 @@ TOOLS_SCHEMA = Schema(
         _edited_rows,
     ),
 )
-"""What ``tool_cache.db`` is (R31, R36, R39). Append migrations, never change one."""
+"""The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
 
 _VIEW = (
     "CREATE VIEW IF NOT EXISTS tools_words AS SELECT id, "  # noqa: S608 - own column names
@@ -226,7 +226,7 @@ TOOL_STEMS = StemTables(
     owner="namespace",
     trusted="hash",
     columns=TEXT_COLUMNS,
-    counted=(3, 4),  # what parameters are called and described by: many tools of a catalog share it
+    counted=(3, 4),  # names and descriptions of parameters: many tools of a catalog share them
     meta="tool_index_meta",
     version=VERSION,
     reads=described,
@@ -236,4 +236,4 @@ TOOL_STEMS = StemTables(
 TOOL_TEXTS = Texts(
     "tools", "id", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"
 )
-"""What a tool means, the most telling first."""
+"""The text of a tool that is embedded, the most significant part first."""

@@ -39,22 +39,22 @@ from toolcrib.tools.index.tables import (
 )
 
 _TOUCH_AFTER_S = 3600.0
-"""A time of listing is moved only when it is this old: a second start writes nothing (R45)."""
+"""A time of listing is only updated if it is older than this, in seconds: a second start writes nothing (R45)."""
 
 _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "denied")
-"""What is written of a server's list besides its tools."""
+"""The columns written for a server's list besides its tools."""
 
 _GATE = ", ".join(GATE_COLUMNS)
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
 _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?)) AND hash != ''"
-"""A row without a hash was edited by another program (a trigger sees to that), and is told to nobody."""
+"""A row without a hash was edited by another program (a trigger ensures that), and is never shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redefinition:
-    """A tool that is indexed and that its server now defines otherwise, has added since, or lists no more.
+    """An indexed tool whose server has since changed, added or removed it.
 
-    ``keys`` of its definition differ; none where the whole is new or gone: then ``before`` or ``after``, which are
+    ``keys`` of its definition differ; empty if the tool was added or removed: then ``before`` or ``after``, which are
     fingerprints of the record, is None.
     """
 
@@ -66,10 +66,10 @@ class Redefinition:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How many tools of a server's list are new, different or gone since the last time.
+    """How many tools of a server's list were added, changed or removed since the last listing.
 
-    ``redefined`` are those that its server has changed, of a server that was listed before: what only the config says
-    otherwise of is not among them.
+    ``redefined`` are those changed by the server, if it was listed before; changes made by the config alone are not
+    included.
     """
 
     added: int
@@ -80,7 +80,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """What is known of a server's last listing. ``listed_at`` is in seconds since the epoch."""
+    """The state of a server's last listing. ``listed_at`` is in seconds since the epoch."""
 
     key: str
     config_fingerprint: str
@@ -92,9 +92,9 @@ class ServerRow:
 
 
 class ToolIndex:
-    """The tools of all servers as they were last listed. Safe to use from several threads.
+    """The tools of all servers as of their last listing. Safe to use from several threads.
 
-    Every method raises StoreError where the file cannot be read or written.
+    Every method raises StoreError if the file cannot be read or written.
     """
 
     def __init__(self, store: Store) -> None:
@@ -103,18 +103,18 @@ class ToolIndex:
         self.stems = Stems(store, TOOL_STEMS, stem)
 
     def data_version(self) -> int:
-        """Return a number that changes once another process has written to the file; never waits."""
+        """Return a number that changes when another process has written to the file; never waits."""
         return self._store.data_version()
 
     @property
     def generation(self) -> int:
-        """Return a number that grows when another file, which may be empty, takes the place of the one in use."""
+        """Return a number that increases when the file is replaced by another, possibly empty one."""
         return self._store.generation
 
     def replace(self, ingest: Ingest, *, config_fingerprint: str, now: float, era: str | None) -> Changes:
-        """Make the rows of one server those of ``ingest``, in one transaction; unchanged rows stay untouched.
+        """Replace the rows of one server by those of ``ingest``, in one transaction; unchanged rows stay untouched.
 
-        ``now`` is in seconds since the epoch. ``era`` None keeps the one that is remembered.
+        ``now`` is in seconds since the epoch. ``era`` None keeps the stored one.
         """
         wanted = {record.public_name: record for record in ingest.records}
 
@@ -145,7 +145,7 @@ class ToolIndex:
         return self._store.change(replace, owed=f"list {ingest.server}")
 
     def fill_stems(self, ranked_in_memory: int) -> None:
-        """Bring the stems up to date where there are more tools than are ranked in memory; takes long."""
+        """Update the stems if there are more tools than are ranked in memory; slow."""
         if self.stems.available and self._count() > ranked_in_memory:
             self.stems.fill()
 
@@ -154,7 +154,7 @@ class ToolIndex:
             return int(connection.execute("SELECT count(*) FROM tools").fetchone()[0])
 
     def server_rows(self) -> dict[str, ServerRow]:
-        """Return what is known of every server that was ever listed."""
+        """Return the stored state of every server that was ever listed."""
         query = (
             "SELECT key, config_fingerprint, catalog_fingerprint, listed_at, era, "
             "(SELECT count(*) FROM tools WHERE namespace = key), refused FROM servers ORDER BY key"
@@ -166,10 +166,10 @@ class ToolIndex:
             }
 
     def load(self, servers: Mapping[str, str]) -> list[Tool]:
-        """Return the tools of exactly these servers (key -> config fingerprint) as far as they can be trusted.
+        """Return the trustworthy tools of exactly these servers (key -> config fingerprint).
 
-        Left out is a server listed under another config, and one whose rows are not the ones that were
-        written (R1): these are deleted, and :meth:`server_rows` no longer has the server.
+        A server is omitted if it was listed under another config, or if its rows are not those that were written (R1):
+        these are deleted, and :meth:`server_rows` no longer has the server.
         """
         with self._store.read() as connection, damaged_rows():
             tools, damaged = _sound_tools(connection, servers)
@@ -184,7 +184,7 @@ class ToolIndex:
         return self._store.change(forget) if damaged else tools
 
     def retain(self, keys: Collection[str]) -> None:
-        """Drop all that is known of servers other than ``keys``."""
+        """Delete everything about servers other than ``keys``."""
 
         def retain(connection: sqlite3.Connection) -> None:
             query = (
@@ -197,7 +197,7 @@ class ToolIndex:
         self._store.change(retain)
 
     def clear(self) -> None:
-        """Forget every tool and server."""
+        """Delete every tool and server."""
 
         def clear(connection: sqlite3.Connection) -> None:
             for table in ("tools", "servers", *OF_SERVERS):
@@ -206,13 +206,13 @@ class ToolIndex:
         self._store.change(clear)
 
     def note_reload(self, at: float, failure: str) -> None:
-        """Keep when the config was last read again, and why it could not be used: for other processes to tell."""
+        """Record when the config was last reloaded, and why it could not be used, for other processes to report."""
         note = "INSERT INTO tool_index_meta VALUES ('reload', ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
         value = to_json({"at": at, "failure": failure})
         self._store.change(lambda connection: connection.execute(note, (value,)))
 
     def last_reload(self) -> tuple[float, str] | None:
-        """Return what :meth:`note_reload` kept; None where there was no reload."""
+        """Return what :meth:`note_reload` recorded; None if there was no reload."""
         with self._store.read() as connection, damaged_rows("tools"):
             row = connection.execute("SELECT value FROM tool_index_meta WHERE key = 'reload'").fetchone()
             if row is None:
@@ -221,30 +221,30 @@ class ToolIndex:
             return float(kept["at"]), str(kept["failure"])
 
     def check(self) -> list[str]:
-        """Return what is wrong with the file, the full-text table included; empty if all is well (R43)."""
+        """Return the defects of the file, the full-text table included; empty if there are none (R43)."""
         return self._store.check()
 
     def definitions(self, ids: Iterable[int]) -> dict[int, JsonObject]:
-        """Return whole definitions by row, equal to what was ingested; rows that are gone are left out."""
+        """Return whole definitions by row, equal to the ingested ones; deleted rows are omitted."""
         query = f"SELECT id, tool, description, args_schema, out_schema, extra {_WITH_IDS}"
         with self._store.read() as connection, damaged_rows():
             return {row[0]: definition_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
 
     def cards(self, ids: Iterable[int]) -> dict[int, Card]:
-        """Return what search results show, by row; rows that are gone are left out."""
+        """Return what search results show, by row; deleted rows are omitted."""
         query = f"SELECT id, summary, body, signature, tags, examples {_WITH_IDS}"
         with self._store.read() as connection, damaged_rows():
             return {row[0]: card_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
 
     def shown(self, ids: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
-        """Return both by row, the whole definition and what search results show, in one read."""
+        """Return by row the whole definition and what search results show, in one read."""
         card = "summary, body, signature, tags, examples"
         with self._store.read() as connection, damaged_rows():
             rows = connection.execute(f"SELECT id, {_DEFINITION}, {card} {_WITH_IDS}", (_id_list(ids),))
             return {row[0]: (definition_of(*row[1:6]), card_of(*row[6:])) for row in rows}
 
     def texts(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """Return what a pattern is tried on besides names, by row: a description's beginning, and the tags (R237)."""
+        """Return texts that a pattern is tried on besides names, by row: the description's start, and tags (R237)."""
         query = f"SELECT id, substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags {_WITH_IDS}"
         with self._store.read() as connection, damaged_rows():
             rows = connection.execute(query, (_id_list(ids),))
@@ -257,17 +257,17 @@ class ToolIndex:
             return {row[0]: row[1:] for row in connection.execute(query, (_id_list(ids),))}
 
     def mentions(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return what may be the name of some tool in the texts of each row: by text column, as JSON.
+        """Return the possible tool names in the texts of each row: by text column, as JSON.
 
-        What is read but not searched stands under the empty string.
+        Those in texts that are read but not searched have the key of the empty string.
         """
         with self._store.read() as connection:
             return dict(connection.execute(f"SELECT id, mentions {_WITH_IDS}", (_id_list(ids),)).fetchall())
 
     def withheld(self, servers: Mapping[str, str], closed: Collection[str] = ()) -> frozenset[str]:
-        """Return digests of the names of tools that these servers (key -> config fingerprint) list for nobody.
+        """Return digests of the names of tools that these servers (key -> config fingerprint) list and nobody may use.
 
-        Of those that are ``closed``, which are not listed any more: of all tools that they listed at any time.
+        For ``closed`` servers, which are not listed any more: of all tools that they ever listed.
         """
         with self._store.read() as connection, damaged_rows():
             rows = connection.execute("SELECT key, config_fingerprint, withheld, denied FROM servers").fetchall()
@@ -281,7 +281,7 @@ class ToolIndex:
     def denied(self, keys: Iterable[str]) -> frozenset[str] | None:
         """Return digests of the bare names that these servers listed last and that nobody could use then.
 
-        None where that was not noted of all of them.
+        None if that was not recorded for all of them.
         """
         with self._store.read() as connection, damaged_rows():
             noted = dict(connection.execute("SELECT key, denied FROM servers").fetchall())
@@ -290,7 +290,7 @@ class ToolIndex:
             return frozenset(chain.from_iterable(map(json.loads, known))) if len(known) == len(names) else None
 
     def besides_tools(self) -> tuple[list[tuple[str, str, str]], bool]:
-        """Return server, name and address of what servers list besides tools, and whether some of it is for nobody."""
+        """Return server, name and URI of listed items other than tools, and whether there are some nobody may use."""
         with self._store.read() as connection:
             names = connection.execute("SELECT server, name, address FROM offers").fetchall()
             hidden = connection.execute("SELECT count(*) FROM offer_lists WHERE denied != '[]'").fetchone()[0]
@@ -298,7 +298,7 @@ class ToolIndex:
 
 
 def known_tools(file: Path) -> int:
-    """Return how many tools stand in a file, without making, checking or migrating it; 0 where it cannot be read."""
+    """Return how many tools a file has, without creating, checking or migrating it; 0 if it cannot be read."""
     with suppress(sqlite3.Error), closing(connect_existing(file)) as connection:
         return int(connection.execute("SELECT count(*) FROM tools").fetchone()[0])
     return 0
@@ -307,7 +307,7 @@ def known_tools(file: Path) -> int:
 def _redefined(
     connection: sqlite3.Connection, server: str, stored: Mapping[str, str], wanted: Mapping[str, ToolRecord]
 ) -> tuple[Redefinition, ...]:
-    """Return what a server has changed of its tools, before that is written: changed ones, then new ones, then gone."""
+    """Return a server's changes of its tools, before they are written: changed, then added, then removed ones."""
     if connection.execute("SELECT 1 FROM servers WHERE key = ?", (server,)).fetchone() is None:
         return ()
     differing = [name for name, before in stored.items() if name in wanted and wanted[name].fingerprint != before]
@@ -349,7 +349,7 @@ def _sound_tools(connection: sqlite3.Connection, servers: Mapping[str, str]) -> 
 def _note_listing(
     connection: sqlite3.Connection, server: str, facts: tuple[str, ...], *, now: float, era: str | None
 ) -> None:
-    """Write the server's row if one of its facts differs, or its time is too old or lies in the future."""
+    """Write the server's row if a column differs, or its time is too old or in the future."""
     columns = ", ".join(_FACTS)
     query = f"SELECT era, listed_at, {columns} FROM servers WHERE key = ?"  # noqa: S608 - own column names
     stored = connection.execute(query, (server,)).fetchone()
