@@ -1,1 +1,1 @@
-"""Skills: where they are found, how a file of one is read, and how much of it a model gets."""
+"""Skills: their sources, how their files are parsed, and how much of one a model gets."""

@@ -1,6 +1,6 @@
-"""Skills that are activated and let go without their texts (R210).
+"""Activates and deactivates skills without returning their texts (R210).
 
-Knows what is asked and in which order; never knows what an active skill opens.
+Knows the request and the order of its steps; never knows which tools an active skill makes available.
 """
 
 from functools import partial
@@ -15,16 +15,16 @@ from toolcrib.skills.use_cases import SkillUseCases
 
 
 class SkillActivation:
-    """Switches skills on and off over the use cases."""
+    """Activates and deactivates skills, using the skill use cases."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._cases = skill_use_cases
 
     async def activate(self, session: Session, request: GetRequest, asker: Asker) -> GetAnswer:
-        """Have skills active without their texts, and return what is told of their tools.
+        """Activate skills without returning their texts, and return information about their tools.
 
         Raises:
-            NotConfirmed, MustAsk: somebody has to say yes first, as for the text.
+            NotConfirmed, MustAsk: a person has to confirm first, as for the text.
 
         """
         answer = await self._cases.confirmed.given(session, asker, partial(self._activated, session, request))
@@ -37,7 +37,7 @@ class SkillActivation:
         return self._cases.loader.without_texts(wanted, request.max_tokens, cleaner, session)
 
     async def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
-        """Have skills active no longer; return those of ``names`` that are not those of active skills."""
-        # Whoever asks for this first waits until its modules are loaded, in a thread.
+        """Deactivate skills; return those of ``names`` that match no active skill."""
+        # The first caller waits until the modules are loaded, in a thread.
         binding = await anyio.to_thread.run_sync(lambda: self._cases.binding)
         return await binding.let_go(session, names)

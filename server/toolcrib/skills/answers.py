@@ -1,4 +1,4 @@
-"""What the use cases of skills answer, as JSON for programs.
+"""Answers of the skills' use cases, as JSON for programs.
 
 Knows what of a skill an answer holds, and within how many tokens; never knows how a skill was found or read.
 """
@@ -18,16 +18,16 @@ from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnsw
 _Item = TypeVar("_Item")
 
 SKILLS_META = "toolcrib/skills"
-"""The key in the ``_meta`` of a result that says which skills it gives."""
+"""The key in the ``_meta`` of a result that lists its skills."""
 
 _TRIGGER_MAX = 120
 _ITEM_TOKENS = 60
-"""What the item of one skill may take besides the text that is to be read (an estimate, four characters a token)."""
+"""Maximum size of a skill's item besides its text, in estimated tokens of four characters."""
 _STEP_MAX = 60
 _STEPS_MAX = 12
 _BOLD = re.compile(r"\*\*(.+?)[.:]?\*\*")
 _CLAUSE_END = re.compile(r"(?<=\w)(?:[:;,] |,? [\u2013\u2014(])")
-"""Where the first clause of a long step ends."""
+"""The end of the first clause of a long step."""
 
 
 def search_json(answer: SearchAnswer) -> JsonObject:
@@ -44,13 +44,13 @@ def search_json(answer: SearchAnswer) -> JsonObject:
 
 
 def get_json(answer: GetAnswer, request: GetRequest) -> JsonObject:
-    """Return the answer of ``skill_get``: the text as it is, and for each skill a short item about it.
+    """Return the answer of ``skill_get``: the text, and a short item for each skill.
 
     In ``injection`` form the whole answer stays within the budget and 60 tokens for each skill.
     """
     given: JsonObject = {"skills": [], "formatted_context": answer.formatted}
     given |= _without_nothing({"not_found": list(answer.not_found), "ambiguous": dict(answer.ambiguous)})
-    # Four characters a token, as everywhere (R144), less the braces and keys that are there anyway.
+    # Four characters per token, as everywhere (R144), minus the braces and keys that are always present.
     size = 4 * (request.max_tokens + _ITEM_TOKENS * len(request.names)) - len(compact({key: [] for key in given}))
     items = len(answer.not_found) + len(answer.ambiguous) + len(answer.skills)
     room = _Room(size - len(compact(answer.formatted)), items)
@@ -67,7 +67,7 @@ def get_json(answer: GetAnswer, request: GetRequest) -> JsonObject:
 
 
 def get_meta(answer: GetAnswer) -> JsonObject:
-    """Return what a host may want to know of the skills that ``skill_get`` gives, and no model has to read (R180)."""
+    """Return metadata about the skills of ``skill_get`` for the host, which no model has to read (R180)."""
     return {SKILLS_META: list(map(_meta_item, answer.skills))} if answer.skills else {}
 
 
@@ -116,13 +116,13 @@ def _list_item(shown: FoundSkill) -> JsonObject:
 
 
 class _Room:
-    """Shares characters of JSON among some items: what one leaves over goes to the next."""
+    """Shares a budget of JSON characters among items: what one leaves over goes to the next."""
 
     def __init__(self, size: int, items: int) -> None:
         self._size, self._items = size, items
 
     def filled(self, make: Callable[[int], _Item]) -> _Item:
-        """Return what ``make`` makes of the next item within the characters that it may take."""
+        """Return the result of ``make`` for the next item, given the number of characters available to it."""
         # One character is for the comma between two items.
         made = make(self._size // self._items - 1)
         self._size -= len(compact(made)) + 1
@@ -131,13 +131,13 @@ class _Room:
 
 
 def _cut(text: str, room: int) -> str:
-    """Return ``text``, cut short where it would take more than ``room`` characters of JSON."""
-    # An escaped character takes two in JSON, so half of the room is aimed at.
+    """Return ``text``, truncated if it would take more than ``room`` characters of JSON."""
+    # An escaped character takes two in JSON, so half of the room is the target.
     return text if len(compact(text)) <= room else truncate(one_line(text), max(room // 2 - 1, 1))
 
 
 def _candidates(name: str, names: Sequence[str], room: int) -> tuple[str, list[str]]:
-    """Return a name that several skills have, with as many of the names that only one has as ``room`` allows."""
+    """Return an ambiguous name with as many of its unambiguous alternatives as ``room`` allows."""
     name = _cut(name, room // 2)
     shown = list(names)
     while shown and len(compact((name, shown))) > room:
@@ -146,7 +146,7 @@ def _candidates(name: str, names: Sequence[str], room: int) -> tuple[str, list[s
 
 
 def _short_item(given: LoadedSkill, room: int) -> JsonObject:
-    """Return the item of one skill in at most ``room`` characters: its trigger, and as many step titles as fit."""
+    """Return the item of one skill in at most ``room`` characters: its trigger, and the step titles that fit."""
     item: JsonObject = {"name": _cut(given.text.name, room // 2), "trigger": "", "steps": []}
     left = room - len(compact(item))
     about = replace(given.skill, description=given.text.description, trigger=given.text.trigger).summary
@@ -157,7 +157,7 @@ def _short_item(given: LoadedSkill, room: int) -> JsonObject:
         title = _title(one_line(step))
         rest = [f"(+{len(steps) - number - 1} more)"] if number + 1 < len(steps) else []
         if number == _STEPS_MAX or len(compact({**item, "steps": [*item["steps"], title, *rest]})) > room:
-            # What is left out is counted, so that nobody takes the rest for the whole (R135).
+            # Omitted titles are counted, so that the list is not taken for complete (R135).
             item["steps"].append(f"(+{len(steps) - number} more)")
             break
         item["steps"].append(title)
@@ -165,7 +165,7 @@ def _short_item(given: LoadedSkill, room: int) -> JsonObject:
 
 
 def _title(step: str) -> str:
-    """Return what a step is about: its bold beginning, its first sentence or clause, else as many words as fit."""
+    """Return the gist of a step: its bold beginning, its first sentence or clause, else as many words as fit."""
     bold = _BOLD.match(step)
     title = bold[1] if bold else split_summary(step)[0]
     if len(title) > _STEP_MAX:
@@ -214,7 +214,7 @@ def _meta_item(given: LoadedSkill) -> JsonObject:
 
 
 def _written_fields(text: SkillText) -> JsonObject:
-    """Return the fields that are searched as tags, as the author wrote them: the format wants them under metadata."""
+    """Return the fields that are searched like tags, as the author wrote them: the format has them under metadata."""
     found = {name: stated(text.frontmatter, name) for name in ("domain", "frames")}
     return {name: value for name, value in found.items() if value}
 

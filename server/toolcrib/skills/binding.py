@@ -1,4 +1,4 @@
-"""Skills and the tools that they name: what is told of these, and which skills are active from then on.
+"""Skills and the tools that they name: what is said about these, and which skills become active.
 
 Knows what skills name and what a session may use; never knows how a skill is shortened, or how a tool is called.
 """
@@ -24,29 +24,29 @@ _CALL = "Call those that your list lacks with toolcrib's tool_call."
 
 
 def names_in(skill: Skill, text: SkillText) -> SkillNames:
-    """Return how the text of a skill spells the tools that it works with, and those without which it is of no use.
+    """Return the spellings of the tools that a skill's text names, and of those that it requires.
 
-    A glob that begins with a wildcard could mean the tools of any server, so no text means anything by it.
+    A glob that begins with a wildcard could match the tools of any server, so it is ignored.
     """
     notes = tuple(note for note in working_tools(text) if not is_glob(note.tool[:1]))
     return SkillNames(notes, required_tools(text) if skill.origin is SkillOrigin.PACK else ())
 
 
 def told_inside(notes: Iterable[ToolNote], names: SkillNames) -> tuple[ToolNote, ...]:
-    """Return the tools of a skill's own list that are not told of beside it: those of hosts, ours, mere mentions."""
+    """Return the tools of a skill's own list that are not described next to it: those of hosts, ours, mere mentions."""
     beside = {note.tool for note in names.notes if not is_of_others(note.tool)}
     return tuple(note for note in notes if note.tool not in beside)
 
 
 class Told(NamedTuple):
-    """What is said of the tools of skills, and the public names of all of them."""
+    """Text about the tools of skills, and the public names of all of them."""
 
     text: str
     names: frozenset[str]
 
 
 class SkillBinding:
-    """Tells of the tools that skills name, and has skills active. What is said of tools may block."""
+    """Describes the tools that skills name, and activates skills. Describing tools may block."""
 
     def __init__(self, parts: SkillUseCaseParts) -> None:
         self._parts = parts
@@ -56,7 +56,7 @@ class SkillBinding:
     # -- which skills can be used ----------------------------------------------------------------
 
     def lacking(self, session: Session, visible: VisibleSkills) -> frozenset[int]:
-        """Return the rows of the skills that need a tool which the session's caller does not have."""
+        """Return the rows of the skills that require a tool which the session's caller does not have."""
         catalog = self._parts.indexer.current()
         allowed = self._gate.allowed(session, catalog)
         by_text = self._required[visible].get("", lambda: self._required_by_texts(visible))
@@ -71,7 +71,7 @@ class SkillBinding:
         return (*self._bindings.of(skill).tools, *by_text)
 
     def named_by(self, session: Session, skill: Skill, text: SkillText) -> NamedTools:
-        """Return the tools that a skill names, as far as the session's caller may use them."""
+        """Return the tools named by a skill that the session's caller may use."""
         catalog, names = self._parts.indexer.current(), names_in(skill, text)
         spelled = (*self._needed(skill, names.required), *(note.tool for note in names.notes))
         return self._bindings.named(catalog, self._gate.allowed(session, catalog), spelled)
@@ -79,9 +79,9 @@ class SkillBinding:
     # -- what is told beside a text --------------------------------------------------------------
 
     def told(self, session: Session, skills: Sequence[LoadedSkill], fits: Fits) -> Told:
-        """Return what is said of the tools of some skills as they are once these are active, as much of it as fits.
+        """Return text about the tools of some skills in the state after their activation, as much as fits.
 
-        Public names with their states; what is denied and what does not exist are one number.
+        It has public names with their states; denied and nonexistent tools are counted together.
         """
         catalog = self._parts.indexer.current()
         telling = _Telling(self._parts, session, catalog, self._joined(session.skills.skills, skills))
@@ -97,7 +97,7 @@ class SkillBinding:
     # -- what is active --------------------------------------------------------------------------
 
     async def activate(self, session: Session, skills: Sequence[LoadedSkill]) -> None:
-        """Have the skills active whose text was delivered, in this order; tell events of what that opens and ends."""
+        """Activate the skills whose text was delivered, in this order; emit events about the effects."""
         before = session.skills.skills
         session.skills.skills = self._joined(before, [each for each in skills if each.is_delivered])
         self._parts.around.keep(session)
@@ -113,7 +113,7 @@ class SkillBinding:
         await session.activations.have_active(session.skills.skills)
 
     async def let_go(self, session: Session, names: Iterable[str]) -> list[str]:
-        """Have skills active no longer; return those of ``names`` that none is called."""
+        """Deactivate skills; return those of ``names`` that match none."""
         unknown: list[str] = []
         for name in names:
             meant = [each for each in session.skills.skills if each.is_called(name)]
@@ -124,7 +124,7 @@ class SkillBinding:
         return unknown
 
     def _tell_new(self, session: Session, catalog: Catalog) -> None:
-        # A session that goes on with what another has activated tells of that too: events know sessions by their label.
+        # A session that resumes what another one activated emits events too: these identify sessions by label.
         known, allowed = session.trail.told_active, self._gate.allowed(session, catalog)
         session.trail.told_active = frozenset(each.id for each in session.skills.skills)
         for each in session.skills.skills:
@@ -148,7 +148,7 @@ class SkillBinding:
 
 
 class _Telling:
-    """Tells of tools as they are for a session while certain skills are active."""
+    """Describes tools to a session under the assumption that certain skills are active."""
 
     def __init__(self, parts: SkillUseCaseParts, session: Session, catalog: Catalog, active: Active) -> None:
         self._wordings, self._session = parts.wordings, session
@@ -159,11 +159,11 @@ class _Telling:
         self._is_listed = parts.gate.shows_opened(session)
 
     def named(self, spellings: Iterable[str]) -> NamedTools:
-        """Return what spellings mean to the session's caller."""
+        """Return the tools that spellings mean to the session's caller."""
         return self._bindings.named(self._catalog, self._allowed, spellings)
 
     def skill(self, given: LoadedSkill, named: NamedTools, lacking: int) -> ToldSkill:
-        """Return what is told of the tools of one skill."""
+        """Return the information about the tools of one skill."""
         spelled = {note.tool: note.note for note in given.text.tools}
         notes = {tool.row: spelled.get(name, "") for name, tools in named.by_spelling.items() for tool in tools}
         signed = () if self._is_listed else [tool.row for tool in named.tools if tool.row in self._opened]
@@ -181,7 +181,7 @@ class _Telling:
 
     @property
     def call(self) -> str:
-        """How the tools are called."""
+        """How to call the tools."""
         handle = self._session.skills.handle
         if not handle or not any(tool.row in self._opened for tool in self._allowed.scoped):
             return _CALL

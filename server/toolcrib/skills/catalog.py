@@ -1,4 +1,4 @@
-"""The skills of this process: its roots scanned and indexed, and cut out for each kind of caller.
+"""The skills of this process: its roots, scanned and indexed, and the subset for each kind of caller.
 
 Knows roots, the index and what hides a skill; never knows sessions, tool names or how a skill is rendered.
 Everything here may block: the event loop calls it through a worker thread.
@@ -29,16 +29,16 @@ from toolcrib.skills.sources.walking import OWN_FILES_CUT, find_files, shown_pat
 _VISIBLE_MAX = 64
 
 _LOOK_S = 1.0
-"""How long what was seen of the files is good enough, in seconds: half of what a listing may be behind."""
+"""How long the result of checking the files is reused, in seconds: half the maximum lag of a listing."""
 _LOOK_SHARE = 9
-"""How many times as long as a look takes there is none, so that looking never takes more than a tenth of the time."""
+"""Minimum pause after a check, relative to its duration, so that checking never takes more than a tenth of the time."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RootLoad:
-    """What one scan of a root came to."""
+    """The result of one scan of a root."""
 
     root: Root
     skill_count: int
@@ -47,7 +47,7 @@ class RootLoad:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A skill that nobody is shown, and why: for the person at the terminal only."""
+    """A skill hidden from everybody, and why; only reported to the person at the terminal."""
 
     skill: Skill
     reason: str
@@ -55,9 +55,9 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where the files of a skill lie. ``base``: the folder that they must not lead out of, if there is one.
+    """The location of a skill's files. ``base``: the folder that links must not lead out of, if any.
 
-    ``hidden`` are folders in it that belong to skills which nobody is shown: they are no part of this one (R181).
+    ``hidden`` are folders inside it that belong to hidden skills: they are not part of this one (R181).
     """
 
     folder: Path
@@ -66,15 +66,15 @@ class Home:
     hidden: tuple[str, ...] = ()
 
     def has(self, path: str) -> bool:
-        """Return whether a file of the folder, a POSIX path, is part of the skill."""
+        """Return whether a file of the folder, given as a POSIX path, is part of the skill."""
         return not any(path.startswith(f"{folder}/") for folder in self.hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What the skills that a caller sees rest on besides their rows: while none of it changes, neither do they.
+    """What the skills visible to a caller depend on besides their rows: while it is unchanged, so are they.
 
-    ``files`` count with time and size, ``places`` with where they lead to, ``variables`` with whether they are set.
+    ``files`` are compared by time and size, ``places`` by their real paths, ``variables`` by whether they are set.
     """
 
     files: tuple[str, ...]
@@ -83,7 +83,7 @@ class Footing:
 
 
 class SkillCatalog:
-    """The skills of the configured roots, as they were last scanned. Safe to use from several threads."""
+    """The skills of the configured roots as of the last scan. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -109,16 +109,16 @@ class SkillCatalog:
         self._clock, self._next_look = clock, 0.0
 
     def refresh(self, stop: threading.Event) -> list[RootLoad]:
-        """Bring the index in step with the files of every root; a root that has not changed costs no write.
+        """Update the index from the files of every root; an unchanged root costs no write.
 
-        Between two roots ``stop`` is looked at, so that a program that ends need not wait for all of them.
+        ``stop`` is checked between roots, so that a terminating program need not wait for all of them.
         """
         while True:
             generation = self._index.generation
             loads = self._scanned(stop)
             if stop.is_set() or generation == self._index.generation:
                 return loads
-            # Another file took the index's place meanwhile, without the rows of files that have not changed.
+            # Another file replaced the index meanwhile, without the rows of unchanged files.
 
     def _scanned(self, stop: threading.Event) -> list[RootLoad]:
         loads: list[RootLoad] = []
@@ -127,16 +127,16 @@ class SkillCatalog:
                 break
             try:
                 loads.append(self._refreshed(root))
-            except Exception as error:  # barrier: one root; the others are scanned, and what is indexed of it is served
+            except Exception as error:  # barrier: one root; the others are scanned, and its indexed skills are served
                 _log.exception("the skills of %s could not be scanned", root.source, exc_info=error)
         self._index.forget_roots(used=self._by_key, now=self._now())
         return loads
 
     def look(self, stop: threading.Event) -> None:
-        """Notice what has come, changed or gone since the last look, roots included, if that is a while ago.
+        """Detect what was added, changed or removed since the last check, roots included, unless that was recent.
 
-        Where another thread is looking, or files were looked at within the last second, what is known is good enough;
-        a look that takes long is taken less often.
+        If another thread is checking, or the last check was within the last second, the known state is reused; an
+        expensive check is repeated less often.
         """
         if self._clock() < self._next_look or not self._looking.acquire(blocking=False):
             return
@@ -156,7 +156,7 @@ class SkillCatalog:
             self._looking.release()
 
     def visible(self, caller: Caller) -> VisibleSkills:
-        """Return what ``caller`` may see: rows in their scope, by SQL (R145), without those that something hides."""
+        """Return what ``caller`` may see: rows in their scope, by SQL (R145), except hidden ones."""
         key = (caller.tenant_id, caller.project_id)
         with self._lock:
             versions = self._index.data_version(), self._decisions.version()
@@ -174,7 +174,7 @@ class SkillCatalog:
         return visible
 
     def _divided(self, caller: Caller, generation: int) -> tuple[VisibleSkills, dict[str, set[str]]]:
-        """Return what the caller may see, and of every root in scope the folders of the skills that are hidden."""
+        """Return what the caller may see, and for every root in scope the folders of hidden skills."""
         hidden: dict[str, set[str]] = {}
         seen: list[Skill] = []
         switched_off = self._decisions.switched_off()
@@ -187,7 +187,7 @@ class SkillCatalog:
         return VisibleSkills(tuple(seen), generation), hidden
 
     def for_person(self, caller: Caller) -> VisibleSkills:
-        """Return what ``caller`` may see, and what its author keeps from models but not from the person themselves."""
+        """Return what ``caller`` may see, including skills that their author hides from models but not from people."""
         switched_off = self._decisions.switched_off()
         in_scope = self._in_scope(caller)
         return VisibleSkills(
@@ -195,21 +195,21 @@ class SkillCatalog:
         )
 
     def everything(self, caller: Caller) -> VisibleSkills:
-        """Return all skills in the caller's scope, the hidden ones too: for the person who switches them."""
+        """Return all skills in the caller's scope, including hidden ones: for the person who enables them."""
         return VisibleSkills(self._in_scope(caller))
 
     def must_confirm(self, skill: Skill) -> bool:
-        """Return whether a person has to say yes before the text of the skill is given."""
+        """Return whether a person has to confirm before the text of the skill is returned."""
         return self._visibility.must_confirm(skill)
 
     def withheld(self, caller: Caller) -> list[Withheld]:
-        """Return the skills in the caller's scope that something hides."""
+        """Return the hidden skills in the caller's scope."""
         switched_off = self._decisions.switched_off()
         reasons = ((skill, self._visibility.reason(skill, switched_off)) for skill in self._in_scope(caller))
         return [Withheld(skill, reason) for skill, reason in reasons if reason is not None]
 
     def lacking(self) -> list[Problem]:
-        """Return the skills of the config's own scope that a missing environment variable hides (R253)."""
+        """Return the skills of the config's own scope hidden because an environment variable is missing (R253)."""
         context = self._settings.toolcrib.context
         own = Caller(tenant_id=context.tenant_id, project_id=context.project_id)
         missing = ((skill, self._visibility.missing(skill)) for skill in self._in_scope(own))
@@ -220,13 +220,13 @@ class SkillCatalog:
         ]
 
     def untrusted_count(self) -> int:
-        """Return how many skills of the repository are left alone (C28)."""
+        """Return how many skills of an untrusted repository are ignored (C28)."""
         return sum(len(find_files(root, self._settings.toolcrib.limits).files) for root in self.untrusted)
 
     def freshen(self, skills: Iterable[Skill]) -> bool:
-        """Take in files of these skills that are not as indexed any more; return whether there were any (R177).
+        """Reindex files of these skills that have changed; return whether there were any (R177).
 
-        Their bytes are compared, whatever their times and sizes are: a checkout may set both to what they were (C18).
+        Their contents are compared regardless of times and sizes: a checkout may restore both (C18).
         """
         limits = self._settings.toolcrib.limits
         changed, generation = False, self._index.generation
@@ -246,9 +246,9 @@ class SkillCatalog:
         return changed
 
     def footing(self, caller: Caller) -> Footing | None:
-        """Return what else than rows decides which skills a caller sees; None where that is not known for certain.
+        """Return what besides rows determines the skills visible to a caller; None if that is not known for certain.
 
-        It is not while a file differs from its rows, and where a pack is named as a resource of a package.
+        It is not while a file differs from its rows, or if a pack is configured as a resource of a package.
         """
         if self._places is None:
             return None
@@ -265,11 +265,11 @@ class SkillCatalog:
         return Footing(tuple(files), tuple(map(str, self._places)), tuple(sorted(variables)))
 
     def texts(self, skills: Iterable[Skill]) -> dict[int, SkillText]:
-        """Return the whole texts by row; rows that are gone are left out."""
+        """Return whole texts by row; deleted rows are omitted."""
         return self._index.details([skill.row for skill in skills])
 
     def home_of(self, skill: Skill) -> Home | None:
-        """Return where the files of a skill with a SKILL.md lie; None for one of a pack's file or a learned one."""
+        """Return the location of the files of a skill with a SKILL.md; None for one of a pack file or a learned one."""
         root = self._by_key.get(skill.root)
         if root is None or skill.origin is not SkillOrigin.DIR:
             return None
@@ -281,14 +281,14 @@ class SkillCatalog:
         return Home(folder, root.base, file_name, tuple(sorted(place.removeprefix(start) for place in hidden)))
 
     def modified_ms(self, skill: Skill) -> int | None:
-        """Return when the file of a skill was changed, in milliseconds since the epoch; None where it has no file."""
+        """Return the modification time of a skill's file, in milliseconds since the epoch; None if it has no file."""
         mark = self._marks.get(skill.root, {}).get(skill.path)
         return mark.mtime_ns // 1_000_000 if mark else None
 
     def reports(self, caller: Caller, *, hidden: bool = False) -> list[tuple[str, SkillProblem]]:
-        """Return what is wrong with files of roots in the caller's scope, each with its root's source.
+        """Return the problems of files of roots in the caller's scope, each with its root's source.
 
-        What is said of the folder of a hidden skill is told only where ``hidden`` is set.
+        Problems in the folder of a hidden skill are only included if ``hidden`` is set.
         """
         keys = [root.rows_key for root in self.roots if _in_scope(root, caller)]
         found = [(key, problem) for key in keys for problem in self._problems.get(key, ())]
@@ -299,18 +299,18 @@ class SkillCatalog:
         return [(self._by_key[key].source, problem) for key, problem in (*found, *self._index.problems(keys))]
 
     def record_use(self, skills: Sequence[Skill]) -> None:
-        """Count one use of each skill (R139). A use that cannot be counted keeps nobody from the skill."""
+        """Count one use of each skill (R139). A failure to count does not prevent the use."""
         try:
             self._decisions.record_use([skill.id for skill in skills], self._now())
         except StoreError as error:
             _log.warning("the use of a skill could not be counted: %s", error.detail)
 
     def uses(self) -> dict[str, Use]:
-        """Return how often and when each skill was last used, by id; skills never used are left out."""
+        """Return how often and when each skill was last used, by id; unused skills are omitted."""
         return self._decisions.uses()
 
     def switch(self, skill: Skill, *, enabled: bool) -> None:
-        """Enable or disable a skill, for good: also over its removal and return (R243)."""
+        """Enable or disable a skill permanently: even across its removal and return (R243)."""
         self._decisions.switch(skill.id, enabled=enabled)
         with self._lock:
             self._forget_visible()
@@ -324,7 +324,7 @@ class SkillCatalog:
         return RootLoad(root, self._index.count(key), changes)
 
     def _take_in(self, root: Root, found: RootScan) -> SkillChanges:
-        """Bring the index in step with what a scan of a root found, and forget what was made of the index before."""
+        """Apply the result of a scan to the index, and discard what was derived from its previous state."""
         key, update = root.rows_key, _follows_its_file(root)
         if not found.changed and not found.gone:
             return SkillChanges()

@@ -1,4 +1,4 @@
-"""Skill files checked by every rule of their format, for their authors.
+"""Validates skill files against every rule of their format, for their authors.
 
 Knows a file or folder that somebody names; never knows the config, the index or who may see a skill.
 """
@@ -21,7 +21,7 @@ _LEVELS = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was checked: paths relative to ``folder``, the skills in them, and everything that is wrong."""
+    """The result of a check: paths relative to ``folder``, the skills in them, and all problems."""
 
     folder: Path
     files: tuple[str, ...]
@@ -30,15 +30,15 @@ class Checked:
 
     @property
     def errors(self) -> int:
-        """Return how many of the problems are errors: rules that are broken."""
+        """Return the number of errors, that is broken rules."""
         return sum(problem.level == "error" for problem in self.problems)
 
 
 def check(path: Path, limits: LimitsSection) -> Checked:
-    """Check a SKILL.md, a pack's file, or every such file below a folder, strictly.
+    """Strictly check a SKILL.md, a pack file, or every such file below a folder.
 
     Raises:
-        BadRequest: there is nothing of the kind at ``path``.
+        BadRequest: there is no such file at ``path``.
 
     """
     real = path.resolve()
@@ -61,7 +61,7 @@ def check(path: Path, limits: LimitsSection) -> Checked:
 
 
 def _root(folder: Path) -> Root:
-    """Return the folder as a pack, since a pack may hold every kind of file, and by its strict rules."""
+    """Return the folder as a strict pack root, since a pack may contain every kind of file."""
     pack = SkillPackConfig(name=folder.name or "pack", path=str(folder))
     return Root("pack/check", str(folder), folder, SkillOrigin.PACK, pack.name, SkillScope(), is_strict=True, pack=pack)
 
@@ -83,7 +83,7 @@ def _refusal(path: Path, real: Path) -> str:
 
 
 def _gravest(file: SkillFile) -> list[SkillProblem]:
-    """Return the problems of a file, each once: what a lenient reader only warns of is an error here."""
+    """Return the distinct problems of a file: warnings of the lenient reader are errors here."""
     told: dict[tuple[int, str, str], SkillProblem] = {}
     for problem in sorted(file.problems, key=_gravity):
         told.setdefault((problem.line, problem.code, problem.message), problem)

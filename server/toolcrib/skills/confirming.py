@@ -1,6 +1,6 @@
-"""Skills that a person is asked about before their texts are given: which they are, and what the person is told.
+"""Skills that require a person's approval before their texts are returned: which they are, and the question.
 
-Knows the rules of the config and what is given of which skill; never knows how a question is put, nor a text.
+Knows the rules of the config and what is returned of which skill; never knows how a question is asked, nor a text.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ _SUMMARY_MAX = 400
 
 
 class Unconfirmed(Exception):
-    """Texts of these skills were about to be given, and nobody has said yes to them yet."""
+    """The texts of these skills require a confirmation that has not been given yet."""
 
     def __init__(self, skills: Sequence[Skill]) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Unconfirmed(Exception):
 
 
 class Confirmed:
-    """What one request may give: skills as they were when somebody said yes. ``by_owner``: whatever there is."""
+    """What one request may return: skills in the version that was confirmed. ``by_owner``: everything."""
 
     def __init__(self, *, by_owner: bool = False) -> None:
         self._by_owner = by_owner
@@ -46,20 +46,20 @@ class Confirmed:
         return self._by_owner or (skill.id, skill.content_hash) in self._skills
 
     def add(self, skill: Skill) -> None:
-        """Take note of a yes, which holds for this very text."""
+        """Record a confirmation, which is valid for this exact text."""
         self._skills.add((skill.id, skill.content_hash))
 
 
 class WorkedOut(Protocol):
-    """Does work in a worker thread, by skills as they are now."""
+    """Runs work in a worker thread, against the current skills."""
 
     async def __call__(self, work: Callable[[], _Given], /) -> _Given:
-        """Return what ``work`` does."""
+        """Return the result of ``work``."""
         ...
 
 
 class ConfirmedSkills:
-    """Has the skills confirmed for which ``skills.permissions`` asks it."""
+    """Obtains confirmation of the skills that need it under ``skills.permissions``."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class ConfirmedSkills:
         self._worked_out, self._cleaner = worked_out, cleaner
 
     def refuse_unconfirmed(self, skills: Iterable[Skill], confirmed: Confirmed) -> None:
-        """Do nothing where the texts of these skills may be given.
+        """Raise if texts of these skills need a confirmation first.
 
         Raises:
-            Unconfirmed: some of them need a yes first.
+            Unconfirmed: some of them need a confirmation first.
 
         """
         lacking = [skill for skill in skills if self._catalog.must_confirm(skill) and skill not in confirmed]
@@ -83,11 +83,11 @@ class ConfirmedSkills:
             raise Unconfirmed(lacking)
 
     def has_changed(self, skill: Skill) -> bool:
-        """Return whether a skill that takes a yes is another one by now than the index had; it is not from then on."""
+        """Return whether a skill that needs confirmation differs from its indexed version; reindexes it if so."""
         return self._catalog.must_confirm(skill) and self._catalog.freshen([skill])
 
     def unasked(self, session: Session, skills: Iterable[Skill]) -> list[Skill]:
-        """Return those of ``skills`` whose texts may be given without a question. May block."""
+        """Return those of ``skills`` whose texts may be returned without asking. May block."""
         return [
             skill
             for skill in skills
@@ -96,12 +96,12 @@ class ConfirmedSkills:
         ]
 
     async def given(self, session: Session, asker: Asker | None, work: Callable[[Confirmed], _Given]) -> _Given:
-        """Return what ``work`` gives in a worker thread, once a person has said yes where it raises Unconfirmed.
+        """Return the result of ``work``, run in a worker thread, after a confirmation if it raises Unconfirmed.
 
-        ``asker`` is whose request it is; None: the person whose machine this is, who is not asked.
+        ``asker`` reaches the caller of the request; None: the person at this machine, who is not asked.
 
         Raises:
-            NotConfirmed: they have not said yes.
+            NotConfirmed: the person has not confirmed.
             MustAsk: they can be asked, but not while this request is under way.
 
         """
@@ -119,7 +119,7 @@ class ConfirmedSkills:
 
 
 def approval_of(principal: str, skill: Skill) -> Approval:
-    """Return what a lasting yes of a principal to a skill is."""
+    """Return the key of a principal's lasting confirmation of a skill."""
     return Approval(principal, "skill", f"{skill.source}/{skill.folder}", skill.content_hash)
 
 

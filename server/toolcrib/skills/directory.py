@@ -17,11 +17,11 @@ from toolcrib.model import TaskType
 _OPEN, _CLOSE = "<skill_directory>", "</skill_directory>"
 _TITLE_MAX = 80
 _NAME_MAX = 128
-"""Characters of a name in a list; a longer one would take the room of many others, and only search finds it."""
+"""Maximum length of a name in a list; a longer one would displace many others, and is only found by search."""
 _TRIGGERS = (120, 80, 60, 40)
-"""Characters of a trigger, tried from the left until every entry of the directory fits."""
+"""Maximum lengths of a trigger, tried from the left until every entry of the directory fits."""
 _DESCRIPTIONS = (1024, 600, 400, 300, 200, 150, 100, 60)
-"""The same for the descriptions of the catalog, none of which goes without."""
+"""The same for the descriptions of the catalog, which are never omitted."""
 _USAGE = (
     "Each skill is a set of instructions for one kind of task. Before a task that a description fits, load the skill "
     "with skill_get by its name (or its uri where two share a name), then follow it."
@@ -32,7 +32,10 @@ _NEXT = "The next are in {}."
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """One skill as the directory sees it. ``last_used`` is in seconds, None for never."""
+    """One skill as seen by the directory. ``last_used`` is in seconds since the epoch, None for never.
+
+    ``clean`` redacts a text for the reader; it is slow, so it is only applied to what may be shown.
+    """
 
     name: str
     title: str
@@ -59,10 +62,9 @@ def skill_directory(
 ) -> tuple[str, int]:
     """Return the ``<skill_directory>`` block and how many skills it names; both are nothing without entries.
 
-    ``clean`` makes a text fit for the reader; it takes a while, so only what may be shown goes through it.
-    Pinned skills come first, then the ones used last or most, then the first of each source, the second of each, and
-    so on (R123, R124). The bounds on entries and on bytes always hold (R122). Triggers are shortened for all alike;
-    then the last entries go without them, then without titles, and only then without a line.
+    Pinned skills come first, then the most recently or most often used, then the first of each source, the second of
+    each, and so on (R123, R124). The limits on entries and bytes always hold (R122). Triggers are shortened equally for
+    all; then the last entries lose them, then their titles, and are only then omitted.
     """
     named = [entry for entry in entries if len(entry.name) <= _NAME_MAX]
     chosen = [
@@ -105,7 +107,7 @@ def skill_directory(
 
 
 def _selected(entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig) -> list[DirectoryEntry]:
-    """Return the entries in the order in which they take their places."""
+    """Return the entries in order of precedence."""
 
     def use(entry: DirectoryEntry) -> float:
         return entry.use_count if section.selection_strategy == "pinned_then_top" else entry.last_used or 0
@@ -117,13 +119,13 @@ def _selected(entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig)
     for entry in others:
         if not use(entry):
             by_source.setdefault(entry.source, []).append(entry)
-    # One of each source, then another of each: a folder with many skills does not keep the others out.
+    # Round-robin over sources: a folder with many skills does not crowd out the others.
     in_turns = (entry for turn in zip_longest(*by_source.values()) for entry in turn if entry is not None)
     return [*pinned, *used, *in_turns]
 
 
 def _line(entry: DirectoryEntry, section: SkillsDirectoryConfig, *, has_title: bool, width: int) -> str:
-    """Return one line of the directory; the name always stands in it, since skill_get takes nothing else."""
+    """Return one line of the directory; it always has the name, since skill_get accepts nothing else."""
     fields = section.include_fields
     line = f"- {entry.name}"
     if "task_type" in fields and entry.task_type is not TaskType.UNKNOWN:
@@ -142,11 +144,11 @@ def catalog_block(
     form: Literal["xml", "json"] = "xml",
     next_uri: Callable[[int], str] | None = None,
 ) -> tuple[str, int]:
-    """Return the first ``entries`` of a catalog of ``total`` skills as text, and how many it holds (R173, R174).
+    """Return the first ``entries`` of a catalog of ``total`` skills as text, and how many it contains (R173, R174).
 
-    The bound on bytes always holds. Descriptions are shortened for all alike, but none goes without: rather, a skill
-    is left to the next page, whose URI ``next_uri`` gives for the number of skills before it. A catalog that leaves
-    skills out says so and names skill_search. Bounds too small for anything: no text.
+    The bound on bytes always holds. Descriptions are shortened equally for all but never omitted: instead, skills move
+    to the next page, whose URI ``next_uri`` returns for the number of skills before it. An incomplete catalog says so
+    and names skill_search. If the bounds are too small for anything, the text is empty.
     """
     render = _catalog_xml if form == "xml" else _catalog_json
     chosen = [entry for entry in entries if len(entry.name) <= _NAME_MAX]
@@ -197,9 +199,9 @@ def _attribute(text: str) -> str:
 
 
 def _largest(rendered: Callable[[int, int], str], count: int, widths: Sequence[int], max_bytes: int) -> tuple[str, int]:
-    """Return what ``rendered(count, width)`` gives for the greatest width at which all ``count`` entries fit.
+    """Return ``rendered(count, width)`` for the greatest width at which all ``count`` entries fit.
 
-    Where even the smallest width is too much, for as many entries as fit at that one.
+    If even the smallest width is too much, for as many entries as fit at that width.
     """
 
     def fits(text: str) -> bool:
@@ -215,7 +217,7 @@ def _largest(rendered: Callable[[int, int], str], count: int, widths: Sequence[i
 
 
 def _greatest(text_of: Callable[[int], str], most: int, fits: Callable[[str], bool]) -> int | None:
-    """Return the greatest number up to ``most`` of which the text fits; None where not even that of 0 does."""
+    """Return the greatest number up to ``most`` whose text fits; None if not even that of 0 does."""
     low, high = -1, most + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
-"""What is wrong with skills that no file says: tools that nobody has, words by which nothing finds them, old pages.
+"""Problems of skills that no single file shows: nonexistent tools, words that do not find them, outdated pages.
 
-Knows what the index, state and events tell of skills together; never knows how it is shown, or how a skill is mended.
+Knows what the index, state and events together say about skills; never knows how that is shown, or a skill is fixed.
 """
 
 from collections import defaultdict
@@ -25,22 +25,22 @@ from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.bindings import NamedTools
 
 _HITS = 8
-"""A skill is found where it is among so many, as many as `skill_search` gives unless it is told otherwise."""
+"""A skill counts as found if it is among this many hits, the default of `skill_search`."""
 _DAY_S = 86_400
 STALE_AFTER_DAYS = 180
-"""Pages change: a skill about them that nobody has touched for so long may be about what is gone."""
+"""Age in days after which a skill about web pages may be outdated, because pages change."""
 _NAMES_ROOM = 200
-"""Characters of names in one finding."""
+"""Maximum length of the list of names in one finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How one skill does, and what is wrong with it.
+    """The condition of one skill, and its problems.
 
-    ``tools`` are calls of tools that it names while it was active, ``unnamed`` calls of tools that no skill named which
-    was active then. ``absent`` are tools that it names and nobody has, ``denied`` those that policy keeps from whoever
-    asks. ``is_found`` says whether its own words find it. ``stale_days``: since when nobody has changed it, where it is
-    about pages and that is long ago.
+    ``tools`` are calls of tools that it names while it was active, ``unnamed`` calls of tools named by no skill that
+    was active then. ``absent`` are tools that it names and nobody has, ``denied`` those that policy hides from the
+    caller. ``is_found`` says whether its own words find it. ``stale_days``: the days since its last change, if it is
+    about web pages and that is long ago.
     """
 
     skill: Skill
@@ -56,7 +56,7 @@ class Health:
 
     @property
     def findings(self) -> Iterator[tuple[str, str]]:
-        """What is wrong, each with a stable code, and with what mends it."""
+        """The problems, each with a stable code and its remedy."""
         if self.absent:
             names = enumerated(self.absent, _NAMES_ROOM)
             yield "absent-tools", f"names tools that no server has: {names}. Correct the names, or add the server."
@@ -92,23 +92,23 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """All skills that were looked at. ``unlisted`` are servers whose tools are not known, and so not missed."""
+    """All examined skills. ``unlisted`` are servers whose tools are not known, and so not reported as missing."""
 
     skills: tuple[Health, ...]
     unlisted: tuple[str, ...]
 
 
 class SkillDoctor:
-    """Looks at all skills that somebody may see, over the use cases."""
+    """Examines all skills visible to a caller, using the skill use cases."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
 
     async def examine(self, session: Session, now: float) -> Examined:
-        """Return how the skills do that the session's caller may see. ``now`` is in seconds since the epoch.
+        """Examine the skills visible to the session's caller. ``now`` is in seconds since the epoch.
 
         Raises:
-            StoreError: what is known of them cannot be read.
+            StoreError: their stored data cannot be read.
 
         """
         return await self._skill_use_cases.worked_out(partial(self._examine, session, now))
@@ -146,7 +146,7 @@ class SkillDoctor:
     def _divided(
         self, session: Session, missing: Iterable[str], unlisted: Collection[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return which of these spellings nobody has, and which policy keeps from the caller."""
+        """Return which of these spellings nobody has, and which policy hides from the caller."""
         catalog, absent, denied = self._parts.indexer.current(), list[str](), list[str]()
         for spelling in missing:
             spelled = host_spellings(spelling)
@@ -157,7 +157,7 @@ class SkillDoctor:
         return tuple(absent), tuple(denied)
 
     def _is_found(self, skill: Skill, visible: VisibleSkills, cleaner: Cleaner) -> bool:
-        """Return whether what the skill says it is for, or its title, finds it or a copy of it."""
+        """Return whether the skill's own description or title finds it or a copy of it."""
         for words in (one_line(skill.summary), one_line(skill.title)):
             if not words.strip():
                 continue
@@ -174,7 +174,7 @@ class SkillDoctor:
 
 
 def _by_name(named: Mapping[Skill, NamedTools]) -> Mapping[str, AbstractSet[str]]:
-    """Return the public names of the tools that skills name, by what the skills are called in events."""
+    """Return the public names of the tools that skills name, by the skills' labels in events."""
     tools: defaultdict[str, set[str]] = defaultdict(set)
     for skill, each in named.items():
         names = [tool.public_name for tool in each.tools]
@@ -186,7 +186,7 @@ def _by_name(named: Mapping[Skill, NamedTools]) -> Mapping[str, AbstractSet[str]
 def _unnamed(
     called: Iterable[CallsWhile], skill: Skill, tools: Mapping[str, AbstractSet[str]]
 ) -> tuple[ToolCalls, ...]:
-    """Return the calls while a skill was active that no skill accounts for which was active then."""
+    """Return the calls while a skill was active that none of the skills active then accounts for."""
     return summed(
         each
         for each in called

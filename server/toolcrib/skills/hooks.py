@@ -1,4 +1,4 @@
-"""What a host's hook gives on its standard input, and the JSON by which it takes text for the model.
+"""The JSON that a host's hook passes on standard input, and the JSON in which it accepts text for the model.
 
 Knows the hooks that hosts document; never knows which skills fit, or how a command is run.
 """
@@ -13,16 +13,16 @@ from toolcrib.model import JsonObject
 HookHost = Literal["claude-code", "codex", "gemini-cli", "copilot-cli", "cursor"]
 
 _PROMPTS = ("prompt", "initialPrompt", "user_prompt")
-"""Names under which hosts give what the person has typed."""
+"""Keys under which hosts pass the user's prompt."""
 _EVENTS = {"claude-code": "UserPromptSubmit", "codex": "UserPromptSubmit", "gemini-cli": "BeforeAgent"}
-"""The event after which these hosts take text for the model."""
+"""The event after which these hosts accept text for the model."""
 
 
 def task_of(given: str) -> str:
-    """Return the task in what a hook was given: a JSON object with a prompt, or the plain text itself.
+    """Return the task in a hook's input: a JSON object with a prompt, or plain text.
 
     Raises:
-        BadRequest: it is JSON without a prompt.
+        BadRequest: the input is JSON without a prompt.
 
     """
     try:
@@ -36,7 +36,7 @@ def task_of(given: str) -> str:
 
 
 def hook_answer(host: HookHost, text: str) -> JsonObject:
-    """Return what the hook of a host answers so that its model reads ``text``; without text, that all goes on."""
+    """Return the output of a host's hook that passes ``text`` to its model; without text, one that just continues."""
     if not text:
         return {}
     if host == "copilot-cli":

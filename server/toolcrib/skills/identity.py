@@ -22,7 +22,7 @@ PACK_FILES: dict[str, tuple[str, ...]] = {
     "json": (".skill.json",),
     "jsonl": (".skill.jsonl",),
 }
-"""How the names of a pack's files end, by format (R109)."""
+"""File name suffixes of pack files, by format (R109)."""
 
 SLUG_MAX = 64
 SEGMENT_MAX = 255
@@ -35,9 +35,9 @@ _NOT_IN_URI = re.compile(r"[\x00-\x20\x7f?#\\]|%(?![0-9A-Fa-f]{2})")
 
 
 def slug(text: str) -> str:
-    """Return ``text`` as a name that the Agent Skills format allows: ``[a-z0-9]+(-[a-z0-9]+)*``, at most 64 characters.
+    """Return ``text`` as a valid Agent Skills name: ``[a-z0-9]+(-[a-z0-9]+)*``, at most 64 characters.
 
-    Accents are dropped. A text without a Latin letter or digit becomes ``skill-`` and 8 hex digits of its hash (C8).
+    Accents are removed. A text without a Latin letter or digit becomes ``skill-`` and 8 hex digits of its hash (C8).
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     made = _NOT_SLUG.sub("-", plain).strip("-")[:SLUG_MAX].rstrip("-")
@@ -45,15 +45,15 @@ def slug(text: str) -> str:
 
 
 def skill_id(scope: SkillScope, key: str, place: str) -> str:
-    """Return the opaque id of the skill at ``place`` in the root with this ``key``: the same on every run (R95)."""
+    """Return the opaque id of the skill at ``place`` in the root with this ``key``: stable across runs (R95)."""
     parts = (scope.mode, scope.tenant_id, scope.project_id, key, place)
     return f"sk_{_digest(json.dumps(parts))[:16]}"
 
 
 def content_hash(text: SkillText) -> str:
-    """Return the SHA-256, in hex, of all that ``text`` says; what its own ``content_hash`` holds does not count.
+    """Return the SHA-256, in hex, of the content of ``text``, except its own ``content_hash``.
 
-    It is taken over parsed values, so white space and the order of keys in YAML or JSON change nothing (R119).
+    It is computed over parsed values, so white space and the order of keys in YAML or JSON do not matter (R119).
     """
     said: dict[str, Any] = {each.name: getattr(text, each.name) for each in fields(text)}
     said["tools"] = [asdict(note) for note in text.tools]
@@ -66,7 +66,7 @@ def _digest(text: str) -> str:
 
 
 def of_repository(skill: Skill) -> bool:
-    """Return whether a skill lies in the repository that is worked on, which may be anybody's."""
+    """Return whether a skill comes from the current repository, whose author may be anybody."""
     return skill.source.partition("-")[0] == "repo"
 
 
@@ -84,7 +84,7 @@ def skill_uri(source: str, folder: str, file: str = SKILL_FILE) -> str:
 
 
 def parse_uri(uri: str) -> tuple[str, ...] | None:
-    """Return the segments of a ``skill://`` URI, percent-decoded once; None where it is none or tries to climb.
+    """Return the segments of a ``skill://`` URI, percent-decoded once; None if it is invalid or tries path traversal.
 
     Refused: another scheme, a query or fragment, empty segments, ``.`` and ``..`` however they are spelled, and
     slashes, backslashes, control characters or bytes that are not UTF-8 inside a segment (R183).
@@ -100,7 +100,7 @@ def parse_uri(uri: str) -> tuple[str, ...] | None:
 
 
 def path_segments(path: str) -> tuple[str, ...] | None:
-    """Return the segments of a relative POSIX path; None where it is absolute, climbs, or holds what no path may."""
+    """Return the segments of a relative POSIX path; None if it is absolute, traverses upwards, or is malformed."""
     if len(path) > URI_MAX:
         return None
     segments = tuple(path.split("/"))

@@ -1,6 +1,6 @@
-"""``skill_get``: from the skills that a model names to texts within its budget.
+"""``skill_get``: returns the texts of the skills that a model names, within its budget.
 
-Knows what a session was sent before, and how much may be said; never knows which skills a caller may see.
+Knows what a session was sent before, and the token budget; never knows which skills a caller may see.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,15 +32,15 @@ from toolcrib.tools.bindings import is_of_others
 from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
-"""Hex digits of a digest in a text that a model reads."""
+"""Number of hex digits of a digest in a text for a model."""
 
 _TAIL_SHARE = 4
-"""What is said beside the skills may take a quarter of the budget."""
+"""Text besides the skills may take this fraction (1/n) of the budget."""
 _REPORT = 'When it is done, tell skill_report_outcome what came of it, with "handle": "{}".'
 _MORE = "skill_get gives each of these whole, by its URI."
 _NAME_MAX = 200
 _READY_MAX = 32
-"""Skills that are kept ready for callers with the same permissions."""
+"""Maximum number of cached skills, shared by callers with the same permissions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +57,32 @@ _PageKind = Literal[Format, "brief"]
 _PAGES: Mapping[_PageKind, type[Page]] = {"injection": Page, "raw": RawPage, "brief": Brief}
 
 _MadeOf = tuple[Skill, Home | None, Listing, _PageKind]
-"""What a :class:`_Ready` is made of: a skill, whose hash stands for its text, its place, its files, and the format."""
+"""The cache key of a :class:`_Ready`: a skill, whose hash identifies its text, its location, its files, and the format.
+"""
 
 
 class SkillLoader:
-    """Makes texts of skills for one configuration. What it reads may block."""
+    """Creates the texts of skills for one configuration. Reading may block."""
 
     def __init__(self, settings: Settings, catalog: SkillCatalog, binding: SkillBinding, *, is_local: bool) -> None:
         self._catalog, self._binding, self._limits = catalog, binding, settings.toolcrib.limits
         exposes, self._asks_for_outcomes = settings.toolcrib.skills.expose_paths, settings.toolcrib.skills.outcomes
-        # With tokens there are callers on other machines, who have no use for paths of this one.
+        # With tokens there are callers on other machines, for whom local paths are useless.
         is_shared = bool(settings.toolcrib.http.tokens) and not is_local
         self._exposes_paths = not is_shared and (exposes == "always" or (exposes == "auto" and is_local))
         count = estimator(settings.toolcrib.skills.estimator).size
-        # Counted is what a text takes in JSON, so that both forms of an answer keep a budget.
+        # Counts the size of a text in JSON, so that both forms of an answer stay within the budget.
         self.estimate = Estimate(lambda text: count(encode_basestring(text)) - 2)
         self._ready = RecentBy[Cleaner, _MadeOf, _Ready](_READY_MAX)
 
     def load(self, wanted: Wanted, request: GetRequest, cleaner: Cleaner, session: Session) -> GetAnswer:
-        """Return the skills within ``request.max_tokens``; what this session has already is only named (R177)."""
+        """Return the skills within ``request.max_tokens``; those that the session already has are only named (R177)."""
         loaded = self._loaded(wanted.skills, cleaner, request.format)
         share = request.max_tokens // max(len(loaded), 1)
         known = [] if request.force else [each for each in loaded if _was_sent(session, each.given, request, share)]
         fresh = [each for each in loaded if each not in known]
         room = request.max_tokens // _TAIL_SHARE
-        # Of a skill that is let go and asked for again only the text is known; its tools are there anew.
+        # For a skill that was deactivated and requested again, only the text is known; its tools are active again.
         active = {each.id for each in session.skills.skills}
         told = [each.given for each in loaded if each in fresh or each.given.skill.id not in active]
         tools = self._told(session, told, room)
@@ -114,7 +115,7 @@ class SkillLoader:
         )
 
     def _report(self, session: Session) -> str:
-        """Return how the caller says later that it was they who were given these skills, where nothing else tells."""
+        """Return how the caller identifies itself when reporting an outcome, if nothing else identifies it."""
         handle = session.skills.handle
         return _REPORT.format(handle) if handle and self._asks_for_outcomes else ""
 
@@ -122,11 +123,11 @@ class SkillLoader:
         return self._binding.told(session, skills, lambda text: self.estimate(text) <= room)
 
     def _cost(self, part: str) -> int:
-        """Return what a part of the answer takes, with what sets it apart from the next."""
+        """Return the cost of a part of the answer, including its separator."""
         return self.estimate(f"{part}\n\n") if part else 0
 
     def without_texts(self, wanted: Wanted, max_tokens: int, cleaner: Cleaner, session: Session) -> GetAnswer:
-        """Return the skills as if whoever asks had their texts already, with what is told of their tools."""
+        """Return the skills as if the caller already had their texts, with information about their tools."""
         skills = tuple(replace(each.given, is_known=True) for each in self._loaded(wanted.skills, cleaner, "injection"))
         tools = self._told(session, skills, max_tokens // 2).text
         tail = self._tail(wanted, (), (), max_tokens - self._cost(tools))
@@ -143,13 +144,13 @@ class SkillLoader:
         return replace(given, share=share, modified_ms=self._catalog.modified_ms(given.skill))
 
     def missing(self, wanted: Wanted, max_tokens: int) -> GetAnswer:
-        """Return an answer that only says what was not found."""
+        """Return an answer that only reports what was not found."""
         return GetAnswer((), self._tail(wanted, (), (), max_tokens), wanted.not_found, wanted.ambiguous, wanted.near)
 
     def render(self, skills: Sequence[Skill], cleaner: Cleaner, session: Session, max_tokens: int) -> tuple[str, int]:
-        """Return the skills in brief, as one text within ``max_tokens``, and the tokens that they would take in full.
+        """Return brief versions of the skills, as one text within ``max_tokens``, and the token count of the full ones.
 
-        It ends with how to get more of them, and the tools that they name (R150).
+        The text ends with how to get more of them, and the tools that they name (R150).
         """
         loaded = self._loaded(skills, cleaner, "brief")
         mentioned = dict.fromkeys(name for each in loaded for name in each.mentioned)
@@ -163,7 +164,7 @@ class SkillLoader:
         return "\n\n".join(filter(None, [text, tail])), sum(outcome.raw_tokens for outcome in outcomes)
 
     def remember(self, session: Session, answer: GetAnswer, request: GetRequest) -> None:
-        """Note which texts the session has now: they need not be sent again, and an outcome of each may be reported."""
+        """Record which texts the session now has: they need not be sent again, and their outcomes may be reported."""
         for given in answer.skills:
             if given.share:
                 key = _sent_key(given, request)
@@ -172,7 +173,7 @@ class SkillLoader:
                 session.sent_skills.unreported[given.skill.id] = given.skill
 
     def _loaded(self, skills: Sequence[Skill], cleaner: Cleaner, kind: _PageKind) -> list[_Ready]:
-        """Return these skills ready to be rendered; those whose row is gone are left out."""
+        """Return these skills ready to be rendered; those with deleted rows are omitted."""
         ready = self._ready[cleaner]
         loaded: list[_Ready] = []
         for skill in skills:
@@ -186,7 +187,7 @@ class SkillLoader:
                 continue
             made = self._made_ready(made_of, text, cleaner)
             loaded.append(made)
-            if skill.content_hash:  # what another program has written may have none
+            if skill.content_hash:  # one written by another program may have none
                 ready[made_of] = made
         return loaded
 
@@ -204,7 +205,7 @@ class SkillLoader:
         if kind == "injection":
             sheet = replace(sheet, tools=told_inside(sheet.tools, names))
         elif kind == "brief":
-            # Nothing is told beside it. What is denied and what is not there are both left out: not told apart.
+            # Nothing is added about tools. Denied and nonexistent ones are both omitted: indistinguishable.
             known = (note for note in sheet.tools if is_of_others(note.tool) or cleaner.names_a_tool(note.tool))
             sheet = replace(sheet, tools=tuple(known))
         given = LoadedSkill(skill, cleaned.text, uri, skill.content_hash, files, folder, names)
@@ -221,7 +222,7 @@ class SkillLoader:
         return Listing(files, listing.total - len(listing.files) + len(files), listing.truncated)
 
     def _files_cut(self, listing: Listing) -> str:
-        """Return which limit leaves how many files out of a listing; nothing where it holds them all."""
+        """Return which limit omits how many files from a listing; empty if it is complete."""
         if not listing.truncated:
             return ""
         limit = "skill_files" if len(listing.files) >= self._limits.skill_files else "skill_files_max_bytes"
@@ -231,7 +232,7 @@ class SkillLoader:
         """Return the folder that scripts of the skill run from, where its path may be told; else nothing (C15)."""
         if home is None or not self._exposes_paths:
             return ""
-        # A path that cleaning would change leads nowhere afterwards.
+        # A path that cleaning would change is useless afterwards.
         path = str(home.folder)
         return path if cleaner.text(path) == path else ""
 
@@ -245,7 +246,7 @@ class SkillLoader:
         return missing_file(cleaner.text(written), tuple(map(cleaner.text, files)))
 
     def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:
-        """Return what there is to say beside the skills themselves, in at most ``room`` tokens."""
+        """Return the text besides the skills themselves, in at most ``room`` tokens."""
         sent = [f"{each.given.uri} ({each.given.digest[:DIGEST_SHOWN]})" for each in known]
         lines = [
             ("Already sent in this session and unchanged (force=true sends again)", sent),
@@ -266,9 +267,9 @@ class SkillLoader:
 
 
 def _was_sent(session: Session, given: LoadedSkill, request: GetRequest, share: int) -> bool:
-    """Return whether the session has this text of the skill already, with at least as large a budget and share of it.
+    """Return whether the session already has this text of the skill, with at least the same budget and share of it.
 
-    What was shortened for the sake of others is sent once more to one who asks for it alone.
+    What was shortened to make room for others is sent again if it is requested alone.
     """
     budget, had = _had(session, _sent_key(given, request))
     return budget >= request.max_tokens and had >= share
@@ -287,13 +288,13 @@ def _sent_key(given: LoadedSkill, request: GetRequest) -> SentKey:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line about some names; ``render`` makes it of those that fit and how many are left out."""
+    """A line about some names; ``render`` returns it for those that fit and the number of omitted ones."""
 
     items: Sequence[str]
     render: Callable[[Sequence[str], int], str]
 
     def fitting(self, room: int, estimate: Callable[[str], int]) -> str:
-        """Return the line with as many names as fit in ``room`` tokens; nothing where none does."""
+        """Return the line with as many names as fit in ``room`` tokens; empty if none does."""
         shown = [inert(_short(item)) for item in self.items]
         for count in range(len(shown), 0, -1):
             line = self.render(shown[:count], len(shown) - count)

@@ -1,6 +1,6 @@
-"""Outcomes of skills as they are reported by a caller, and told to a person.
+"""Outcomes of skills: reported by a caller, shown to a person.
 
-Knows which skills a session may report on, and what is said of a report; never knows what a report does to a search.
+Knows which skills a session may report on, and how a report is worded; never knows how a report affects a search.
 """
 
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRequest:
-    """Whether a skill, by any of its names, did what it was for; ``note`` may say more."""
+    """Whether a skill, by any of its names, achieved its purpose; ``note`` may give details."""
 
     name: str
     success: bool
@@ -41,9 +41,9 @@ class OutcomeRequest:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What else than its words there is to know of a skill.
+    """What besides its words is known about a skill.
 
-    The frames that it is of and what was reported of it move it in searches; ``calls`` of its tools do not.
+    Its frames and reported outcomes affect its rank in searches; ``calls`` of its tools do not.
     """
 
     frames: tuple[str, ...]
@@ -61,16 +61,16 @@ class Explained:
 
 
 class OutcomeReports:
-    """Takes reports of what came of skills, and explains what follows from them."""
+    """Accepts reports of skills' outcomes, and explains their effects."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
 
     async def report(self, session: Session, request: OutcomeRequest) -> Skill:
-        """Count what came of a skill that this session was given, once for each time, and return the skill (R255).
+        """Record the outcome of a skill that this session received, once each time, and return the skill (R255).
 
         Raises:
-            BadRequest: the session was not given it, or has reported on it already; or the report cannot be kept.
+            BadRequest: the session did not receive it, or has already reported on it; or the report cannot be stored.
 
         """
         began = time.perf_counter()
@@ -97,10 +97,10 @@ class OutcomeReports:
         return skill, note
 
     async def explained(self, session: Session, skills: Sequence[Skill]) -> list[Explained]:
-        """Return for each of these skills what else than its words there is to know of it.
+        """Return for each of these skills what is known about it besides its words.
 
         Raises:
-            StoreError: what was reported cannot be read.
+            StoreError: the reports cannot be read.
 
         """
         return await self._skill_use_cases.worked_out(partial(self._explained, session, skills))
@@ -123,7 +123,7 @@ class OutcomeReports:
 
 
 def recorded_calls(file: Path) -> list[CallsWhile]:
-    """Return the calls while skills were active, as far as events are kept; none where these cannot be read."""
+    """Return the calls while skills were active, as far as events are stored; none if these cannot be read."""
     try:
         return calls_while_active(recorded(file))
     except OSError as error:
@@ -132,7 +132,7 @@ def recorded_calls(file: Path) -> list[CallsWhile]:
 
 
 def _taken(session: Session, name: str, cleaner: Cleaner) -> Skill:
-    """Return the one skill of this name whose outcome the session may report, and have it reported."""
+    """Return the one skill of this name whose outcome the session may report, and mark it as reported."""
     unreported = session.sent_skills.unreported
     given = VisibleSkills(unreported.values())
     meant = given.find(name)

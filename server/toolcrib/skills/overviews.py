@@ -1,6 +1,6 @@
-"""All skills at a glance: the directory in the instructions, the full catalog, the status, and a person's list.
+"""Lists of all skills: the directory in the instructions, the full catalog, the status, and a person's list.
 
-Knows what each of them tells of a skill; never knows how one is found or given.
+Knows what each of them shows of a skill; never knows how one is found or returned.
 """
 
 import re
@@ -21,17 +21,17 @@ from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.skill_tools import SkillToolStates
 
 CATALOG_PAGES = "toolcrib://skills/"
-"""How the URIs of further pages of the catalog begin; the number of skills before them follows."""
+"""The prefix of the URIs of further catalog pages; the number of skills before the page follows."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,63}")
-"""What a skill of the repository may be called in instructions, its place included: a name, and not a sentence."""
+"""A harmless label of a repository's skill in instructions, including its location: a name, not a sentence."""
 
 _PATIENCE_S = 1.5
-"""How long a client that connects may have to wait for the directory of skills."""
+"""How long a connecting client may have to wait for the directory of skills, in seconds."""
 
 
 class Overviews:
-    """Which skills there are, told in four ways."""
+    """Four overviews of the available skills."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
@@ -40,8 +40,8 @@ class Overviews:
     async def directory(self, session: Session, max_bytes: int, *, is_rehearsal: bool = False) -> str:
         """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122).
 
-        A client waits for it before it does anything else, so it is empty rather than late. ``is_rehearsal``: it is
-        shown to nobody now, so there is no event.
+        A client waits for it before it does anything else, so it is empty rather than late. ``is_rehearsal``: the
+        result is not shown, so there is no event.
         """
         section = self._section.directory
         if not section.enabled or max_bytes < 1:
@@ -56,8 +56,8 @@ class Overviews:
         return text
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
-        # Instructions speak with the voice of whoever configured toolcrib. Who clones a repository has not read its
-        # skills: these are named, and what they say of themselves is found as data, by skill_search.
+        # Instructions speak with the authority of whoever configured toolcrib. People who clone a repository have not
+        # read its skills: these are named only, and their descriptions are returned as data, by skill_search.
         visible, cleaner = self._skill_use_cases.visible(session)
         uses = self._catalog.uses()
         spelled = ((skill, visible.spelling(skill)) for skill in visible.skills)
@@ -80,7 +80,7 @@ class Overviews:
     async def full_catalog(self, session: Session, form: Literal["xml", "json"], start: int = 0) -> str:
         """Return visible skills with their descriptions, within ``skills.initial``, after the first ``start`` of them.
 
-        What has no room there is on further pages (R173, R174). Nothing where there are not so many skills.
+        The rest is on further pages (R173, R174). Empty if there are not more than ``start`` skills.
         """
         bounds = self._section.initial
 
@@ -102,7 +102,7 @@ class Overviews:
         return await self._skill_use_cases.worked_out(rendered)
 
     async def status(self, session: Session) -> SkillsStatus:
-        """Return how many skills there are, which this session has, and which files could not be loaded."""
+        """Return how many skills there are, which of them this session has, and which files could not be loaded."""
         states = SkillToolStates(self._parts.gate, self._parts.around.has_failed)
 
         def status() -> SkillsStatus:
@@ -128,7 +128,7 @@ class Overviews:
         return await self._skill_use_cases.worked_out(status)
 
     async def overview(self, session: Session) -> Overview:
-        """Return all skills in the caller's scope, and why some of them are not shown to anybody."""
+        """Return all skills in the caller's scope, and why some of them are hidden."""
 
         def overview() -> Overview:
             visible, cleaner = self._skill_use_cases.visible(session)
@@ -146,7 +146,7 @@ class Overviews:
         return await self._skill_use_cases.worked_out(overview)
 
     async def switch(self, session: Session, name: str, *, enabled: bool) -> Skill:
-        """Enable or disable the one skill of this name, for good, and return it.
+        """Enable or disable the one skill of this name permanently, and return it.
 
         Raises:
             BadRequest: there is none in the caller's scope, or several.

@@ -1,6 +1,6 @@
-"""Which file of a skill a path means, however it is written, and what to say where it means none.
+"""Resolves a path, however it is written, to a file of a skill, and words the error if there is none.
 
-Knows paths and URIs as texts; never knows whether there is such a file, or what it says.
+Knows paths and URIs as texts; never knows whether the file exists, or its content.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ _SHOWN_MAX = 200
 
 
 def path_in_skill(skill: Skill, written: str, base: str) -> str:
-    """Return the path in the skill that ``written`` stands for.
+    """Return the path in the skill that ``written`` refers to.
 
-    A path may begin with ``./`` and end with the fragment of a link; a ``skill://`` URI of the skill and a path below
-    ``base``, its folder where that may be told, mean their file too. Whatever else it is stays as it is.
+    A path may begin with ``./`` and end with a link's fragment; a ``skill://`` URI of the skill and a path below
+    ``base``, its folder if that may be shown, refer to its files too. Anything else is returned unchanged.
     """
     path = written.strip()
     if "://" in path:
@@ -41,7 +41,7 @@ def _of_uri(skill: Skill, uri: str) -> str:
 
 
 def missing_file(written: str, files: Sequence[str]) -> UnknownSkill:
-    """Return the error for a file that a skill does not have; it names those that may be meant, of ``files``."""
+    """Return the error for a file that a skill does not have; it suggests similar ones of ``files``."""
     name = written.rstrip("/").rpartition("/")[2]
     alike = [path for path in files if path.rpartition("/")[2].lower() == name.lower()]
     below = [path for path in files if path.startswith(f"{written.strip('/')}/")]

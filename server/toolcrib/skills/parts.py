@@ -1,4 +1,4 @@
-"""What the use cases of skills are made of, and in what they are served.
+"""The parts that the use cases of skills depend on, and the context they are served in.
 
 Knows which parts there are; never knows what is done with them.
 """
@@ -20,10 +20,10 @@ from toolcrib.tools.wording import Wordings
 
 @dataclass(frozen=True, slots=True)
 class AroundSkills:
-    """In what skills are served. Until ``deadline``, on anyio's clock, questions wait for a first scan.
+    """The environment of skills. Until ``deadline``, on anyio's clock, requests wait for the first scan.
 
-    ``is_local``: nobody asks but the one client of this process, on this machine. ``has_failed`` tells of a server.
-    ``keep`` has what is active for a session outlive the request, where nothing else does.
+    ``is_local``: the only caller is the client of this process, on this machine. ``has_failed`` returns whether a
+    server has failed. ``keep`` makes a session's active skills outlive the request, where nothing else does.
     """
 
     deadline: float
@@ -34,7 +34,7 @@ class AroundSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillUseCaseParts:
-    """What the use cases work with; put together by the composition root."""
+    """The dependencies of the use cases; assembled by the composition root."""
 
     settings: Settings
     catalog: SkillCatalog

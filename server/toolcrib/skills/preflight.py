@@ -1,6 +1,6 @@
-"""Which skills a task is begun with: those that fit it best, a little more where they are of its frame or kind.
+"""Selects the skills for a task: those that fit it best, with a small bonus for its frame or kind.
 
-Knows how a match is weighed before a task; never knows how it was found, or how a skill is given.
+Knows how a match is weighed before a task; never knows how it was found, or how a skill is returned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,36 +11,36 @@ from toolcrib.search.matches import Match
 from toolcrib.skills.search import has_tag
 
 CANDIDATES = 50
-"""How many of the best matches are weighed."""
+"""How many of the best matches are considered."""
 
 FRAME_BOOST, TYPE_BOOST = 0.2, 0.1
-"""What a match of the frame, and of the kind of task, adds to a score; no score is above 1 (R193)."""
+"""What a matching frame, and a matching kind of task, add to a score; no score exceeds 1 (R193)."""
 
 
 def both(matches: Sequence[Match[Skill]], of_frame: Sequence[Match[Skill]]) -> list[Match[Skill]]:
-    """Return what a task finds, and after it what it finds only among the skills of its frame, with no score (R196)."""
+    """Return the matches for a task, followed by those found only among skills of its frame, with score 0 (R196)."""
     known = {match.document.row for match in matches}
     return [*matches, *(replace(match, score=0.0) for match in of_frame if match.document.row not in known)]
 
 
 def frame_tags(frame: str, frames: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the tags of skills that belong to a frame: the domains that the config gives it, else its own name."""
+    """Return the tags of skills that belong to a frame: the domains configured for it, else its own name."""
     return frozenset(tag.casefold() for tag in frames.get(frame, (frame,)))
 
 
 def distance(source: str) -> tuple[int, int]:
-    """Return how far off a source is: the repository from the working directory up, then home, folders, packs."""
+    """Return the distance of a source: the repository from the working directory up, then home, folders, packs."""
     place, _, rest = source.partition("-" if source.startswith("repo") else "/")
     order = ("repo", "user", "dir", "pack")
-    # repo, repo-2, repo-3 lie ever deeper, and the deepest is the working directory itself.
+    # repo, repo-2, repo-3 are nested ever deeper; the deepest is the working directory itself.
     depth = int(rest) if place == "repo" and rest.isdigit() else 0
     return (order.index(place) if place in order else len(order), -depth)
 
 
 def chosen(matches: Sequence[Match[Skill]], tags: frozenset[str], task_type: TaskType | None) -> list[Skill]:
-    """Return the skills in the order in which they fit: by score, with what belongs to the task before what does not.
+    """Return the skills by relevance: by score, boosted if they belong to the task.
 
-    Of several with one name there is one, from the nearest source.
+    Of several with the same name only the one from the nearest source is returned.
     """
     best: dict[str, tuple[float, float, int, Skill]] = {}
     for place, match in enumerate(matches):
@@ -49,7 +49,7 @@ def chosen(matches: Sequence[Match[Skill]], tags: frozenset[str], task_type: Tas
             boost += FRAME_BOOST
         if task_type not in (None, TaskType.UNKNOWN) and skill.task_type is task_type:
             boost += TYPE_BOOST
-        # Where the bound makes scores equal, what belongs to the task is ahead all the same.
+        # Where the bound makes scores equal, skills that belong to the task still come first.
         weighed = (-min(match.score + boost, 1.0), -boost, place, skill)
         known = best.get(skill.name)
         if known is None:

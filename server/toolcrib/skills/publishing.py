@@ -1,6 +1,6 @@
 """Skills as resources: which files of which skills are published, their bytes, digests and sizes (SEP-2640, C12).
 
-Knows what is published and what redaction keeps back; never knows the protocol's messages, or who may see a skill.
+Knows what is published and what redaction withholds; never knows the protocol's messages, or who may see a skill.
 """
 
 import json
@@ -30,15 +30,15 @@ FOLDER = "inode/directory"
 
 _KNOWN_MAX = 8192
 _LISTED_MAX = 20_000
-"""Files of one skill that are listed by name, where they are too many to be read."""
+"""Maximum number of listed files of a skill whose files are too many to be read."""
 _PLACEHOLDER = re.compile(r"\[(REDACTED_[A-Z]+)\]")
 _FIELD = re.compile(r"^(tools|allowed-tools|allowed_tools)[ \t]*:.*\n(?:(?:[ \t-].*|[ \t\r]*|#.*)\n)*", re.MULTILINE)
-"""A field of the frontmatter that lists tools, with all of its lines."""
+"""A frontmatter field that lists tools, with all of its lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """One file of a skill: its path there, and the SHA-256 in hex and the number of its bytes."""
+    """One file of a skill: its path, the SHA-256 of its bytes in hex, and their number."""
 
     path: str
     digest: str
@@ -47,7 +47,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A skill as it is published. ``files`` None: too many or too large to be listed ("dynamic")."""
+    """A published skill. ``files`` None: too many or too large to be listed ("dynamic")."""
 
     skill: Skill
     frontmatter: JsonObject
@@ -65,7 +65,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one resource. ``text`` is None where they are not text."""
+    """The bytes of one resource. ``text`` is None if they are not text."""
 
     uri: str
     mime_type: str
@@ -73,7 +73,7 @@ class Content:
 
     @property
     def text(self) -> str | None:
-        """Return the bytes as text, None where they are none."""
+        """Return the bytes as text, None if they are not text."""
         return _text_of(self.data)
 
 
@@ -102,8 +102,7 @@ class Publisher:
     def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
 
-        Only those that keep the rules of the Agent Skills format are listed, as SEP-2640 asks; files of the others
-        can be read too (C14).
+        Only valid Agent Skills are listed, as SEP-2640 requires; files of others can still be read (C14).
         """
         by_uri = {skill_uri(skill.source, skill.folder): skill for skill in visible.skills}
         for uri in sorted(by_uri):
@@ -114,7 +113,7 @@ class Publisher:
         """Return the published skill whose SKILL.md has this URI.
 
         Raises:
-            UnknownSkill: there is none for this caller.
+            UnknownSkill: there is no such skill for this caller.
 
         """
         skill, path = self._located(visible, uri)
@@ -127,7 +126,7 @@ class Publisher:
         """Return a file of a published skill, and the skill.
 
         Raises:
-            UnknownSkill: there is none for this caller.
+            UnknownSkill: there is no such file for this caller.
 
         """
         skill, path = self._located(visible, uri)
@@ -140,7 +139,7 @@ class Publisher:
         return Content(uri, self.mime_type(path), data), skill
 
     def children(self, visible: VisibleSkills, cleaner: Cleaner, uri: str) -> list[Child]:
-        """Return what lies directly in a folder of a published skill, by name.
+        """Return the direct children of a folder of a published skill, by name.
 
         Raises:
             UnknownSkill: there is no such folder for this caller.
@@ -166,7 +165,7 @@ class Publisher:
 
         Raises:
             UnknownSkill: there is no such file.
-            BadRequest: it is no text.
+            BadRequest: the file is not text.
 
         """
         text = _text_of(self._bytes(skill, path, self._limits.result_max_bytes))
@@ -176,13 +175,13 @@ class Publisher:
         return cleaner.text(text, self._lost_by(skill, cleaner))
 
     def mime_type(self, path: str) -> str:
-        """Return the MIME type that the end of a file's name stands for."""
+        """Return the MIME type for the suffix of a file's name."""
         if path.lower().endswith(".md"):
             return MARKDOWN
         return self._types.guess_type(path)[0] or "application/octet-stream"
 
     def _located(self, visible: VisibleSkills, uri: str) -> tuple[Skill, str]:
-        """Return the visible skill that a URI lies in, the innermost one, and the path in it."""
+        """Return the innermost visible skill that a URI is inside, and the path within it."""
         segments = parse_uri(uri) or ()
         for length in range(len(segments), 1, -1):
             skill = visible.at(segments[:length])
@@ -191,7 +190,7 @@ class Publisher:
         raise UnknownSkill(uri)
 
     def _published(self, skill: Skill, cleaner: Cleaner, *, strict: bool = False) -> Published | None:
-        """Return the skill as published; None where one of its files must not be served."""
+        """Return the skill as published; None if one of its files must not be served."""
         uri = skill_uri(skill.source, skill.folder)
         # A URI cannot be cleaned, because it would lead nowhere: a skill whose URI holds a denied name is left out.
         if (strict and not skill.is_conforming) or cleaner.verbatim(uri) != uri:
@@ -201,9 +200,9 @@ class Publisher:
             files, is_whole = self._files(skill, cleaner)
         except UnknownSkill:
             return None
-        # Read from the bytes that are served: hosts verify the frontmatter against them.
+        # Parsed from the bytes that are served: hosts verify the frontmatter against them.
         text, problems = read_agent_skill(head or b"", folder_name=_last(skill.folder), path=SKILL_FILE)
-        # A manifest lists every file (SEP-2640), so one that must not be served keeps the whole skill back.
+        # A manifest lists every file (SEP-2640), so one that must not be served excludes the whole skill.
         if head is None or files is None or text is None or _names_denied(text, cleaner):
             return None
         if strict and not _is_readable_to_all(text, problems, _last(skill.folder)):
@@ -211,7 +210,7 @@ class Publisher:
         return Published(skill, text.frontmatter, files if is_whole else None)
 
     def _files(self, skill: Skill, cleaner: Cleaner) -> tuple[tuple[PublishedFile, ...] | None, bool]:
-        """Return the files as served, None if one of them must not be, and whether these are all."""
+        """Return the files as served, None if one of them must not be, and whether the list is complete."""
         home = self._catalog.home_of(skill)
         if home is None:
             data = self._served(skill, SKILL_FILE, cleaner)
@@ -219,7 +218,7 @@ class Publisher:
         manifest = self._manifests.of(home.folder, self._limits, base=home.base)
         files: list[PublishedFile] = []
         for file in filter(lambda file: home.has(file.path), manifest.files):
-            # The standard wants SKILL.md in the URI, however the file is spelled on disk.
+            # The standard requires SKILL.md in the URI, however the file is spelled on disk.
             path = SKILL_FILE if file.path == home.file_name else file.path
             served = self._known_file(skill, path, file, cleaner) if cleaner.verbatim(path) == path else None
             if served is None:
@@ -228,7 +227,7 @@ class Publisher:
         return tuple(files), not manifest.truncated
 
     def _sizes(self, published: Published, cleaner: Cleaner) -> dict[str, int | None]:
-        """Return the files of a published skill with their sizes as served, None where they are too many to read."""
+        """Return the files of a published skill with their sizes as served, None if there are too many to be read."""
         if published.files is not None:
             return {file.path: file.size for file in published.files}
         home = self._catalog.home_of(published.skill)
@@ -255,7 +254,7 @@ class Publisher:
         return served
 
     def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:
-        """Return a file's bytes as they are served: cleaned where that is published, None where it is not."""
+        """Return a file's bytes as served: redacted if published, None if not."""
         data = self._bytes(skill, path, self._limits.skill_files_max_bytes)
         text = _text_of(data)
         if text is None:
@@ -309,9 +308,9 @@ def _names_denied(text: SkillText, cleaner: Cleaner) -> bool:
 
 
 def _is_readable_to_all(text: SkillText, problems: list[SkillProblem], folder_name: str) -> bool:
-    """Return whether what is served keeps the format's rules, and every YAML parser finds the same fields in it.
+    """Return whether what is served follows the format's rules, and every YAML parser finds the same fields in it.
 
-    It may have changed since it was indexed, and a host compares its own reading with ours.
+    It may have changed since it was indexed, and a host compares its own result with ours.
     """
     broken = (problem for problem in conformance(text, folder_name) if problem.level == "error")
     return MENDED.isdisjoint(problem.code for problem in problems) and next(broken, None) is None
@@ -336,10 +335,10 @@ def _with_lists_of(text: str, cleaner: Cleaner) -> str:
     def written(found: re.Match[str]) -> str:
         listed = cleaner.list_of_tools(frontmatter[found[1]]) if found[1] in frontmatter else None
         is_same = listed is None or listed == frontmatter[found[1]]
-        # JSON is YAML too, so the field can be replaced by one line of it.
+        # JSON is YAML too, so the field can be replaced by one line of JSON.
         return found[0] if is_same else f"{found[1]}: {json.dumps(listed, ensure_ascii=False)}\n"
 
-    # The pattern matches whole lines, so the last one gets a newline for the moment.
+    # The pattern matches whole lines, so the last one temporarily gets a newline.
     return _FIELD.sub(written, f"{head}\n")[:-1] + end + rest
 
 
@@ -348,8 +347,8 @@ def _last(folder: str) -> str:
 
 
 def _text_of(data: bytes) -> str | None:
-    """Return the bytes as text, None where they are none."""
-    # A NUL is valid UTF-8, but a file that holds one is binary.
+    """Return the bytes as text, None if they are not text."""
+    # A NUL is valid UTF-8, but a file that contains one is binary.
     if b"\0" in data:
         return None
     try:

@@ -1,6 +1,6 @@
-"""What of the skills' files is told to whom: what could not be loaded, and what was left out.
+"""Which problems of skill files are shown to whom: files not loaded, and skills left out.
 
-Knows which problems agents are told of and which only the person; never knows how they were found.
+Knows which problems agents see and which only the person sees; never knows how they were found.
 """
 
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from toolcrib.skills.text.cleaning import Cleaner
 
 ERRORS_MAX = 20
-"""Files that could not be loaded, named in one answer."""
+"""Maximum number of files that could not be loaded, named in one answer."""
 
 
 def told_to_agents(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") -> list[LoadError]:
-    """Return every file of the caller's roots that could not be loaded, and every limit that leaves some out."""
+    """Return every file of the caller's roots that could not be loaded, and every limit that omits some."""
     return [
         _told(source, problem, cleaner)
         for source, problem in catalog.reports(caller)
@@ -28,7 +28,7 @@ def told_to_agents(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") ->
 
 
 def told_to_person(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") -> list[LoadError]:
-    """Return what agents are told, and what is about skills that they may not know of (R113)."""
+    """Return what agents get, plus problems of skills that they may not know of (R113)."""
     return [
         _told(source, problem, cleaner)
         for source, problem in catalog.reports(caller, hidden=True)

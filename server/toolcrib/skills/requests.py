@@ -1,6 +1,6 @@
-"""What is asked about skills, and what it answers: plain values.
+"""Requests about skills and their answers, as plain values.
 
-Knows the questions and answers of the skill tools; never knows how they are worked out or sent.
+Knows the requests and answers of the skill tools; never knows how they are computed or sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Format = Literal["raw", "injection"]
 
 @dataclass(frozen=True, slots=True)
 class FoundSkill:
-    """One skill of a list or hit of a search; its name, title and trigger are cleaned for the caller."""
+    """One skill of a list or search result; its name, title and trigger are redacted for the caller."""
 
     skill: Skill
     name: str
@@ -27,9 +27,9 @@ class FoundSkill:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What ``skill_search`` answers; ``count`` is how many match in all.
+    """The answer of ``skill_search``; ``count`` is the total number of matches.
 
-    ``evidence`` is what ``confidence`` comes from, comparable between queries.
+    ``evidence`` is what ``confidence`` is derived from, comparable between queries.
     """
 
     hits: tuple[FoundSkill, ...]
@@ -44,9 +44,9 @@ class SearchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class GetRequest:
-    """Skills by name (R134). ``file``: this file of the one skill instead. ``force``: send again what was sent.
+    """Skills by name (R134). ``file``: this file of the one skill instead. ``force``: send texts again.
 
-    ``by_person``: no model asks, but a person who has picked a skill.
+    ``by_person``: requested by a person who picked a skill, not by a model.
     """
 
     names: tuple[str, ...]
@@ -59,9 +59,9 @@ class GetRequest:
 
 @dataclass(frozen=True, slots=True)
 class SkillNames:
-    """How a skill spells the tools that it works with, as its author wrote it: for no caller to read.
+    """The tools that a skill works with, as spelled by its author: not to be shown to any caller.
 
-    ``required`` are those of them without which a pack says that it is of no use.
+    ``required`` are those that a pack declares as required.
     """
 
     notes: tuple[ToolNote, ...] = ()
@@ -70,11 +70,11 @@ class SkillNames:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkill:
-    """One skill of an answer, its text cleaned for the caller. ``digest`` is SHA-256 in hex.
+    """One skill of an answer, its text redacted for the caller. ``digest`` is SHA-256 in hex.
 
-    ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is when
-    its file was changed, in milliseconds since the epoch; None where it has no file. ``is_known``: whoever asks has its
-    text already.
+    ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is its
+    file's modification time, in milliseconds since the epoch; None if it has no file. ``is_known``: the caller already
+    has its text.
     """
 
     skill: Skill
@@ -90,16 +90,16 @@ class LoadedSkill:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether whoever asks has its text now."""
+        """Whether the caller now has its text."""
         return self.is_known or self.share > 0
 
 
 @dataclass(frozen=True, slots=True)
 class GetAnswer:
-    """What ``skill_get`` answers.
+    """The answer of ``skill_get``.
 
-    ``ambiguous`` has, for a name that several skills have, names that only one has; ``near``, for one that is not
-    found, names that may be meant.
+    ``ambiguous`` has unambiguous alternatives for a name of several skills; ``near`` has suggestions for an unknown
+    name.
     """
 
     skills: tuple[LoadedSkill, ...]
@@ -110,13 +110,13 @@ class GetAnswer:
 
 
 def did_you_mean(names: Sequence[str]) -> str:
-    """Return the sentence that suggests these names in place of one that is not found; nothing where there are none."""
+    """Return the sentence that suggests these names in place of an unknown one; empty if there are none."""
     return f" Did you mean: {', '.join(names)}?" if names else ""
 
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A page of all visible skills, filtered (R137). ``cursor`` is what the page before gave.
+    """A page of all visible skills, filtered (R137). ``cursor`` is from the previous page.
 
     ``usable``: only those whose required tools the caller has.
     """
@@ -130,7 +130,7 @@ class ListRequest:
     usable: bool = False
 
     def passes(self, skill: Skill) -> bool:
-        """Return whether a skill is of the kind that is asked for, whatever tools it needs."""
+        """Return whether a skill passes the filters, apart from the tools it requires."""
         return (
             self.task_type in (None, skill.task_type)
             and self.origin in (None, skill.origin)
@@ -143,8 +143,8 @@ class ListRequest:
 class LoadError:
     """A file that could not be loaded: its path relative to the root with this source, and why (R168).
 
-    ``line`` counts from 1; 0: the whole file (R116). Where a key of the config is wrong, it stands for the path and
-    there is no source.
+    ``line`` counts from 1; 0: the whole file (R116). For an invalid config key, the key is the path, and there is no
+    source.
     """
 
     source: str
@@ -154,20 +154,20 @@ class LoadError:
 
     @property
     def place(self) -> str:
-        """Return source, path and line as one."""
+        """Return source, path and line as one text."""
         place = f"{self.source}/{self.path}" if self.source else self.path
         return f"{place}:{self.line}" if self.line else place
 
     @property
     def as_json(self) -> JsonObject:
-        """Return it as answers tell it."""
+        """Return it as shown in answers."""
         line = {"line": self.line} if self.line else {}
         return {"path": self.path, "source": self.source, **line, "message": self.message}
 
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """What ``skill_list`` answers; ``errors`` are at most 20 of ``errors_count``."""
+    """The answer of ``skill_list``; ``errors`` are at most 20 of ``errors_count``."""
 
     skills: tuple[FoundSkill, ...]
     total: int
@@ -178,9 +178,9 @@ class ListAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RelevantRequest:
-    """A task to bring skills for before it is begun (R141, R193).
+    """A task for which skills are to be selected before it begins (R141, R193).
 
-    ``top_k`` and ``max_tokens`` None are the config's. Skills of ``frame`` and of ``task_type`` are a little ahead.
+    ``top_k`` and ``max_tokens`` default to the config's. Skills of ``frame`` and of ``task_type`` get a small boost.
     """
 
     task: str
@@ -192,7 +192,7 @@ class RelevantRequest:
 
 @dataclass(frozen=True, slots=True)
 class RelevantAnswer:
-    """The block of text for a task, empty where nothing fits."""
+    """The block of text for a task, empty if nothing fits."""
 
     formatted: str
     names: tuple[str, ...]
@@ -200,9 +200,9 @@ class RelevantAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SkillsStatus:
-    """What is going on with skills. ``loaded`` are those that a session was given: name, and content hash in hex.
+    """The state of skills. ``loaded`` are those that a session received: name, and content hash in hex.
 
-    ``active`` are those that are active for it, with the public names and states of their tools.
+    ``active`` are its active ones, with the public names and states of their tools.
 
     ``errors`` are at most 20 of ``errors_count``; ``sources`` has the number of skills of each.
     """
@@ -229,10 +229,10 @@ class SkillsStatus:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All skills, for the person at the terminal: those agents can get, those hidden with the reason, and errors.
+    """All skills, for the person at the terminal: those available to agents, those hidden with the reason, and errors.
 
-    ``changed`` counts skills that are new or different since the last time; ``untrusted`` those of a repository that
-    is not trusted.
+    ``changed`` counts skills added or changed since the last time; ``untrusted`` those of a repository that is not
+    trusted.
     """
 
     skills: tuple[FoundSkill, ...]

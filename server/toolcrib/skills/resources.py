@@ -1,4 +1,4 @@
-"""Skills as pages of resources: what is published to a session's caller, worked out away from the event loop.
+"""Skills as pages of resources: what is published to a session's caller, computed off the event loop.
 
 Knows pages, cursors and who asks; never knows the protocol's messages or why a skill is not published.
 """
@@ -38,7 +38,7 @@ class SkillResources:
         """Return the published skill at ``uri``.
 
         Raises:
-            UnknownSkill: there is none for this caller.
+            UnknownSkill: there is no such skill for this caller.
 
         """
         return await self._skill_use_cases.worked_out(
@@ -46,18 +46,18 @@ class SkillResources:
         )
 
     async def read(self, session: Session, uri: str, asker: Asker) -> "Content":
-        """Return a file of a published skill, to ``asker``, who may have to say yes first.
+        """Return a file of a published skill to ``asker``, who may have to confirm first.
 
         Raises:
-            UnknownSkill: there is none for this caller.
-            NotConfirmed, MustAsk: somebody has to say yes first.
+            UnknownSkill: there is no such file for this caller.
+            NotConfirmed, MustAsk: a person has to confirm first.
 
         """
         use_cases = self._skill_use_cases
 
         def read(confirmed: Confirmed) -> "Content":
             content, skill = use_cases.publisher.read(*use_cases.visible(session), uri)
-            if use_cases.confirmed.has_changed(skill):  # a yes is to what is read now
+            if use_cases.confirmed.has_changed(skill):  # a confirmation is for what is read now
                 content, skill = use_cases.publisher.read(*use_cases.visible(session), uri)
             use_cases.confirmed.refuse_unconfirmed([skill], confirmed)
             return content
@@ -65,11 +65,11 @@ class SkillResources:
         return await use_cases.confirmed.given(session, asker, read)
 
     async def children(self, session: Session, uri: str, cursor: str | None) -> "tuple[list[Child], str | None]":
-        """Return one page of what lies directly in a folder of a published skill.
+        """Return one page of the direct children of a folder of a published skill.
 
         Raises:
             UnknownSkill: there is no such folder for this caller.
-            BadRequest: the cursor is none of ours.
+            BadRequest: the cursor is invalid.
 
         """
         found = await self._skill_use_cases.worked_out(

@@ -1,4 +1,4 @@
-"""Search among skills: which of their texts count how much, how they are named, and how equals are ordered.
+"""Search among skills: the weights of their texts, their names, and the order of ties.
 
 Knows what is particular to skills; never knows how a match is found, policies, sessions or how a result is shown.
 """
@@ -25,15 +25,17 @@ FIELDS = (
     Field(0.5, 0.2),  # tags
     Field(0.4, 0.8),  # body
 )
-"""Measured: the body finds what no description says, and more of it would outweigh what descriptions say. Of a long one
-a word counts less than of other fields: it has many words of which it is not about."""
+"""Measured: the body finds what no description mentions, and a larger weight would outweigh descriptions. Words of a
+long body count less than in other fields: many of them are not what it is about.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillQuery(Request):
-    """A search for skills. ``source``: of this one only; ``tags``: with one of them, in lower case.
+    """A search for skills. ``source``: only of this source; ``tags``: with one of these, in lower case.
 
-    ``usable``: only those whose required tools the caller has; whoever knows the tools makes ``without`` of it: rows.
+    ``usable``: only those whose required tools the caller has; it is resolved to ``without``, a set of rows, by code
+    that knows the tools.
     """
 
     task_type: TaskType | None = None
@@ -44,7 +46,7 @@ class SkillQuery(Request):
 
 
 class SkillSearcher:
-    """Finds skills among those that a caller may see. Safe to use from several threads."""
+    """Finds skills among those visible to a caller. Safe to use from several threads."""
 
     def __init__(self, index: SkillIndex, settings: SearchSettings) -> None:
         self._index = index
@@ -59,7 +61,7 @@ class SkillSearcher:
     ) -> Found[Skill]:
         """Return the best matches among the skills of ``visible``; ``mentions`` tells which names are not searched.
 
-        ``setbacks`` are what skills lose of their score, within its bounds and but for those that the query names.
+        ``setbacks`` are reductions of scores, within their bounds and except for skills that the query names.
 
         Raises:
             BadRequest: a pattern cannot be used.
@@ -71,7 +73,7 @@ class SkillSearcher:
 
 
 class _Scope:
-    """The skills that one search may find; for a copy that it may not, the one that it is a copy of."""
+    """The skills that one search may find; a copy that may not be found is represented by its original."""
 
     def __init__(self, query: SkillQuery, documents: SearchedSkills, setbacks: Setbacks) -> None:
         self.documents, self._visible = documents, documents.visible
@@ -92,7 +94,7 @@ class _Scope:
         return self._skills[number]
 
     def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:  # noqa: ARG002 - called() does it always
-        """Return what the whole query names, places before names (C16)."""
+        """Return the skills that the whole query names, locations before names (C16)."""
         called: dict[int, Reason] = dict.fromkeys(self._inside(self._visible.called(query)), "exact_name")
         addressed: dict[int, Reason] = dict.fromkeys(self._inside(self._visible.addressed(query)), "exact_path")
         return called | addressed
@@ -105,7 +107,7 @@ class _Scope:
         return skill.name, f"{skill.source}/{skill.name}"
 
     def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
-        """Return the order of equals: what a query is most of the name of, source, name (R171)."""
+        """Return the order of equal matches: the share of the name that the query covers, source, name (R171)."""
         skill = self._skills[match.document]
         rest = len(skill.name) if match.reason == "prefix" else 0
         return rest, self._visible.source_ranks[skill.source], skill.name, skill.folder
@@ -117,12 +119,12 @@ class _Scope:
 
 
 def has_tag(skill: Skill, tags: frozenset[str]) -> bool:
-    """Return whether a skill has one of these tags, which are in lower case."""
+    """Return whether a skill has one of these tags, given in lower case."""
     return not tags.isdisjoint(tag.casefold() for tag in skill.tags)
 
 
 def _losses(visible: VisibleSkills, setbacks: Setbacks) -> Mapping[int, float]:
-    """Return what each skill loses, by its number; what was reported of a copy counts for the one that is found."""
+    """Return the score reduction of each skill, by number; reports about a copy count for the one that is found."""
     losses: dict[int, float] = {}
     for skill in visible.everything:
         lost = setbacks.get((skill.id, skill.content_hash))
@@ -132,7 +134,7 @@ def _losses(visible: VisibleSkills, setbacks: Setbacks) -> Mapping[int, float]:
 
 
 def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
-    """Return the skills that may be found, by their number among the visible ones; of copies the first that fits."""
+    """Return the skills that may be found, by number among the visible ones; of copies the first that qualifies."""
     if query.task_type is None and query.source is None and not query.tags and not query.without:
         return visible.by_number
     skills: dict[int, Skill] = {}

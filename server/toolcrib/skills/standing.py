@@ -1,6 +1,6 @@
-"""What reported outcomes do to a skill in a search, and why (ADR 37).
+"""How reported outcomes affect a skill's rank, and why (ADR 37).
 
-Knows when a skill is set back, by how much, and for whom; never knows how it was found or delivered.
+Knows when a skill is penalized, by how much, and for whom; never knows how it was found or delivered.
 """
 
 import logging
@@ -13,14 +13,14 @@ from toolcrib.errors import StoreError
 from toolcrib.model import JsonObject, Skill
 
 SETBACK = 0.1
-"""What a skill that mostly fails loses of its score, at most."""
+"""The maximum score reduction of a skill that mostly fails."""
 _REPORTS_MIN, _FAILURES_MIN = 5, 0.6
-"""From how many reports on, and above which share of failures, it loses it (R195)."""
+"""Minimum number of reports, and the share of failures above which the score is reduced (R195)."""
 _LEAST = 0.005
-"""A smaller setback changes no score, which has two decimals."""
+"""A smaller reduction changes no score, which has two decimals."""
 
 Setbacks = Mapping[tuple[str, str], float]
-"""What skills lose of their score, by id and content hash."""
+"""Score reductions of skills, by id and content hash."""
 
 NO_SETBACKS: Setbacks = MappingProxyType({})
 
@@ -28,13 +28,13 @@ _log = logging.getLogger(__name__)
 
 
 def failure_share(outcomes: Outcomes) -> float:
-    """Return the share of failures among all reports, in which older ones weigh less."""
+    """Return the share of failures among all reports, with older ones weighing less."""
     weights = outcomes.successes + outcomes.failures
     return outcomes.failures / weights if weights else 0.0
 
 
 def setback(outcomes: Outcomes, now: float) -> float:
-    """Return what the skill loses of its score: half as much with each half-life since the last failure."""
+    """Return the score reduction: it halves with each half-life since the last failure."""
     if outcomes.reports < _REPORTS_MIN or failure_share(outcomes) <= _FAILURES_MIN:
         return 0.0
     lost = SETBACK * faded(now - outcomes.last_failure)
@@ -43,7 +43,7 @@ def setback(outcomes: Outcomes, now: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one principal has reported of a skill as it is now, for a person. ``age_s`` is that of the last report."""
+    """One principal's reports on the current version of a skill, for a person. ``age_s`` is the last report's age."""
 
     principal: str
     reports: int
@@ -66,13 +66,13 @@ class Told:
 
 
 class Standing:
-    """Who has reported what of which skill. What it reads and writes may block. ``now``: seconds since the epoch."""
+    """Who has reported what about which skill. Reading and writing may block. ``now``: seconds since the epoch."""
 
     def __init__(self, outcomes: SkillOutcomes, now: Callable[[], float], *, enabled: bool) -> None:
         self._outcomes, self._now, self._enabled = outcomes, now, enabled
 
     def setbacks(self, principal: str) -> Setbacks:
-        """Return what skills lose in searches of a principal, who alone has caused it."""
+        """Return the score reductions in searches of a principal, caused by their own reports only."""
         if not self._enabled:
             return NO_SETBACKS
         try:
@@ -85,19 +85,19 @@ class Standing:
         return {key: value for key, value in lost.items() if value}
 
     def record(self, principal: str, report: Report) -> None:
-        """Count a report.
+        """Record a report.
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: it cannot be stored.
 
         """
         self._outcomes.record(principal, report, self._now())
 
     def told(self, skill: Skill) -> list[Told]:
-        """Return what was reported of a skill as it is now, by whom; what was said of an earlier text is left out.
+        """Return the reports on the current version of a skill, by principal; reports on earlier texts are ignored.
 
         Raises:
-            StoreError: it cannot be read.
+            StoreError: they cannot be read.
 
         """
         now = self._now()

@@ -1,4 +1,4 @@
-"""What is said of the tools of skills, beside their texts and within a bound: needs, names, states, how to call them.
+"""The lines about a skill's tools beside its text, within a bound: needs, names, states, how to call them.
 
 Knows words and lines; never knows which tools a skill names, or what a session may use.
 """
@@ -10,17 +10,17 @@ from toolcrib.base.text import truncate
 from toolcrib.skills.text.rendering import inert_line
 
 _TOLD_MAX = 100
-"""Tools of one skill that are told of by name."""
+"""Maximum number of tools of one skill that are named."""
 _NOTE_MAX, _NAME_MAX = 80, 80
-"""Characters of what an author notes of a tool, and of a skill's name."""
+"""Maximum lengths of an author's note about a tool, and of a skill's name."""
 
 Fits = Callable[[str], bool]
-"""Tells whether a text fits into the room that there is for it."""
+"""Returns whether a text fits into the available room."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldTool:
-    """One tool of a skill: its public name, its state, its signature where no list shows it, what its author notes."""
+    """One tool of a skill: public name, state, signature if no list shows it, and its author's note."""
 
     name: str
     state: str
@@ -30,7 +30,7 @@ class ToldTool:
 
 @dataclass(frozen=True, slots=True)
 class ToldSkill:
-    """One skill: its tools, how many that it names are missing, and how many of these it cannot do without."""
+    """One skill: its tools, how many of those it names are missing, and how many of these it requires."""
 
     name: str
     tools: tuple[ToldTool, ...]
@@ -40,7 +40,7 @@ class ToldSkill:
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much is said: of how many tools of a skill, of how many the signature, with their authors' notes or not."""
+    """The level of detail: how many tools of a skill, how many signatures, with their authors' notes or not."""
 
     tools: int
     signed: int
@@ -48,7 +48,7 @@ class _Detail:
 
 
 def told_text(skills: Sequence[ToldSkill], call: str, fits: Fits) -> str:
-    """Return what is said of the tools of skills, as much as fits: first what a skill lacks, last how to call them."""
+    """Return as much text about the tools of skills as fits: first what a skill lacks, last how to call them."""
     if not skills:
         return ""
     needs = [need for skill in skills if (need := _need(skill))]
@@ -62,7 +62,7 @@ def told_text(skills: Sequence[ToldSkill], call: str, fits: Fits) -> str:
 
 
 def _details(most: int) -> Iterator[_Detail]:
-    """Yield ways to say ever less."""
+    """Yield levels of decreasing detail."""
     yield _Detail(most, most, notes=True)
     signed = most
     while signed:

@@ -1,4 +1,4 @@
-"""What calls tell of skills: which tools were called, and failed, while which skills were active.
+"""Call statistics of skills: which tools were called, and failed, while which skills were active.
 
 Knows recorded events of skills and calls; never knows where they are kept, or what follows from a failure.
 """
@@ -26,7 +26,7 @@ class ToolCalls:
 
 @dataclass(frozen=True, slots=True)
 class CallsWhile:
-    """How often one tool was called while just these skills, by their names in events, were active in a session."""
+    """How often one tool was called while exactly these skills, by their names in events, were active in a session."""
 
     skills: frozenset[str]
     tool: str
@@ -37,7 +37,7 @@ class CallsWhile:
 def calls_while_active(events: Iterable[JsonObject]) -> list[CallsWhile]:
     """Return all calls in sessions while skills were active.
 
-    A skill that was only looked at (a file of it, or what it takes before somebody said yes) was never active.
+    A skill that was only inspected (a file of it, or its requirements before a confirmation) was never active.
     """
     active: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     calls, failed = Counter[tuple[frozenset[str], str]](), Counter[tuple[frozenset[str], str]]()

@@ -1,6 +1,6 @@
 """The use cases of skills: search, get, list, what is relevant to a task, and the directory.
 
-Knows the order in which the catalog, the gate and rendering have their say; never knows JSON-RPC, SQL or YAML.
+Knows the order in which the catalog, the gate and rendering are applied; never knows JSON-RPC, SQL or YAML.
 """
 
 import logging
@@ -51,13 +51,13 @@ _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 160
 _WHOLE_TOKENS = 6000
 _UNASKED_S = 0.5
-"""After how long the skills are scanned although nobody has asked for them."""
+"""Delay, in seconds, after which the skills are scanned even if nobody has requested them."""
 
 _log = logging.getLogger(__name__)
 
 
 class SkillUseCases:
-    """The use cases over one set of parts. Work that may block is done in worker threads."""
+    """The use cases of one set of dependencies. Blocking work is done in worker threads."""
 
     def __init__(self, parts: SkillUseCaseParts) -> None:
         self.parts = parts
@@ -71,21 +71,21 @@ class SkillUseCases:
 
     @cached_property
     def publisher(self) -> "Publisher":
-        """What publishes skills as resources; like the loader, no start has to wait until its modules are loaded."""
+        """Publishes skills as resources; created lazily, like the loader, so that no start waits for its modules."""
         from toolcrib.skills.publishing import Publisher  # noqa: PLC0415
 
         return Publisher(self.parts.settings, self.parts.catalog)
 
     @cached_property
     def loader(self) -> "SkillLoader":
-        """What makes texts of skills, within a budget."""
+        """Renders texts of skills within a budget."""
         from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
         return SkillLoader(self.parts.settings, self.parts.catalog, self.binding, is_local=self.parts.around.is_local)
 
     @cached_property
     def binding(self) -> "SkillBinding":
-        """What tells of the tools that skills name, and has skills active."""
+        """Describes the tools that skills name, and activates skills."""
         from toolcrib.skills.binding import SkillBinding  # noqa: PLC0415
 
         return SkillBinding(self.parts)
@@ -93,9 +93,10 @@ class SkillUseCases:
     # -- loading ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Scan every root and bring the index in step. Whatever goes wrong, what was indexed before is served.
+        """Scan every root and update the index. On any failure, what was indexed before is served.
 
-        Begun when somebody asks for skills, and soon in any case: a client that first wants its tools gets those first.
+        Begins when somebody requests skills, and soon in any case: a client that first requests its tools gets those
+        first.
         """
         with anyio.move_on_after(_UNASKED_S):
             await self._is_wanted.wait()
@@ -130,16 +131,16 @@ class SkillUseCases:
         return self._is_loaded.is_set()
 
     async def footing(self, session: Session) -> Footing | None:
-        """Return what the skills that the session's caller sees rest on; None where that is not known for certain."""
+        """Return what the caller's visible skills depend on besides rows; None if that is not known for certain."""
         return await anyio.to_thread.run_sync(self._catalog.footing, session.caller) if self.is_loaded else None
 
     def stop(self) -> None:
-        """Have a scan that is under way end soon, and none begin."""
+        """Stop the current scan soon, and start no other."""
         self._stopped.set()
         self._is_wanted.set()
 
     async def worked_out(self, work: Callable[[], _Answer]) -> _Answer:
-        """Return what ``work`` does in a worker thread, once the first scan is over or has taken too long."""
+        """Return the result of ``work``, run in a worker thread after the first scan, or once that takes too long."""
         self._is_wanted.set()
         with anyio.move_on_after(self.parts.around.deadline - anyio.current_time()):
             await self._is_loaded.wait()
@@ -155,9 +156,9 @@ class SkillUseCases:
         return work()
 
     async def soon(self, work: Callable[[], _Answer], within_s: float) -> _Answer | None:
-        """Return what ``work`` does in a worker thread, or None where that is not done in time.
+        """Return the result of ``work``, run in a worker thread, or None if it is not done in time.
 
-        Half of the time the first scan is waited for; after that, what was indexed before it has to do.
+        The first scan is awaited for half of the time; after that, what was indexed before it is used.
         """
         self._is_wanted.set()
         with anyio.move_on_after(within_s):
@@ -167,9 +168,9 @@ class SkillUseCases:
         return None
 
     def visible(self, session: Session) -> tuple[VisibleSkills, "Cleaner"]:
-        """Return the skills that the session's caller may see, and what makes their texts fit for that caller.
+        """Return the skills visible to the session's caller, and the cleaner that redacts their texts for that caller.
 
-        The one decision behind every answer here. May block.
+        The single decision behind every answer here. May block.
         """
         mentions = self.parts.gate.mentions(session, self.parts.indexer.current())
         cleaner = self._cleaners.get(mentions.permissions.key)
@@ -180,13 +181,13 @@ class SkillUseCases:
         return self._catalog.visible(session.caller), cleaner
 
     def cleaner(self, session: Session) -> "Cleaner":
-        """Return what makes texts fit for the session's caller. May block."""
+        """Return the cleaner that redacts texts for the session's caller. May block."""
         return self.visible(session)[1]
 
     # -- search ----------------------------------------------------------------------------------
 
     async def search(self, session: Session, query: SkillQuery) -> SearchAnswer:
-        """Find skills that the session's caller may see.
+        """Find skills visible to the session's caller.
 
         Raises:
             BadRequest: a blank query, or a pattern that cannot be used.
@@ -236,14 +237,14 @@ class SkillUseCases:
     # -- get -------------------------------------------------------------------------------------
 
     async def get(self, session: Session, request: GetRequest, asker: Asker | None = NOBODY) -> GetAnswer:
-        """Return skills by name, rendered within the budget; what cannot be found or told apart is named (R135).
+        """Return skills by name, rendered within the budget; unknown and ambiguous names are reported (R135).
 
-        ``asker`` is whose request it is, who may have to say yes first; None: the person whose machine this is.
+        ``asker`` reaches the caller, who may have to confirm first; None: the person at this machine.
 
         Raises:
-            NotConfirmed, MustAsk: somebody has to say yes first.
+            NotConfirmed, MustAsk: a person has to confirm first.
             BadRequest: ``file`` with several skills, or one that cannot be shown as text.
-            UnknownSkill: ``file`` is no file of the skill.
+            UnknownSkill: the skill has no such ``file``.
 
         """
         began = time.perf_counter()
@@ -281,7 +282,7 @@ class SkillUseCases:
         return answer
 
     def wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
-        """Return what the names of a request stand for, and what makes texts fit for the caller. May block."""
+        """Return the skills that the names of a request refer to, and the caller's cleaner. May block."""
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
@@ -299,10 +300,10 @@ class SkillUseCases:
     # -- list ------------------------------------------------------------------------------------
 
     async def list_skills(self, session: Session, request: ListRequest) -> ListAnswer:
-        """Return one page of all skills that the session's caller may see, by name (R137).
+        """Return one page of all skills visible to the session's caller, by name (R137).
 
         Raises:
-            BadRequest: the cursor is none of ours.
+            BadRequest: the cursor is invalid.
 
         """
         began = time.perf_counter()
@@ -336,9 +337,9 @@ class SkillUseCases:
     # -- before a task ---------------------------------------------------------------------------
 
     async def relevant(self, session: Session, request: RelevantRequest) -> RelevantAnswer:
-        """Return the skills that fit a task, within the budget, for a host to put before it (R141).
+        """Return the skills that fit a task, within the budget, for a host to add to its prompt (R141).
 
-        One that a person has to confirm is among them only where they have: nobody is asked about what nobody named.
+        Skills that need confirmation are included only if confirmed: nobody is asked about skills that nobody named.
         """
         began = time.perf_counter()
         answer, raw_tokens = await self.worked_out(partial(self._relevant, session, request))
@@ -371,10 +372,10 @@ class SkillUseCases:
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
     async def whole(self, session: Session, name: str, asker: Asker) -> str:
-        """Return one skill as a person asked for it: as much of it as the largest budget holds.
+        """Return one skill as requested by a person: as much of it as the largest budget allows.
 
         Raises:
-            NotConfirmed, MustAsk: somebody has to say yes first.
+            NotConfirmed, MustAsk: a person has to confirm first.
             BadRequest: no visible skill has this name, or several have.
 
         """

@@ -1,4 +1,4 @@
-"""The words of skills as one kind of caller may search them: without names of denied tools.
+"""The texts of skills as one kind of caller may search them: without names of denied tools.
 
 Knows the fields of a skill that are searched, and what is left of them; never knows sessions, or how skills are shown.
 """
@@ -22,7 +22,8 @@ Candidates = Mapping[str, int]
 class SearchedSkills:
     """Visible skills as callers search them. ``mentions`` knows what is denied to them; None: nothing is.
 
-    Two of the same skills for the same callers are equal. Every method raises StoreError where there is no reading.
+    Two instances of the same skills for the same callers are equal. Every method raises StoreError if the index cannot
+    be read.
     """
 
     visible: VisibleSkills
@@ -45,7 +46,7 @@ class SearchedSkills:
         """Return None: skills are ranked in memory."""
 
     def texts(self) -> dict[int, tuple[str, ...]]:
-        """Return what a pattern is tried on besides names, by row."""
+        """Return the texts that a pattern is tried on besides names, by row."""
         found = self.index.short_texts(self.in_order)
         return found | {row: tuple(map(self._clean, found[row])) for row in self._naming_denied(found)}
 
