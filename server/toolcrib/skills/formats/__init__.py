@@ -1,1 +1,1 @@
-"""What a file says of a skill."""
+"""Parsers of skill files."""

@@ -24,10 +24,10 @@ TEXT_MAX_BYTES = 1024 * 1024
 NAME_MAX = 64
 DESCRIPTION_MAX = 1024
 COMPATIBILITY_MAX = 500
-"""Characters of a name, a description and a compatibility note that the Agent Skills specification allows."""
+"""Maximum lengths of a name, a description and a compatibility note in the Agent Skills specification."""
 
 FIELDS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
-"""The fields that the Agent Skills format has."""
+"""The fields of the Agent Skills format."""
 
 PRECONDITIONS = frozenset(
     (
@@ -41,7 +41,7 @@ PRECONDITIONS = frozenset(
         "required inputs",
     )
 )
-"""What authors call the section on what must hold first."""
+"""Usual headings of the section on preconditions."""
 
 FAILURE_MODES = frozenset(
     (
@@ -67,16 +67,16 @@ FAILURE_MODES = frozenset(
         "warnings",
     )
 )
-"""What authors call the section on what goes wrong."""
+"""Usual headings of the section on failure modes."""
 
 _NAME_KEPT = 200
 _LISTED_MAX = 50
 _SHOWN = 64
 _LINES_ADVISED = 500
 _TOKENS_ADVISED = 5000
-"""Lines and tokens of a body that the specification advises not to exceed."""
+"""Maximum lines and tokens of a body that the specification recommends."""
 
-# The specification's text says a-z; its reference validator also takes letters of other scripts.
+# The specification's text says a-z; its reference validator also accepts letters of other scripts.
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*\Z")
 _WORDS = re.compile(r"[^\s,]+")
@@ -86,10 +86,10 @@ _MARKUP = re.compile(r"<[A-Za-z/][^<>]*>")
 def read_agent_skill(
     raw: bytes, *, folder_name: str, path: str, max_bytes: int = TEXT_MAX_BYTES
 ) -> tuple[SkillText | None, list[SkillProblem]]:
-    """Return what a SKILL.md says and all that is wrong with it; ``path`` is what the problems name.
+    """Return the content of a SKILL.md and all its problems; ``path`` is the path in the problems.
 
-    Whatever can be made sense of is read, and each deviation from the format is a warning (C14). Where there is no
-    skill in the file there is exactly one error, which says why; otherwise there is none (R168).
+    Everything readable is read, and each deviation from the format is a warning (C14). If the file contains no skill
+    there is exactly one error, which says why; otherwise there is none (R168).
     """
     try:
         fields = read_frontmatter(decode(raw, max_bytes), path=path)
@@ -107,9 +107,9 @@ def read_agent_skill(
 
 
 def conformance(text: SkillText, folder_name: str, path: str = SKILL_FILE) -> list[SkillProblem]:
-    """Return every rule of the Agent Skills format that ``text`` breaks, each an error; advice is no error (R165).
+    """Return every rule of the Agent Skills format that ``text`` breaks, each an error (R165).
 
-    Fields that the format does not have are an ``info``: other programs ignore them.
+    Recommendations do not count. Fields outside the format are an ``info``: other programs ignore them.
     """
     return list(_conformance(text.frontmatter, folder_name, path))
 
@@ -118,9 +118,9 @@ def conformance(text: SkillText, folder_name: str, path: str = SKILL_FILE) -> li
 
 
 def _deviations(fields: Fields, folder_name: str, path: str) -> Iterator[SkillProblem]:
-    """Yield the broken rules as warnings, for a lenient reader, and the advice that was not taken."""
+    """Yield broken rules as warnings, for a lenient reader, and recommendations that were not followed."""
     for problem in _conformance(fields.values or {}, folder_name, path):
-        # A lenient reader needs a description all the same: read_agent_skill reports its absence as an error.
+        # A lenient reader also needs a description: read_agent_skill reports its absence as an error.
         if problem.code != "description-missing":
             yield replace(problem, level="warning") if problem.level == "error" else problem
     if path.rpartition("/")[2] != SKILL_FILE:
@@ -195,7 +195,7 @@ def _optional_findings(values: JsonObject) -> Iterator[tuple[str, str]]:
             f"metadata holds values that are no text; put them in quotes: {', '.join(other[:_LISTED_MAX])}",
         )
     try:
-        # YAML has infinities and NaN; hosts are sent the frontmatter as JSON (SEP-2640), which has neither.
+        # YAML has infinities and NaN; the frontmatter is sent to hosts as JSON (SEP-2640), which has neither.
         json.dumps(values, allow_nan=False)
     except ValueError:
         yield "frontmatter-not-json", "the frontmatter holds .inf or .nan, which JSON cannot say; put it in quotes"
@@ -209,9 +209,9 @@ def _shown(value: str) -> str:
 
 
 class Reading:
-    """The fields of one frontmatter. What is not taken out of it stays for ``extra`` (R117).
+    """The fields of one frontmatter. Fields that are not consumed go to ``extra`` (R117).
 
-    Many authors write fields of their own under ``metadata``, where the format wants them (R190, R250).
+    Many authors put fields of their own under ``metadata``, as the format intends (R190, R250).
     """
 
     def __init__(self, values: JsonObject, path: str) -> None:
@@ -224,7 +224,7 @@ class Reading:
         self.description = line_of(self._values.pop("description", None))
 
     def text(self, body: str, folder_name: str) -> SkillText:
-        """Return all of it, with ``body`` as the text below."""
+        """Return the whole skill, with ``body`` as its text."""
         blocks = outline(body)
         explicit = line_of(self._take("trigger", "triggers", "when_to_use", "when-to-use"))
         text = SkillText(
@@ -248,12 +248,12 @@ class Reading:
         return replace(text, content_hash=content_hash(text))
 
     def _holder(self, name: str) -> JsonObject | None:
-        # An empty field counts as absent, so that another spelling of it, or metadata, can answer.
+        # An empty field counts as absent, so that another spelling of it, or metadata, can provide the value.
         holders = (self._values, self._metadata)
         return next((holder for holder in holders if holder.get(name) not in (None, "", [])), None)
 
     def _take(self, *names: str) -> Any:
-        """Return the first of these fields that says something, and take it out; None where there is none."""
+        """Return the first nonempty field of these names, and consume it; None if there is none."""
         for name in names:
             holder = self._holder(name)
             if holder is not None:
@@ -264,7 +264,7 @@ class Reading:
         return (self._holder(name) or {}).get(name)
 
     def _task_type(self) -> TaskType:
-        # Only a known type is taken out of the fields; any other value stays visible in extra.
+        # Only a known type is consumed; any other value stays visible in extra.
         said = line_of(self._peek("task_type"))
         if said.lower() in tuple(TaskType):
             self._take("task_type")
@@ -275,7 +275,7 @@ class Reading:
 
     def _tags(self) -> tuple[str, ...]:
         every = [tag for name in ("tags", "category", "domain", "frames") for tag in _parts(self._take(name))]
-        # What a skill says that it can do is searched as its tags are, and told as it was written (R256).
+        # Declared capabilities are searched like tags, and reported as written (R256).
         return tuple(dict.fromkeys((*every, *stated_lines(self._frontmatter, *CAPABILITIES))))
 
     def _tools(self) -> tuple[ToolNote, ...]:
@@ -283,7 +283,7 @@ class Reading:
         return tuple(dict.fromkeys(note for names in fields for note in tool_notes(self._take(*names))))
 
     def _requires(self) -> tuple[str, ...]:
-        """Return names of environment variables; whatever else ``requires`` lists is no such condition (C24)."""
+        """Return names of environment variables; other values in ``requires`` are not such conditions (C24)."""
         said = self._peek("requires")
         names = _WORDS.findall(said) if isinstance(said, str) else as_list(said)
         if names and all(isinstance(name, str) and _VARIABLE.match(name) for name in names):
@@ -306,7 +306,7 @@ class Reading:
 
 
 def _parts(value: Any) -> Iterable[str]:
-    """Return the items of a list, or of a text between its commas."""
+    """Return the items of a list, or of a comma-separated text."""
     return filter(None, map(str.strip, line_of(value).split(","))) if isinstance(value, str) else lines_of(value)
 
 
@@ -315,7 +315,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _listed(blocks: Outline, names: frozenset[str]) -> tuple[str, ...]:
-    """Return what a section lists: its items, else its headings, else its rows, else its paragraphs."""
+    """Return the items of a section: of its list, else its headings, else its rows, else its paragraphs."""
     section = blocks.section(names)
     for kinds in (ITEMS, (Kind.HEADING,), (Kind.TABLE,), (Kind.PARAGRAPH,)):
         found = [line for block in section if block.kind in kinds for line in _titles(block)]
@@ -326,7 +326,7 @@ def _listed(blocks: Outline, names: frozenset[str]) -> tuple[str, ...]:
 
 def _titles(block: Block) -> list[str]:
     if block.kind is Kind.TABLE:
-        # The first two rows of a table are its header and the line under it.
+        # The first two rows of a table are its header and the delimiter row.
         rows = [
             [cell.strip() for cell in row.strip(" \t|").split("|")] for row in block.text.split("\n")[2:_LISTED_MAX]
         ]
@@ -335,7 +335,7 @@ def _titles(block: Block) -> list[str]:
 
 
 def _safe(value: Any) -> Any:
-    """Return a JSON value that can be sent and shown: without hidden characters, infinities and what is no number."""
+    """Return a JSON value that is safe to send and show: without hidden characters, infinities and NaN."""
     if isinstance(value, dict):
         return {sanitize(key): _safe(member) for key, member in cast("JsonObject", value).items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""What the value of a field says, however its author wrote it: as a line, as lines, as a list of tools.
+"""Normalizes the value of a field, however its author wrote it: to a line, lines, or a list of tools.
 
-Knows the forms that values have; never knows which fields a skill has, or which tools there are.
+Knows the forms that values take; never knows which fields a skill has, or which tools there are.
 """
 
 import re
@@ -12,12 +12,12 @@ from toolcrib.base.text import one_line
 from toolcrib.model import SkillText, ToolNote
 
 REQUIRED_TOOLS = ("required_tools", "required-tools")
-"""What a pack calls the tools without which a skill is of no use."""
+"""The names of a pack's field for required tools."""
 
 LISTS_OF_TOOLS = frozenset(("tools", *REQUIRED_TOOLS, "allowed-tools", "allowed_tools"))
-"""The fields that list tools, each as :func:`tool_notes` reads it."""
+"""The fields that list tools, as :func:`tool_notes` parses them."""
 
-# Inside the brackets of a pattern, as in Bash(git:*), commas and spaces separate nothing.
+# Inside the parentheses of a pattern, as in Bash(git:*), commas and spaces do not separate.
 TOOL = re.compile(r"([^\s,()]+)(?:\(([^()]*)\))?")
 
 
@@ -31,15 +31,15 @@ def line_of(value: Any) -> str:
 
 
 def lines_of(value: Any) -> tuple[str, ...]:
-    """Return each scalar of a list as one line; a text alone is a list of one."""
+    """Return each scalar of a list as one line; a single text is a list of one."""
     items = cast("list[Any]", value) if isinstance(value, list) else [value]
     return tuple(filter(None, (line_of(item) for item in items if not isinstance(item, list))))
 
 
 def working_tools(text: SkillText) -> tuple[ToolNote, ...]:
-    """Return the tools that a skill works with. What ``allowed-tools`` lists a host may run unasked: it names none.
+    """Return the tools that a skill works with. ``allowed-tools``, what a host may run unasked, does not count.
 
-    A skill of another program, which has no frontmatter, works with what it lists.
+    A skill without frontmatter, of another program, works with what it lists.
     """
     if not text.frontmatter:
         return text.tools
@@ -47,18 +47,18 @@ def working_tools(text: SkillText) -> tuple[ToolNote, ...]:
 
 
 def required_tools(text: SkillText) -> tuple[str, ...]:
-    """Return the tools without which a pack says that its skill is of no use."""
+    """Return the tools that a pack's skill requires."""
     return tuple(dict.fromkeys(note.tool for field in REQUIRED_TOOLS for note in _notes_in(text, field)))
 
 
 def _notes_in(text: SkillText, field: str) -> Iterator[ToolNote]:
     value = text.frontmatter.get(field)
-    # An empty field counts as absent, so that metadata, where the format wants fields of others, can answer.
+    # An empty field counts as absent, so that metadata, where the format has custom fields, can provide the value.
     return tool_notes(as_object(text.frontmatter.get("metadata")).get(field) if value in (None, "", []) else value)
 
 
 def tool_notes(value: Any) -> Iterator[ToolNote]:
-    """Yield the tools of a text such as ``Read Bash(git:*)``, or of a list of texts or of ``{tool, note}``."""
+    """Yield the tools in a text such as ``Read Bash(git:*)``, or in a list of texts or of ``{tool, note}``."""
     if isinstance(value, str):
         yield from (ToolNote(*found) for found in TOOL.findall(one_line(value)))
         return

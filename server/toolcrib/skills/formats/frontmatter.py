@@ -1,4 +1,4 @@
-"""A Markdown file split into frontmatter and body; the frontmatter is parsed as YAML, or repaired where that fails.
+"""Splits a Markdown file into frontmatter and body; the frontmatter is parsed as YAML, or repaired if that fails.
 
 Knows how people get YAML wrong; never knows which fields a skill has.
 """
@@ -15,30 +15,30 @@ from toolcrib.formats.yaml import YamlError, parse_yaml
 from toolcrib.model import JsonObject, SkillProblem
 
 FRONTMATTER_MAX = 32 * 1024
-"""Most characters of a frontmatter."""
+"""Maximum length of a frontmatter in characters."""
 
 MENDED = frozenset(("frontmatter-late", "frontmatter-unclosed", "yaml-quoted", "yaml-scanned", "field-repeated"))
-"""Codes of the problems after which other programs find other fields in the same file, or none."""
+"""Codes of problems because of which other programs find different fields in the same file, or none."""
 
 _BOM = "\ufeff"
 _NAMED_MAX = 5
 
 _OPENING = re.compile(r"((?:[ \t]*\n)*)---[ \t]*(?:\n|\Z)")
 _CLOSING = re.compile(r"^---[ \t]*$", re.MULTILINE)
-# A line that may belong to the fields at the top: a field, an indented line, or an item of a list.
+# A line that may belong to the fields at the top: a field, an indented line, or a list item.
 _LEADING = re.compile(r"[\w\"'.-]+[ \t]*:(?:[ \t]|\Z)|[ \t]+\S|-[ \t]")
 _ENTRY = re.compile(r"([ \t]*(?:-[ \t]+)?[\w\"'.-]+[ \t]*:[ \t]+|[ \t]*-[ \t]+)(\S.*)\Z")
 _BLOCK_HEAD = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
 _QUOTED = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*')[ \t]*(?:#.*)?\Z")
-# What YAML does not allow at the start of a value without quotes (YAML 1.2.2, 7.3.3).
+# What YAML does not allow at the start of an unquoted value (YAML 1.2.2, 7.3.3).
 _NO_PLAIN_START = re.compile(r"[`@%&*!|>,\]}]|[-?:](?:[ \t]|\Z)")
-# Inside a value without quotes YAML takes this for the start of a mapping.
+# Inside an unquoted value YAML takes this for the start of a mapping.
 _COLON = re.compile(r":(?:[ \t]|\Z)")
 _FIELD = re.compile(r"[\"']?([A-Za-z_][\w.-]*)[\"']?[ \t]*:(?:[ \t]+(.*))?\Z")
 
 
 class UnreadableText(ValueError):
-    """A file that is not text; ``code`` is stable, ``line`` counts from 1, 0 is none."""
+    """A file that is not text; ``code`` is stable, ``line`` counts from 1, 0 means the whole file."""
 
     def __init__(self, code: str, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class UnreadableText(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """A file cut in two. ``yaml`` is None where there is no frontmatter; each part's first line counts from 1."""
+    """A file split in two. ``yaml`` is None if there is no frontmatter; the first line of each part counts from 1."""
 
     yaml: str | None
     yaml_line: int
@@ -59,7 +59,7 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What a frontmatter says. ``values`` is None where it cannot be read, for which there is one error then."""
+    """The content of a frontmatter. ``values`` is None if it cannot be read; there is one error then."""
 
     values: JsonObject | None
     body: str
@@ -92,14 +92,14 @@ def decode(raw: bytes, max_bytes: int) -> str:
 
 
 def split(text: str, *, path: str) -> Front:
-    """Return the frontmatter and the body of a text. Every line ends in a newline alone from here on."""
+    """Return the frontmatter and the body of a text. From here on every line ends in a single newline."""
     problems: list[SkillProblem] = []
     if text.startswith(_BOM):
         problems.append(SkillProblem(path, 1, "info", "file-with-bom", "begins with a byte order mark"))
         text = text.lstrip(_BOM)
     if "\r" in text:
         problems.append(SkillProblem(path, 1, "info", "file-with-crlf", "has lines that end in a carriage return"))
-        # The patterns here, and the counting of lines, know newlines only.
+        # The patterns here, and line counting, recognize newlines only.
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     opening = _OPENING.match(text)
     if opening is None:
@@ -117,7 +117,7 @@ def split(text: str, *, path: str) -> Front:
 
 
 def _unclosed(rest: str, first: int, path: str, problems: list[SkillProblem]) -> Front:
-    """Return the lines that look like YAML as the frontmatter, and all else as the body."""
+    """Return the lines that look like YAML as the frontmatter, and everything else as the body."""
     yaml, body = _leading(rest)
     reason = "the frontmatter has no closing ---; the lines that look like its fields are taken"
     problems.append(SkillProblem(path, first - 1, "warning", "frontmatter-unclosed", reason))
@@ -131,10 +131,10 @@ def _leading(text: str) -> tuple[str, str]:
 
 
 def read_frontmatter(text: str, *, path: str) -> Fields:
-    """Return the fields and the body of a text; ``path`` is what problems name.
+    """Return the fields and the body of a text; ``path`` is the path in problems.
 
-    Invalid YAML is repaired in up to three steps, each reported as a warning: values that need quotes get them; the
-    frontmatter is ended where its fields end; the fields are read line by line.
+    Invalid YAML is repaired in up to three steps, each reported as a warning: values that need quotes are quoted; the
+    frontmatter is ended after its last field; the fields are parsed line by line.
     """
     front = split(text, path=path)
     if front.yaml is None:
@@ -154,8 +154,8 @@ def _unreadable(front: Front, problem: SkillProblem) -> Fields:
 
 
 def _parse(yaml: str, line: int) -> Any:
-    # The newlines make the parser's line numbers those of the file. The core schema of YAML 1.2 is what hosts read
-    # with, and they compare their reading with ours (SEP-2640).
+    # The newlines align the parser's line numbers with the file. Hosts use the core schema of YAML 1.2, and compare
+    # their result with ours (SEP-2640).
     return parse_yaml("\n" * (line - 1) + yaml, core=True)
 
 
@@ -195,9 +195,9 @@ def _mended(front: Front, error: YamlError, path: str) -> Fields:
 
 
 def _ended(front: Front) -> Front:
-    """Return the file as if what closes its frontmatter were a rule in its body, where it looks like that."""
+    """Return the file with its frontmatter ended earlier, if the closing line looks like a rule in the body."""
     head, tail = _leading(front.yaml or "")
-    # Only where a blank line or a heading follows the fields can the closing --- be a rule in the body.
+    # Only if a blank line or a heading follows the fields can the closing --- be a rule in the body.
     if not head or tail[:1] not in ("\n", "#"):
         return front
     return replace(front, yaml=head, body=f"{tail}---\n{front.body}", body_line=front.yaml_line + head.count("\n"))
@@ -207,7 +207,7 @@ def _ended(front: Front) -> Front:
 
 
 def _with_quotes(yaml: str) -> str:
-    """Return ``yaml`` with quotes around values that YAML would misread, and without tabs and hidden characters."""
+    """Return ``yaml`` with values quoted that YAML would misread, and without tabs and hidden characters."""
     lines = [_without_tabs(line) for line in sanitize(yaml).split("\n")]
     made: list[str] = []
     at = 0
@@ -221,7 +221,7 @@ def _with_quotes(yaml: str) -> str:
         if _BLOCK_HEAD.match(entry[2]):
             made += lines[at:end]
         else:
-            # YAML folds a value without quotes into one line as well.
+            # YAML also folds an unquoted value into one line.
             value = " ".join([entry[2].rstrip(), *(line.strip() for line in lines[at + 1 : end])])
             made.append(entry[1] + (json.dumps(value, ensure_ascii=False) if _needs_quotes(value) else value))
         at = end
@@ -234,7 +234,7 @@ def _without_tabs(line: str) -> str:
 
 
 def _deeper(lines: list[str], at: int) -> int:
-    """Return the line after those that go on with the value at this line: blank ones, and those indented deeper."""
+    """Return the line after those that continue the value at this line: blank ones, and more deeply indented ones."""
     own, end = _indent(lines[at]), at + 1
     for number in range(at + 1, len(lines)):
         if lines[number].strip():
@@ -258,7 +258,7 @@ def _needs_quotes(value: str) -> bool:
 
 
 def _is_one_flow(value: str) -> bool:
-    """Return whether the bracket at the start is closed by the one at the end: "[Draft] Takes notes" is text."""
+    """Return whether the opening bracket is closed by the last one: "[Draft] Takes notes" is text."""
     depth = 0
     for number, char in enumerate(value):
         depth += (char in "[{") - (char in "]}")
@@ -276,7 +276,7 @@ class _Found:
     more: list[str] = field(default_factory=list[str])
 
     def value(self) -> Any:
-        """Return a list where every line has a dash, else one text."""
+        """Return a list if every line has a dash, else one text."""
         if not self.first and self.more and all(line.startswith("- ") for line in self.more):
             return [_unquoted(line[2:].strip()) for line in self.more]
         parts = self.more if _BLOCK_HEAD.match(self.first) else [self.first, *self.more]
@@ -285,7 +285,7 @@ class _Found:
 
 
 def _scan(yaml: str) -> JsonObject:
-    """Return the fields that begin a line, each with the lines up to the next."""
+    """Return the fields that begin a line, each with the lines up to the next field."""
     found: dict[str, _Found] = {}
     last: _Found | None = None
     for line in sanitize(yaml).split("\n"):

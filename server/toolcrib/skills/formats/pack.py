@@ -1,4 +1,4 @@
-"""One file of a pack: the skills that it gives, whatever its format, and what is wrong with it.
+"""Parses one file of a pack: its skills, whatever its format, and its problems.
 
 Knows the four formats and what a pack's skill must have; never knows folders, other files or who may see a skill.
 """
@@ -21,21 +21,21 @@ from toolcrib.skills.identity import PACK_FILES, content_hash, slug
 PackFormat = Literal["md", "yaml", "json", "jsonl"]
 
 LINES_MAX = 10_000
-"""Lines of one JSON Lines file that are read."""
+"""Maximum number of lines read of one JSON Lines file."""
 NAME_MAX = 200
-"""Characters of a skill's name."""
+"""Maximum length of a skill's name in characters."""
 PROBLEMS_MAX = 100
-"""Problems of one file that are reported, the gravest first."""
+"""Maximum number of reported problems per file, most severe first."""
 
 _LEVELS = ("error", "warning", "info")
 _LISTS = ("tags", "preconditions", "failure_modes")
 _FIELD_MISSING = {"trigger": "trigger-missing", "steps": "steps-missing"}
-"""What is reported where one of the two fields is missing."""
+"""The problem reported if one of the two fields is missing."""
 _TOO_DEEP = "nested too deeply"
 
 
 class PackFile(NamedTuple):
-    """What one file of a pack says: its skills, what is wrong, and the line of each skill by its name (0: all)."""
+    """The content of one pack file: its skills, problems, and the line of each skill by name (0: the whole file)."""
 
     skills: list[SkillText]
     problems: list[SkillProblem]
@@ -44,7 +44,7 @@ class PackFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One skill as its file gives it, not checked yet. ``line`` counts from 1; 0: the whole file is this skill."""
+    """One unvalidated skill of a file. ``line`` counts from 1; 0: the whole file is this skill."""
 
     values: JsonObject
     body: str = ""
@@ -52,7 +52,7 @@ class _Entry:
 
 
 def pack_format(path: str) -> PackFormat | None:
-    """Return the format of a pack's file by its name (R109); None where the name tells none."""
+    """Return the format of a pack file by its name (R109); None if the name does not tell."""
     for format_, endings in PACK_FILES.items():
         if path.lower().endswith(endings):
             return cast("PackFormat", format_)
@@ -67,12 +67,11 @@ def read_pack_file(
     format: PackFormat | None = None,  # noqa: A002 - the config's word
     max_bytes: int = TEXT_MAX_BYTES,
 ) -> PackFile:
-    """Return the skills of one file and all that is wrong with it; ``path`` is what problems name (R108-R118).
+    """Return the skills of one file and all its problems; ``path`` is the path in problems (R108-R118).
 
-    A skill needs a trigger and steps, unless it has a description with ``capabilities`` or ``workDirection``, as those
-    of another program do. Without a name it is called ``pack.PACK.FILE``, in JSON Lines with the number of its line,
-    which is the same on every run (R111). An error keeps one skill out, never the others. ``format`` None: by the
-    file's name.
+    A skill needs a trigger and steps, unless it has a description with ``capabilities`` or ``workDirection``, as skills
+    of another program have. The default name is ``pack.PACK.FILE``, in JSON Lines with the line number, which is stable
+    across runs (R111). An error excludes one skill, never the others. ``format`` None: by the file's name.
     """
     try:
         text = decode(raw, max_bytes)
@@ -84,7 +83,7 @@ def read_pack_file(
 
 
 class _Reader:
-    """Reads one file into skills by name, and collects what is wrong with it."""
+    """Parses one file into skills by name, and collects its problems."""
 
     def __init__(self, path: str, pack: str) -> None:
         self.skills: dict[str, SkillText] = {}
@@ -94,7 +93,7 @@ class _Reader:
         self._problems: list[SkillProblem] = []
 
     def told(self) -> list[SkillProblem]:
-        """Return the problems, the gravest first; of very many the last one says how many more there are."""
+        """Return the problems, most severe first; if they are too many, the last one says how many more there are."""
         every = sorted(self._problems, key=lambda problem: _LEVELS.index(problem.level))
         if len(every) <= PROBLEMS_MAX:
             return every
@@ -105,11 +104,11 @@ class _Reader:
         return [*every[: PROBLEMS_MAX - 1], more]
 
     def read(self, text: str, kind: PackFormat | None) -> None:
-        """Read the whole text of the file."""
+        """Parse the whole text of the file."""
         if kind == "md":
             self._read_markdown(text)
         elif kind == "jsonl":
-            # Not splitlines(): a JSON string may hold U+2028 and other characters that it would split at.
+            # Not splitlines(): a JSON string may contain U+2028 and other characters that it would split at.
             self._read_lines(text.split("\n"))
         elif kind is not None:
             self._read_document(text, 0, is_yaml=kind == "yaml")
@@ -133,7 +132,7 @@ class _Reader:
             )
 
     def _read_document(self, text: str, line: int, *, is_yaml: bool) -> None:
-        """Read one object of YAML or JSON that is a skill."""
+        """Parse one YAML or JSON object that is a skill."""
         try:
             value = parse_yaml(text, core=True) if is_yaml else _parse_json(text)
         except YamlError as error:
@@ -151,7 +150,7 @@ class _Reader:
                 self._report("error", "not-an-object", f"is not one object of a skill's fields{hint}", line)
 
     def _add(self, entry: _Entry) -> None:
-        """Add the skill of ``entry``, or say all that keeps it out."""
+        """Add the skill of ``entry``, or report everything that excludes it."""
         body_steps = _steps_of(entry.body)
         name = entry.values.get("name") or (f"{self._stem}-{entry.line}" if entry.line else self._stem)
         defects = [*_name_defects(name), *_trigger_defects(entry.values), *_steps_defects(entry.values, body_steps)]
@@ -166,7 +165,7 @@ class _Reader:
             return
         reading = Reading(entry.values, self._path)
         text = reading.text(sanitize(entry.body).strip("\n"), name)
-        # Reading falls back to headings, which are no steps in a pack. The hash covers the steps, so it is made anew.
+        # Parsing falls back to headings, which are not steps in a pack. The hash covers the steps, so it is recomputed.
         if not entry.values.get("steps"):
             text = replace(text, steps=body_steps)
             text = replace(text, content_hash=content_hash(text))
@@ -176,9 +175,9 @@ class _Reader:
         self._remark(entry, text)
 
     def _remark(self, entry: _Entry, text: SkillText) -> None:
-        """Report what does not keep the skill out: repeated fields, ones of a wrong kind, missing recommended ones."""
+        """Report minor problems: repeated fields, fields of a wrong type, missing recommended ones."""
         values = entry.values
-        # Of Markdown the reader of frontmatter has reported repeated fields already.
+        # In Markdown, the frontmatter reader has already reported repeated fields.
         if isinstance(values, ObjectWithRepeats) and not entry.body:
             names = truncate(one_line(", ".join(values.repeated)), NAME_MAX)
             self._report("warning", "field-repeated", f"given more than once: {names}; the last one counts", entry.line)
@@ -201,11 +200,11 @@ def _parse_json(text: str) -> Any:
 
     """
     try:
-        # Python's decoder accepts NaN and Infinity, which JSON does not have.
+        # Python's decoder accepts NaN and Infinity, which JSON does not allow.
         value = json.loads(text, object_pairs_hook=object_of, parse_constant=_refuse)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    # What the decoder accepts may still be too deep for code that walks the value recursively.
+    # What the decoder accepts may still be too deep for recursive code.
     if any(depth > DEPTH_MAX for depth, _ in enumerate(levels(value), 1)):
         raise ValueError(_TOO_DEEP)
     return value
@@ -216,21 +215,21 @@ def _refuse(constant: str) -> None:
 
 
 def _recommended(text: SkillText) -> tuple[tuple[str, object], ...]:
-    """Return the fields that a good skill has (R115); many have no preconditions for a reason."""
+    """Return the recommended fields (R115); preconditions are not among them, because many skills need none."""
     known_type = text.task_type is not TaskType.UNKNOWN
     return ("title", text.title), ("task_type", known_type), ("tags", text.tags), ("failure_modes", text.failure_modes)
 
 
 def _stem(path: str) -> str:
-    """Return the name of a file without its folders and without the ending that tells its format."""
+    """Return the name of a file without its folders and without the suffix of its format."""
     name = path.rpartition("/")[2]
     known = (ending for endings in PACK_FILES.values() for ending in endings if name.lower().endswith(ending))
-    # Without a known ending the slice would be [:-0], which is empty.
+    # Without a known suffix the slice would be [:-0], which is empty.
     return name[: -len(next(known, "")) or None]
 
 
 def _steps_of(body: str) -> tuple[str, ...]:
-    """Return what is listed under ``## Steps``, else every numbered item; headings alone are no steps."""
+    """Return the list items under ``## Steps``, else every numbered item; headings alone are not steps."""
     blocks = outline(body)
     listed = [block.title for block in blocks.section(("steps",)) if block.kind in ITEMS]
     found = listed or [block.title for block in blocks.blocks if block.kind is Kind.STEP]
@@ -243,7 +242,7 @@ def _name_defects(name: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_described(values: JsonObject) -> bool:
-    """Return whether it is a skill of the form that says what it can do in place of when and how (R256)."""
+    """Return whether the skill has the form that describes capabilities instead of a trigger and steps (R256)."""
     has_form = any(values.get(name) for name in ("workDirection", "capabilities"))
     return has_form and _is_said(values.get("description"))
 

@@ -15,39 +15,39 @@ from toolcrib.skills.formats.stated import facts
 
 
 class SkillParts(Protocol):
-    """What a skill says, in parts; :class:`toolcrib.model.SkillText` is one."""
+    """The parts of a skill's content; :class:`toolcrib.model.SkillText` has them."""
 
     @property
     def title(self) -> str:
-        """Its title, or nothing."""
+        """The title; may be empty."""
         ...
 
     @property
     def body(self) -> str:
-        """Its Markdown, or nothing."""
+        """The Markdown body; may be empty."""
         ...
 
     @property
     def preconditions(self) -> tuple[str, ...]:
-        """What must hold before."""
+        """The preconditions."""
         ...
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """What to do, in order."""
+        """The steps, in order."""
         ...
 
     @property
     def failure_modes(self) -> tuple[str, ...]:
-        """What goes wrong."""
+        """The failure modes."""
         ...
 
 
 def skill_markdown(text: SkillText, slug: str) -> str:
-    """Return the whole file, valid by the Agent Skills format in a folder named ``slug``.
+    """Return the whole file, valid in the Agent Skills format in a folder named ``slug``.
 
-    The skill's own name stands under ``metadata``. Tools that it only notes are left out: who reads them decides
-    which of them may be named.
+    The skill's own name is under ``metadata``. Tools that it merely notes are omitted: which may be named depends on
+    the reader.
     """
     fields = [
         f"name: {_quoted(slug)}",
@@ -60,7 +60,7 @@ def skill_markdown(text: SkillText, slug: str) -> str:
 
 
 def skill_body(text: SkillParts) -> str:
-    """Return what a skill says as Markdown: its own body, and whatever the body does not say itself."""
+    """Return the content of a skill as Markdown: its own body, and the parts that the body does not contain."""
     body = text.body.strip()
     parts = [f"# {one_line(text.title)}"] if text.title and not body.startswith("# ") else []
     parts += [body] if body else []
@@ -76,8 +76,8 @@ def skill_body(text: SkillParts) -> str:
 
 
 def _description(text: SkillText) -> str:
-    """Return what the skill is for and when to use it, on one line."""
-    # SKILL.md has no field for a trigger: what the skill does and when to use it both go into the description.
+    """Return the purpose of the skill and when to use it, on one line."""
+    # SKILL.md has no field for a trigger: the description covers both purpose and trigger.
     trigger, about = one_line(text.trigger), one_line(text.description or text.title)
     if trigger in about or not about:
         return truncate(about or trigger, DESCRIPTION_MAX)
@@ -85,7 +85,7 @@ def _description(text: SkillText) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return one line of text as a JSON string, which is a YAML scalar that nothing in it can end."""
+    """Return one line of text as a JSON string, which is a YAML scalar that its content cannot terminate."""
     return json.dumps(one_line(text), ensure_ascii=False)
 
 

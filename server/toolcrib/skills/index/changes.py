@@ -1,4 +1,4 @@
-"""What has to be written so that the rows of the index match the files again.
+"""Computes the writes that make the rows of the index match the files again.
 
 Knows which rows are new, different or gone; never knows how a row is encoded or when this is asked.
 """
@@ -14,13 +14,13 @@ from toolcrib.store.upsert import upsert
 from toolcrib.store.values import storable, to_json
 
 LEARNED_KEPT = "learned-skill-kept"
-"""The code of a problem that says that a learned skill keeps its name from one of a pack."""
+"""The code of the problem that a learned skill has the name of a pack's skill."""
 
 _READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")
-"""The mark of a file that is to be read again the next time: no file has this size."""
+"""The mark of a file to be read again at the next scan: no file has this size."""
 
 _INT_MAX = 2**63 - 1
-"""SQLite's integers have 64 bits, while a file system may give a file any time."""
+"""The range of SQLite's integers (64 bits), while a file system may give a file any time."""
 
 _LISTED = "IN (SELECT value FROM json_each(?))"
 _STANDING = f"SELECT id, record_hash FROM skills WHERE root = ? AND path {_LISTED}"  # noqa: S608 - own constant
@@ -33,7 +33,7 @@ _FileRow = tuple[str, int, int, str, str]
 
 @dataclass(frozen=True, slots=True)
 class SkillChanges:
-    """How many skills are new, different or gone. ``kept``: names that a learned skill keeps from a pack's (R113)."""
+    """How many skills were added, changed or removed. ``kept``: names that learned skills keep from a pack's (R113)."""
 
     added: int = 0
     updated: int = 0
@@ -43,7 +43,7 @@ class SkillChanges:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written and deleted. ``files`` are rows of ``skill_files`` without the root, ``gone`` paths."""
+    """Rows to be written and deleted. ``files`` are rows of ``skill_files`` without the root, ``gone`` paths."""
 
     added: tuple[SkillRecord, ...]
     updated: tuple[SkillRecord, ...]
@@ -54,23 +54,23 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether everything is as it should be."""
+        """Return whether there is nothing to change."""
         return not (self.added or self.updated or self.removed or self.files or self.gone)
 
     @property
     def changes(self) -> SkillChanges:
-        """Return the plan in numbers."""
+        """Return the plan as counts."""
         return SkillChanges(len(self.added), len(self.updated), len(self.removed), self.kept)
 
 
 def plan(
     connection: sqlite3.Connection, root: str, changed: Sequence[SkillFile], gone: Collection[str], *, update: bool
 ) -> Plan:
-    """Return what makes the rows of ``root`` those of its files; without ``update``, rows that are there stay."""
+    """Return the changes that make the rows of ``root`` match its files; without ``update``, existing rows stay."""
     records = {record.id: record for file in changed for record in file.records}
     paths = listed([*(file.path for file in changed), *gone])
     standing: dict[str, str] = dict(connection.execute(_STANDING, (root, paths)))
-    # A skill that has moved to another file keeps its id, and so its row.
+    # A skill that has moved to another file keeps its id, and therefore its row.
     stored = standing | dict(connection.execute(_WITH_IDS, (listed(records),)))
     learned: set[tuple[Any, ...]] = set(connection.execute(_LEARNED))
     kept = {key for key, record in records.items() if record.origin is SkillOrigin.PACK and _name(record) in learned}
@@ -89,7 +89,7 @@ def plan(
 
 
 def carry_out(connection: sqlite3.Connection, root: str, what: Plan, columns: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write a plan. ``columns`` has the values of each record that it adds or updates, by id."""
+    """Execute a plan. ``columns`` has the values of each record that it adds or updates, by id."""
     connection.execute(f"DELETE FROM skills WHERE id {_LISTED}", (listed(what.removed),))  # noqa: S608 - own constant
     rows = [{**columns[record.id], "root": root} for record in (*what.updated, *what.added)]
     upsert(connection, "skills", "id", rows, kept=("created_at",))
@@ -99,7 +99,7 @@ def carry_out(connection: sqlite3.Connection, root: str, what: Plan, columns: Ma
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Return ``texts`` as the JSON array that a filter in SQL takes."""
+    """Return ``texts`` as the JSON array for a filter in SQL."""
     return to_json([storable(text) for text in texts])
 
 
@@ -108,7 +108,7 @@ def _name(record: SkillRecord) -> tuple[str, str, str | None, str | None]:
 
 
 def _file_row(file: SkillFile, kept: Sequence[SkillRecord], unsettled: Collection[str]) -> _FileRow:
-    """Return a file's row; one whose records are not all as they should be is read again the next time."""
+    """Return a file's row; a file with records that are not up to date is read again at the next scan."""
     is_settled = not any(record.id in unsettled for record in file.records)
     mark = file.mark if is_settled else _READ_AGAIN
     problems = (*file.problems, *(_kept_problem(file, record) for record in kept))

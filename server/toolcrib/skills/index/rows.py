@@ -16,16 +16,16 @@ from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillT
 from toolcrib.store.values import storable, to_json
 
 ROW_FORMAT = 6
-"""Raised, with a migration that forgets the files, when the same skill would be stored as a different row."""
+"""Increased, together with a migration that forgets the files, when the row of an unchanged skill would differ."""
 
 SHORT_FIELDS = 4
-"""Name, title, trigger with description, and tags; the body comes after them."""
+"""Name, title, trigger with description, and tags; the body follows."""
 
 _BODY_MAX = 20_000
-"""Characters of a body whose words count."""
+"""Maximum number of indexed characters of a body."""
 
 _WORD_MAX = 40
-"""A longer one in a body is data, not a word."""
+"""A longer word in a body is data, not a word."""
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -34,7 +34,7 @@ NO_STEMS = (_NOTHING,) * (SHORT_FIELDS + 1)
 
 
 def record_hash(record: SkillRecord) -> str:
-    """Return the hash of all that a row keeps of a record, but for its source's label: that differs by process."""
+    """Return the hash of what a row stores of a record, except its source's label, which differs by process."""
     scope = record.scope
     facts = (
         ROW_FORMAT,
@@ -89,7 +89,7 @@ def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> d
 def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
     """Return a skill from the values of ``VISIBLE_COLUMNS``; ``sources`` has the label of each root.
 
-    One that another program wrote without a place has its place by its origin and its id.
+    One written by another program without a place gets one from its origin and its id.
     """
     number, name_id, name, source, root, folder, path, title, description, trigger, task_type, tags, requires, *rest = (
         row
@@ -105,7 +105,7 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
         path=path,
         title=title,
         description=description,
-        # Most have their description as the trigger: it is kept in memory once.
+        # Most have their description as the trigger: the two share one string in memory.
         trigger=description if trigger == description else trigger,
         task_type=TaskType(task_type),
         tags=_texts(tags),
@@ -151,24 +151,24 @@ def text_of(*row: Any) -> SkillText:
 def stems_of(stems: str, body_stems: str) -> tuple[Mapping[str, int], ...]:
     """Return the counted stems of each field, the body last, from the values of ``STEM_COLUMNS``.
 
-    Nothing at all where they were not counted: another program has written the row.
+    Empty if they were not counted, because another program has written the row.
     """
     short = json.loads(stems)
     return (*short, *NO_STEMS[len(short) : SHORT_FIELDS], json.loads(body_stems)) if short else ()
 
 
 def short_texts_of(trigger: str, description: str, tags: str) -> tuple[str, ...]:
-    """Return the texts that a pattern is tried on, without repeats, from the columns with these names."""
+    """Return the texts that a pattern is tried on, deduplicated, from the columns with these names."""
     return tuple(text[:SUBJECT_MAX] for text in dict.fromkeys((trigger, description, *json.loads(tags))))
 
 
 def problems_to_json(problems: tuple[SkillProblem, ...]) -> str:
-    """Return the problems of one file, as a row of ``skill_files`` has them."""
+    """Serialize the problems of one file for a row of ``skill_files``."""
     return to_json([asdict(problem) for problem in problems])
 
 
 def problems_of(problems: str) -> list[SkillProblem]:
-    """Return the problems of one file, as they were written."""
+    """Return the problems of one file from their serialized form."""
     return [SkillProblem(**each) for each in json.loads(problems)]
 
 
@@ -178,12 +178,12 @@ def counted_stems(text: SkillText, stem: Callable[[str], str]) -> tuple[Mapping[
 
 
 def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
-    """Return what :func:`mentions_of` gave, as a row has it; nothing where another program has written the row."""
+    """Return the result of :func:`mentions_of` as stored in a row; empty if another program has written the row."""
     return tuple(json.loads(column))
 
 
 def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
-    """Return what may be the name of some tool in each field, with how often it stands there; the body last."""
+    """Return the possible tool names in each field with their counts; the body last."""
     from toolcrib.tools.places import candidates  # noqa: PLC0415 - no start waits for its patterns
 
     fields = (*_short_fields(text), text.body[:_BODY_MAX])
@@ -191,7 +191,7 @@ def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
 
 
 def _short_fields(text: SkillText) -> tuple[str, ...]:
-    # Without a trigger of its own a skill has its description in both fields, which must not count twice.
+    # Without a trigger of its own a skill has its description in both fields, which must count only once.
     said = text.trigger if text.trigger == text.description else f"{text.trigger}\n{text.description}"
     return text.name, text.title, said, " ".join(text.tags)
 

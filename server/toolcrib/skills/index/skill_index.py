@@ -1,4 +1,4 @@
-"""The index of skills on disk: what each root's files hold, whole texts and words.
+"""The index of skills on disk: the content of each root's files, as whole texts and words.
 
 Knows rows and how they are kept in step with files; never knows a folder, a format or a ranking.
 """
@@ -28,10 +28,10 @@ from toolcrib.store.values import damaged_rows, storable, to_json
 _Value = TypeVar("_Value")
 
 _TOUCH_AFTER_S = 3600.0
-"""A root's time of last use is moved only when it is this old: a second start writes nothing."""
+"""A root's time of last use is only updated if it is older than this, in seconds: a second start writes nothing."""
 
 _ROOT_KEPT_S = 30 * 86400.0
-"""How long the rows of a root that nobody uses any more are kept."""
+"""How long the rows of an unused root are kept, in seconds."""
 
 # IS instead of =, because a caller without a tenant is NULL, which equals nothing.
 _IN_SCOPE = (
@@ -41,10 +41,10 @@ _IN_SCOPE = (
 
 
 class SkillIndex:
-    """The skills of all roots as they were last scanned. Safe to use from several threads.
+    """The skills of all roots as of the last scan. Safe to use from several threads.
 
-    Several toolcribs with other roots may share the file. A root is known by its key; every row of ``skills`` by a
-    number that it keeps until it is gone. Every method raises StoreError where the file cannot be read or written.
+    Several toolcribs with different roots may share the file. A root is identified by its key, a row of ``skills`` by a
+    number that is never reused. Every method raises StoreError if the file cannot be read or written.
     """
 
     def __init__(self, store: Store) -> None:
@@ -52,18 +52,18 @@ class SkillIndex:
         store.prepare(SKILLS_FULL_TEXT.keep_in_step)
 
     def data_version(self) -> int:
-        """Return a number that changes once another process has written to the file; never waits."""
+        """Return a number that changes when another process has written to the file; never waits."""
         return self._store.data_version()
 
     @property
     def generation(self) -> int:
-        """Return a number that grows when another file, which knows of no skill, takes the place of the one in use."""
+        """Return a number that increases when the file is replaced by one without any skills."""
         return self._store.generation
 
     # -- files -----------------------------------------------------------------------------------
 
     def marks(self, root: str) -> dict[str, FileMark]:
-        """Return by what each file of a root was known when it was last read, by path."""
+        """Return the marks of the files of a root as of their last reading, by path."""
         query = "SELECT path, mtime_ns, size, digest FROM skill_files WHERE root = ?"
         with self._store.read() as connection:
             return {row[0]: FileMark(*row[1:]) for row in connection.execute(query, (storable(root),))}
@@ -71,12 +71,12 @@ class SkillIndex:
     def apply(
         self, root: str, changed: Sequence[SkillFile], gone: Collection[str], *, now: float, update: bool = True
     ) -> SkillChanges:
-        """Make the rows of some files of a root what the files say now, in one transaction.
+        """Update the rows of some files of a root, in one transaction.
 
-        Rows that are as they should be stay untouched; where all are, nothing is written. ``gone`` are paths of files
-        that are not there any more. Without ``update`` a skill that is there stays as it is, and its file is read
-        again the next time (R112). A pack's skill with the name and scope of a learned one is left out, with a
-        problem of its file that says so (R113). ``now`` is in seconds since the epoch.
+        Rows that are up to date stay untouched; if all are, nothing is written. ``gone`` are paths of deleted files.
+        Without ``update`` an existing skill stays as it is, and its file is read again at the next scan (R112). A
+        pack's skill with the name and scope of a learned one is left out, and reported as a problem of its file (R113).
+        ``now`` is in seconds since the epoch.
         """
         if not changed and not gone:
             return SkillChanges()
@@ -85,11 +85,11 @@ class SkillIndex:
             first = plan(connection, root, changed, gone, update=update)
         if first.is_empty:
             return first.changes
-        # Stems take long, so they are counted before others have to wait.
+        # Computing stems is slow, so it is done before other writers have to wait.
         columns = {record.id: columns_of(record, stem, now) for record in (*first.added, *first.updated)}
 
         def apply(connection: sqlite3.Connection) -> SkillChanges:
-            current = plan(connection, root, changed, gone, update=update)  # again: another process may have been here
+            current = plan(connection, root, changed, gone, update=update)  # again: another process may have written
             for record in (*current.added, *current.updated):
                 if record.id not in columns:
                     columns[record.id] = columns_of(record, stem, now)
@@ -100,7 +100,7 @@ class SkillIndex:
         return self._store.change(apply)
 
     def problems(self, roots: Iterable[str]) -> list[tuple[str, SkillProblem]]:
-        """Return what is wrong with files, each with its root's key: roots in the order given, then by path."""
+        """Return the problems of files, each with its root's key: roots in the order given, then by path."""
         query = "SELECT problems FROM skill_files WHERE root = ? AND problems <> '[]' ORDER BY path"
         with self._store.read() as connection, damaged_rows("skills"):
             return [
@@ -111,17 +111,17 @@ class SkillIndex:
             ]
 
     def forget_roots(self, *, used: Iterable[str], now: float) -> int:
-        """Note that some roots are in use, to the hour, and drop those unused for 30 days; return how many went."""
+        """Record that some roots are in use, to the hour, and delete those unused for 30 days; return their number."""
         with self._store.read() as connection:
             known: dict[str, float] = dict(connection.execute("SELECT root, used_at FROM skill_roots"))
         in_use = known.keys() & set(map(storable, used))
-        # A time in the future, from a clock that was wrong, is corrected too.
+        # A time in the future, from a wrong clock, is corrected too.
         touched = sorted(root for root in in_use if not 0 <= now - known[root] < _TOUCH_AFTER_S)
         stale = sorted(root for root in known.keys() - in_use if known[root] < now - _ROOT_KEPT_S)
 
         def forget(connection: sqlite3.Connection) -> None:
             connection.executemany("UPDATE skill_roots SET used_at = ? WHERE root = ?", [(now, r) for r in touched])
-            # Looked at again inside the transaction: another process may have used the root meanwhile.
+            # Checked again inside the transaction: another process may have used the root meanwhile.
             unused = "SELECT 1 FROM skill_roots WHERE root = ? AND used_at < ?"
             for root in stale:
                 if connection.execute(unused, (root, now - _ROOT_KEPT_S)).fetchone():
@@ -133,7 +133,7 @@ class SkillIndex:
         return len(stale)
 
     def clear(self) -> None:
-        """Forget every skill, file and root."""
+        """Delete every skill, file and root."""
 
         def clear(connection: sqlite3.Connection) -> None:
             for table in ("skills", "skill_files", "skill_roots"):
@@ -142,7 +142,7 @@ class SkillIndex:
         self._store.change(clear)
 
     def check(self) -> list[str]:
-        """Return what is wrong with the file, the full-text table included; empty if all is well."""
+        """Return the defects of the file, the full-text table included; empty if there are none."""
         return self._store.check()
 
     # -- skills ----------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class SkillIndex:
     def load(self, roots: Mapping[str, str], tenant_id: str | None, project_id: str | None) -> list[Skill]:
         """Return the skills of these roots (key -> its label in this process), and learned ones, in a caller's scope.
 
-        A skill of another scope is not even read (R145). In the order of the roots, then by folder and name.
+        Skills of other scopes are not even read (R145). Sorted by the order of the roots, then by folder and name.
         """
         query = (
             f"SELECT {', '.join(VISIBLE_COLUMNS)} FROM skills "  # noqa: S608 - own column names
@@ -172,7 +172,7 @@ class SkillIndex:
             return int(connection.execute(query, (storable(root),)).fetchone()[0])
 
     def details(self, rows: Iterable[int]) -> dict[int, SkillText]:
-        """Return whole texts by row; rows that are gone are left out."""
+        """Return whole texts by row; deleted rows are omitted."""
         return self._of_rows(TEXT_COLUMNS, rows, text_of)
 
     def stems(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
@@ -182,17 +182,17 @@ class SkillIndex:
         return found | {row: counted_stems(text, stem) for row, text in uncounted.items()}
 
     def mentions(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
-        """Return what may be the name of some tool, by row: the candidates of each field with their counts."""
+        """Return the possible tool names by row: the candidates of each field with their counts."""
         found = self._of_rows(("mentions",), rows, mentions_from)
         unknown = self.details(row for row, mentions in found.items() if not mentions)
         return found | {row: mentions_of(text) for row, text in unknown.items()}
 
     def short_texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """Return what a pattern is tried on besides names, by row: trigger, description and tags (R237)."""
+        """Return the texts that a pattern is tried on besides names, by row: trigger, description and tags (R237)."""
         return self._of_rows(("trigger", "description", "tags"), rows, short_texts_of)
 
     def _of_rows(self, columns: Sequence[str], rows: Iterable[int], make: Callable[..., _Value]) -> dict[int, _Value]:
-        """Return what ``make`` makes of the columns of each row that is there."""
+        """Return the result of ``make`` for the columns of each existing row."""
         query = (
             f"SELECT rowid, {', '.join(columns)} FROM skills "  # noqa: S608 - own column names
             "WHERE rowid IN (SELECT value FROM json_each(?))"

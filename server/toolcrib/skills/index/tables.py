@@ -35,7 +35,7 @@ VISIBLE_COLUMNS = (
     "is_hidden",
     "is_conforming",
 )
-"""What is held in memory of a skill. First in the table: rows are long, and SQLite reads from the left."""
+"""The columns held in memory. First in the table: rows are long, and SQLite reads from the left."""
 
 TEXT_COLUMNS = (
     "name",
@@ -55,12 +55,12 @@ TEXT_COLUMNS = (
     "is_hidden",
     "content_hash",
 )
-"""The fields of a skill's whole text, in their order, each in the column of its name."""
+"""The fields of a skill's whole text, in this order, each in the column of its name."""
 
 STEM_COLUMNS = ("stems", "body_stems")
-"""The stems of a skill's words with their counts, ready for ranking: of its short fields, and of its body."""
+"""The counted stems of a skill's words, ready for ranking: of its short fields, and of its body."""
 
-# AUTOINCREMENT: the number of a deleted row must never name another skill, because processes keep numbers in memory.
+# AUTOINCREMENT: the number of a deleted row must never be reused, because processes keep numbers in memory.
 _SKILLS = """
 CREATE TABLE skills (
     rowid INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -148,7 +148,7 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 
 
 def _files_read_anew(connection: sqlite3.Connection) -> None:
-    """Have every file read again, because its words or their stems are not what they were."""
+    """Read every file again, because its words or their stems have changed."""
     connection.execute("DELETE FROM skill_files")
 
 
@@ -165,11 +165,11 @@ EARLIER_DECISIONS = EarlierTable(
     rows=_DECIDED,
     leave=(*_NOT_REMEMBERED, "DROP TABLE skill_memory"),
 )
-"""Where switches and use stood before there was ``state.db``: in the rows of skills, and here of those that went."""
+"""Where switches and usage were before there was ``state.db``: in the rows of skills, and here for deleted ones."""
 
 
 def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
-    """Keep decisions in one table and no longer in the rows, until they are taken over."""
+    """Move decisions from the rows to a table, until they are taken over."""
     for statement in _NOT_REMEMBERED:
         connection.execute(statement)
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'skill_memory'").fetchone():
@@ -181,7 +181,7 @@ def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
 
 
 def _names_in_texts(connection: sqlite3.Connection) -> None:
-    """Add the column for possible names of tools, and have every file read again to fill it."""
+    """Add the column for possible tool names, and read every file again to fill it."""
     connection.execute("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'")
     connection.execute("DELETE FROM skill_files")
 
@@ -197,10 +197,10 @@ SKILLS_SCHEMA = Schema(
         *(_files_read_anew, _files_read_anew, _files_read_anew),
     ),
 )
-"""What ``skills.db`` is (R101, R103, R105). Append migrations, never change one.
+"""The schema of ``skills.db`` (R101, R103, R105). Append migrations, never change one.
 
-``record_hash`` tells a row that is as wanted from one that is not. ``status``, ``use_count`` and ``last_used`` are
-there because R103 names them: nothing reads them, what they were for stands in ``state.db`` (R139, R243).
+``record_hash`` identifies the content of a row. ``status``, ``use_count`` and ``last_used`` exist because R103 names
+them: nothing reads them; their values are in ``state.db`` (R139, R243).
 """
 
 SKILLS_FULL_TEXT = FullText(
@@ -218,4 +218,4 @@ SKILL_TEXTS = Texts(
     "name || ' ' || title || ' ' || trigger || ' ' || "
     "CASE description WHEN trigger THEN '' ELSE description || ' ' END || body",
 )
-"""What a skill means, the most telling first."""
+"""The text of a skill that is embedded, the most significant part first."""

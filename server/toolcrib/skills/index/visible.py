@@ -16,20 +16,20 @@ from toolcrib.search.lexicon import is_one_edit
 from toolcrib.skills.identity import SKILL_FILE, parse_uri
 
 _NEAR_MAX = 3
-"""Names that are suggested for one that nothing has."""
+"""Maximum number of suggestions for an unknown name."""
 _SLIP_MIN = 3
-"""Characters of a name from which on others a slip away are suggested: a shorter one is near to too many."""
+"""Minimum length of a name for which names one typo away are suggested: a shorter one is close to too many."""
 _NAME_MAX = 256
-"""Characters of a name that is compared with others."""
+"""Maximum length of a name that is compared with others."""
 _PARTS = re.compile(r"[:/]")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the names of a request stand for.
+    """The skills that the names of a request refer to.
 
-    ``ambiguous``: for a name of several skills, names of one each. ``near``: for one that is not found, names that may
-    be meant, where there are any.
+    ``ambiguous``: for a name of several skills, unambiguous names of each. ``near``: for an unknown name, suggestions,
+    if there are any.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -39,10 +39,10 @@ class Wanted:
 
 
 class VisibleSkills:
-    """Skills in the order of their sources, as given; ``generation`` tells snapshots apart.
+    """Skills in the order of their sources, as given; ``generation`` distinguishes snapshots.
 
-    ``everything`` is all of them. ``skills`` leaves out copies: skills with the name and the very text of an earlier
-    one (R170); ``in_order`` has the rows of those. Safe to use from several threads.
+    ``everything`` is all of them. ``skills`` omits copies, which have the same name and text as an earlier one (R170);
+    ``in_order`` has the rows of ``skills``. Safe to use from several threads.
     """
 
     def __init__(self, skills: Sequence[Skill], generation: int = 0) -> None:
@@ -62,7 +62,7 @@ class VisibleSkills:
         self.source_ranks = {source: rank for rank, source in enumerate(dict.fromkeys(each.source for each in skills))}
 
     def number(self, skill: Skill) -> int:
-        """Return the place in ``skills`` of this skill, or of the one that it is a copy of."""
+        """Return the index in ``skills`` of this skill, or of the one that it is a copy of."""
         return self._number_by_row[skill.row]
 
     @cached_property
@@ -78,7 +78,7 @@ class VisibleSkills:
     def resolve(self, names: Iterable[str], clean: Callable[[str], str] = str) -> Wanted:
         """Return the skills that ``names`` stand for; each skill once, however often it is named (R170, R179).
 
-        ``clean`` makes the names that are offered for another one fit for the caller.
+        ``clean`` redacts suggested names for the caller.
         """
         skills: dict[int, Skill] = {}
         not_found: list[str] = []
@@ -104,7 +104,7 @@ class VisibleSkills:
         return (skill,) if skill else ()
 
     def named(self, spelling: str) -> tuple[Skill, ...]:
-        """Return the skills that ``spelling`` names: none, one, or several where it is ambiguous (R170, R179).
+        """Return the skills that ``spelling`` names: none, one, or several if it is ambiguous (R170, R179).
 
         Tried in order: the id; ``source/folder``; ``source/name``; the name; the name in any case and with any
         separator. A leading ``$`` is left out (R242).
@@ -122,7 +122,7 @@ class VisibleSkills:
     def called(self, spelling: str) -> tuple[Skill, ...]:
         """Return the skills with this name, or else with this name in any case and with any separator.
 
-        Last of all, those in a folder of this name: a pack's skill is also known by what follows the pack's name.
+        As a last resort, those in a folder of this name: a pack's skill is also known without the pack's name.
         """
         spelling = _bare(spelling)
         return (
@@ -134,9 +134,8 @@ class VisibleSkills:
     def near(self, name: str, clean: Callable[[str], str] = str) -> tuple[str, ...]:
         """Return up to three names of skills that may be meant by ``name``, which none of them has (C23).
 
-        Hosts call the skill of a plugin ``plugin:skill``, so skills are known by the last part of a name too, of the
-        one asked for and of their own; after these come names one slip of the keyboard away. What ``clean`` would
-        change is not suggested.
+        Hosts call the skill of a plugin ``plugin:skill``, so names also match by their last part; after these come
+        names one typo away. Names that ``clean`` would change are not suggested.
         """
         whole = _within_uri(_bare(name)[:_NAME_MAX])
         asked = dict.fromkeys((joined(whole), joined(_last_part(whole))))
@@ -153,17 +152,17 @@ class VisibleSkills:
         return tuple(each for each in names if clean(each) == each)[:_NEAR_MAX]
 
     def at(self, segments: Sequence[str]) -> Skill | None:
-        """Return the skill at this place: the segments of ``skill://SOURCE/FOLDER``, decoded."""
-        # A decoded segment may hold a slash (%2F), which must not turn it into two.
+        """Return the skill at a location: the segments of ``skill://SOURCE/FOLDER``, decoded."""
+        # A decoded segment may contain a slash (%2F), which must not turn it into two.
         found = () if any("/" in segment for segment in segments) else self._by_place.get("/".join(segments), ())
         return found[0] if found else None
 
     def beginning(self, start: str) -> Iterator[Skill]:
-        """Yield the skills whose name begins with ``start``, in any case and with any separator."""
+        """Yield the skills whose name begins with ``start``, ignoring case and separators."""
         return self._by_joined_name.beginning(_bare(start))
 
     def spelling(self, skill: Skill) -> str:
-        """Return the shortest spelling that names only this skill: its name, ``source/name``, ``source/folder``."""
+        """Return the shortest unambiguous spelling of this skill: its name, ``source/name``, ``source/folder``."""
         for spelling in (skill.name, f"{skill.source}/{skill.name}", _place(skill)):
             if self.named(spelling) == (skill,):
                 return spelling
@@ -221,7 +220,7 @@ def _last_part(name: str) -> str:
 
 
 def _within_uri(name: str) -> str:
-    """Return what a ``skill://`` URI calls its skill; any other name as it is."""
+    """Return the skill part of a ``skill://`` URI; any other name unchanged."""
     return "/".join(parse_uri(name) or (name,)).removesuffix(f"/{SKILL_FILE}")
 
 

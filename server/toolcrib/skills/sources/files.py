@@ -1,4 +1,4 @@
-"""The only module that opens skill files: what lies inside a skill's folder is read, and nothing else.
+"""The only module that opens skill files: it reads what is inside a skill's folder, and nothing else.
 
 Knows folders, links and limits; never knows what a file says or who asks for it.
 """
@@ -20,13 +20,13 @@ from toolcrib.errors import UnknownSkill
 from toolcrib.skills.identity import SKILL_FILE, path_segments
 
 UNSERVED = frozenset({"node_modules", "__pycache__"})
-"""Folders that are no part of a skill, besides hidden ones."""
+"""Folders besides hidden ones that are not part of a skill."""
 
 _PATH_MAX = 1024
 _SHOWN_MAX = 200
 _DEPTH_MAX = 16
 _ENTRIES_MAX = 20_000
-"""Entries of a skill's folder that are looked at."""
+"""Maximum number of examined entries of a skill's folder."""
 _DIGESTS_MAX = 8192
 _PIECE = 1 << 20
 
@@ -34,13 +34,13 @@ _PIECE = 1 << 20
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-# O_NONBLOCK: opening a FIFO would wait for a writer. O_NOCTTY: a terminal must not become ours.
+# O_NONBLOCK: opening a FIFO would wait for a writer. O_NOCTTY: a terminal must not become our controlling terminal.
 _FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0) | _NO_LINK
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a skill's folder, sorted, of ``total`` that there are; ``truncated``: not all of them are here."""
+    """The files of a skill's folder, sorted, of ``total`` existing ones; ``truncated``: the list is incomplete."""
 
     files: tuple[str, ...]
     total: int
@@ -48,12 +48,12 @@ class Listing:
 
 
 NO_FILES = Listing((), 0, truncated=False)
-"""What a skill without a folder has."""
+"""The listing of a skill without a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileDigest:
-    """One file as it was read: its path in the skill, its size in bytes, its SHA-256 in hex."""
+    """One file as read: its path in the skill, its size in bytes, its SHA-256 in hex."""
 
     path: str
     size: int
@@ -62,7 +62,7 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The files of a skill's folder, each with its digest. ``truncated``: the limits left some out (R184)."""
+    """The files of a skill's folder, each with its digest. ``truncated``: limits omitted some (R184)."""
 
     files: tuple[FileDigest, ...]
     truncated: bool
@@ -70,11 +70,11 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """By what the bytes of a file are known to be the same as before."""
+    """Identifies unchanged contents of a file."""
 
     mtime_ns: int
     size: int
-    # Tells a file that was put in the place of another with the same time and size.
+    # Detects a file that replaced another one with the same time and size.
     inode: int
 
     @classmethod
@@ -83,7 +83,7 @@ class _Mark:
 
 
 def place_of(folder: Path, path: str) -> tuple[Path, str]:
-    """Return the real folder that ``path``, a path from ``folder``, lies in, and the file's name there."""
+    """Return the real folder of ``path``, relative to ``folder``, and the file's name in it."""
     real = Path(os.path.realpath(folder / path))
     return real.parent, real.name
 
@@ -102,24 +102,25 @@ def has_digest(folder: Path, path: str, digest: str, limit: int, *, base: Path |
 def read_inside(folder: Path, relative: str, limit: int, *, base: Path | None = None) -> bytes:
     """Return the bytes of the regular file ``relative``, a POSIX path, in a skill's folder (R183).
 
-    Neither a link below the folder is followed nor, where ``base`` is given, one below that real folder that leads
-    out of it, whenever it was put there. What a listing leaves out cannot be read either.
+    No link below the folder is followed, nor, if ``base`` is given, one below that real folder that leads out of it,
+    even if it was just created. Files omitted from listings cannot be read either.
 
     Raises:
-        UnknownSkill: not a plain path, not inside, not a regular file, more than ``limit`` bytes, or not there at
-            all: one and the same.
+        UnknownSkill: not a plain path, not inside, not a regular file, more than ``limit`` bytes, or nonexistent:
+            these are indistinguishable.
 
     """
     return _read(folder, relative, limit, base)[0]
 
 
 def list_inside(folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Listing:
-    """Return the files of a skill's folder: regular ones, at most as many and as large together as the limits say.
+    """Return the regular files of a skill's folder, within the limits on their number and total size.
 
-    Hidden ones, links and what packagers leave behind are no part of a skill. SKILL.md is never left out for a limit.
+    Hidden files, links and leftovers of packagers are not part of a skill. SKILL.md is never omitted because of a
+    limit.
 
     Raises:
-        UnknownSkill: the folder is not there, or not below ``base``.
+        UnknownSkill: the folder does not exist, or not below ``base``.
 
     """
     found, total, truncated = _listed(folder, limits, base)
@@ -127,16 +128,16 @@ def list_inside(folder: Path, limits: LimitsSection, *, base: Path | None = None
 
 
 class Manifests:
-    """Makes manifests; remembers the digests of files that have not changed. Safe to use from several threads."""
+    """Creates manifests, and caches the digests of unchanged files. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._digests = Recent[tuple[Path, str], tuple[_Mark, FileDigest]](_DIGESTS_MAX)
 
     def of(self, folder: Path, limits: LimitsSection, *, base: Path | None = None) -> Manifest:
-        """Return the manifest of a skill's folder. A file that goes away meanwhile is not in it.
+        """Return the manifest of a skill's folder. A file deleted meanwhile is not included.
 
         Raises:
-            UnknownSkill: the folder is not there, or not below ``base``.
+            UnknownSkill: the folder does not exist, or not below ``base``.
 
         """
         listed, _, truncated = _listed(folder, limits, base)
@@ -152,8 +153,8 @@ class Manifests:
             known_mark, known = self._digests[key]
             if known_mark == mark:
                 return known
-        # A file that has grown since it was listed is refused like one that is gone. The mark that is kept is that of
-        # what was read, which may be newer than what was listed.
+        # A file that has grown since it was listed is refused like a deleted one. The stored mark is that of the bytes
+        # read, which may be newer than the listing.
         data, read_mark = _read(folder, path, mark.size, base)
         made = FileDigest(path, len(data), sha256(data).hexdigest())
         self._digests[key] = (read_mark, made)
@@ -187,7 +188,7 @@ def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         raise ValueError("not a regular file of this size")
     data = bytearray()
-    # The file may grow while it is read: one byte more than allowed is asked for, to notice that.
+    # The file may grow while it is read: one byte more than allowed is requested to detect that.
     while piece := os.read(descriptor, min(_PIECE, limit + 1 - len(data))):
         data += piece
         if len(data) > limit:
@@ -199,7 +200,7 @@ def _bytes(descriptor: int, limit: int) -> tuple[bytes, _Mark]:
 
 
 class _Held:
-    """An open folder. Whatever happens to its path, what is opened through it lies in it."""
+    """An open folder. Whatever happens to its path, files opened through it are inside it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -221,7 +222,7 @@ class _Held:
 
 
 class _Named:
-    """A folder on a system that opens files by their path only: every path is resolved and compared."""
+    """A folder on a system that opens files only by path: every path is resolved and compared."""
 
     def __init__(self, real: Path) -> None:
         self._real = real
@@ -241,9 +242,9 @@ class _Named:
             yield found
 
     def _below(self, name: str) -> Path:
-        """Return the real path of ``name``: no link, no other stream of a file, no device's name."""
-        # On Windows a colon opens another stream of a file, a dot or a space at the end is dropped, and the names of
-        # devices lead elsewhere.
+        """Return the real path of ``name``: no link, no alternate stream of a file, no device name."""
+        # On Windows a colon opens an alternate stream, a trailing dot or space is dropped, and device names lead
+        # elsewhere.
         real = Path(os.path.realpath(self._real / name))
         if ":" in name or name.endswith((".", " ")) or os.path.normcase(real) != os.path.normcase(self._real / name):
             raise ValueError("not a plain file or folder here")
@@ -263,7 +264,7 @@ def _closing(descriptor: int) -> Generator[int]:
 
 @contextmanager
 def _opened(folder: Path, base: Path | None) -> Generator[_Place]:
-    """Open the skill's folder: as it is, or where a base is given, step by step from there to its real place."""
+    """Open the skill's folder: directly or, if a base is given, step by step from there to its real path."""
     real = Path(os.path.realpath(folder))
     start = real if base is None else base
     steps = real.relative_to(start).parts
@@ -281,7 +282,7 @@ def _opened(folder: Path, base: Path | None) -> Generator[_Place]:
 
 
 def _listed(folder: Path, limits: LimitsSection, base: Path | None) -> tuple[dict[str, _Mark], int, bool]:
-    """Return the files within the limits by path, how many there are, and whether any were left out."""
+    """Return the files within the limits by path, how many there are, and whether any were omitted."""
     try:
         with _opened(folder, base) as place:
             walk = _ListingWalk()
@@ -290,7 +291,7 @@ def _listed(folder: Path, limits: LimitsSection, base: Path | None) -> tuple[dic
         _refuse(SKILL_FILE)
     kept: dict[str, _Mark] = {}
     size = 0
-    # SKILL.md comes first, so that no limit leaves it out.
+    # SKILL.md comes first, so that no limit omits it.
     for path in sorted(walk.files, key=lambda path: (path.upper() != SKILL_FILE.upper(), path)):
         mark = walk.files[path]
         if len(kept) < limits.skill_files and size + mark.size <= limits.skill_files_max_bytes:
@@ -301,7 +302,7 @@ def _listed(folder: Path, limits: LimitsSection, base: Path | None) -> tuple[dic
 
 
 class _ListingWalk:
-    """Goes through a skill's folder, depth first, and collects its files."""
+    """Walks a skill's folder, depth first, and collects its files."""
 
     def __init__(self) -> None:
         self.files: dict[str, _Mark] = {}
@@ -310,7 +311,7 @@ class _ListingWalk:
 
     def look_into(self, place: _Place, prefix: str, depth: int) -> None:
         with place.entries() as found:
-            # One entry more than allowed, to notice that there are more.
+            # One entry more than allowed, to detect that there are more.
             entries = list(islice(found, _ENTRIES_MAX - self._entries + 1))
             self._entries += len(entries)
             self.is_cut |= self._entries > _ENTRIES_MAX
@@ -323,7 +324,7 @@ class _ListingWalk:
                 self.look_into(inner, f"{prefix}{name}/", depth + 1)
 
     def _take(self, entry: os.DirEntry[str], prefix: str) -> bool:
-        """Note ``entry`` where it is a file; return whether it is a folder to look into."""
+        """Record ``entry`` if it is a file; return whether it is a folder to descend into."""
         path = prefix + entry.name
         if not _is_served(entry.name) or len(path) > _PATH_MAX or path_segments(entry.name) is None:
             return False

@@ -1,6 +1,6 @@
-"""What the files of a root say: each one read by its format and made into records of skills.
+"""Parses the files of a root by their formats into records of skills.
 
-Knows the readers of all formats and what a root makes of a text; never knows which files have changed.
+Knows the parsers of all formats and how a root affects a text; never knows which files have changed.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from toolcrib.skills.sources.walking import FoundFile, is_skill_file
 
 
 def read_files(root: Root, files: Sequence[FoundFile], limits: LimitsSection) -> list[SkillFile]:
-    """Return what each of the files says, in their order; in a pack no name is given twice."""
+    """Return the content of each of the files, in order; within a pack names are unique."""
     return _Reader(root, limits).read(files)
 
 
 class _Reader:
-    """Makes records of files, all of one root; in a pack, names and folders are given once."""
+    """Creates records of files of one root; within a pack, names and folders are unique."""
 
     def __init__(self, root: Root, limits: LimitsSection) -> None:
         self._root, self._limits = root, limits
@@ -33,7 +33,7 @@ class _Reader:
         self._folders: set[str] = set()
 
     def read(self, files: Sequence[FoundFile]) -> list[SkillFile]:
-        # The folders of SKILL.md files are given; those of a pack's other skills are made up here and give way to them.
+        # The folders of SKILL.md files are fixed; those of a pack's other skills are generated and avoid them.
         self._folders.update(_folder(self._root, file.path) for file in files if is_skill_file(file.path))
         return [self._read(file) for file in files]
 
@@ -47,7 +47,7 @@ class _Reader:
             raw = read_inside(file.real.parent, file.real.name, limit, base=self._root.base)
         except UnknownSkill:
             message = "cannot be read: look at its permissions, and at those of its folder"
-            mark = FileMark(0, 0, "")  # the time of a file stays when its permissions change
+            mark = FileMark(0, 0, "")  # permissions change without changing the file's time
             return SkillFile(file.path, mark, (), (SkillProblem(file.path, 0, "error", "unreadable", message),))
         mark = FileMark(file.mtime_ns, file.size, sha256(raw).hexdigest())
         read = self._agent_skill if is_skill_file(file.path) else self._pack_file
@@ -87,9 +87,9 @@ class _Reader:
         return records, problems
 
     def _new_folder(self, name: str) -> str:
-        """Return a folder for a pack's skill that no other of the pack has; two names may have one slug."""
+        """Return an unused folder for a pack's skill; two names may have the same slug."""
         plain = slug(name.removeprefix(f"pack.{self._root.origin_ref}."))
-        # The number has to fit into the length that a slug may have.
+        # The number must fit into the maximum length of a slug.
         numbered = (plain if number == 1 else f"{plain[: SLUG_MAX - 8]}-{number}" for number in count(1))
         folder = next(folder for folder in numbered if folder not in self._folders)
         self._folders.add(folder)
@@ -99,8 +99,8 @@ class _Reader:
         root = self._root
         is_agent_skill = is_skill_file(path)
         return SkillRecord(
-            # A path never begins with a slash, so the name of a pack's skill cannot be taken for one. By its name the
-            # skill keeps its id when it moves to another file of the pack.
+            # A path never begins with a slash, so the name of a pack's skill cannot be taken for one. Identified by
+            # name, the skill keeps its id when it moves to another file of the pack.
             id=skill_id(root.scope, root.key, path if is_agent_skill else f"/{text.name}"),
             text=text,
             source=root.source,
@@ -115,9 +115,9 @@ class _Reader:
 
 
 def _folder(root: Root, path: str) -> str:
-    """Return where the skill of a SKILL.md stands in its root: where its file does, or under the root's own name.
+    """Return the place of a SKILL.md's skill in its root: its file's folder, or the root's own name.
 
-    What lies below a folder that has the name of the root moves down by one, so that no two ever stand in one place.
+    Folders with the name of the root are moved down by one level, so that places are unique.
     """
     name = root.folder.name or "root"
     segments = path.split("/")[:-1]

@@ -23,7 +23,7 @@ AGENT_SKILLS = ".agents/skills"
 """The folder that clients agree on, in a repository and in a home directory (R161, R162)."""
 
 MARKERS = (".git", ".jj", ".toolcrib")
-"""What makes a folder the root of a repository (R164)."""
+"""The entries that mark a folder as the root of a repository (R164)."""
 
 PRESETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claude": ((".claude/skills",), (".claude/skills",)),
@@ -38,19 +38,19 @@ PRESETS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """The folders of other clients, in a repository and in a home directory (C13)."""
 
 CORE_PACK = "core"
-"""The name of the pack that ships with toolcrib."""
+"""The name of the pack shipped with toolcrib."""
 
 _SECTION = "toolcrib.skills"
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """One folder, or pack, that skills come from.
+    """One folder, or pack, with skills.
 
-    ``source`` is its label, unique in this process; ``key`` tells it from every other place. ``folder`` is a
-    real path. Links in it must not lead out of ``base``, a real folder too; None: they may lead anywhere.
-    ``is_strict``: skills that break a rule of the format are left out. ``pack`` is None for all but packs;
-    ``is_core``: it is the one that ships with toolcrib.
+    ``source`` is its label, unique in this process; ``key`` identifies it globally. ``folder`` is a real path. Links in
+    it must not lead out of ``base``, a real folder too; None: they may lead anywhere. ``is_strict``: skills that break
+    a rule of the format are omitted. ``pack`` is None except for packs; ``is_core``: it is the one shipped with
+    toolcrib.
     """
 
     source: str
@@ -66,7 +66,7 @@ class Root:
 
     @property
     def rows_key(self) -> str:
-        """Return what its rows in the index are found by: another tenant's or project's rows are other ones."""
+        """Return the key of its rows in the index, which differs between tenants and projects."""
         scope = self.scope
         return json.dumps([scope.mode, scope.tenant_id, scope.project_id, self.key])
 
@@ -78,10 +78,10 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """All places that skills come from, in order. ``untrusted`` are not read: they belong to the repository (C28).
+    """All sources of skills, in order. ``untrusted`` are not read: they belong to the repository (C28).
 
-    ``places`` are all paths that were looked at, whether something is there or not: where they lead to decides which
-    roots there are. None where that depends on more, as on how Python finds a package.
+    ``places`` are all examined paths, existing or not: their real paths determine the roots. None if these depend on
+    more, such as on how Python finds a package.
     """
 
     roots: tuple[Root, ...]
@@ -91,11 +91,11 @@ class Roots:
 
 
 def find_roots(settings: Settings) -> Roots:
-    """Return where the skills of this config come from (R108, R161 to R164, C13).
+    """Return the sources of skills of this config (R108, R161 to R164, C13).
 
     Order: the core pack, the config's packs, the repository from its root down to the working directory, the home
-    directory, ``skill_dirs``. A folder that is met twice is one root. One that does not exist is
-    skipped, and is a problem only where the config names it.
+    directory, ``skill_dirs``. A folder found twice is one root. A nonexistent one is skipped, and only reported if the
+    config names it.
     """
     section, search = settings.toolcrib.skills, _Search(settings)
     if section.core_pack:
@@ -115,8 +115,8 @@ def find_roots(settings: Settings) -> Roots:
 def repository_folders(place: Place) -> tuple[Path, ...]:
     """Return the real folders from the repository's root down to the working directory (R164).
 
-    The root is ``place.skills_root``, else the nearest folder with a marker, else the working directory alone. The
-    home directory and what lies above it is no repository.
+    The root is ``place.skills_root``, else the nearest folder with a marker, else the working directory alone. The home
+    directory and its parents are not repositories.
     """
     cwd, home = _real(place.cwd), None if place.home is None else _real(place.home)
     if place.skills_root is not None:
@@ -129,7 +129,7 @@ def repository_folders(place: Place) -> tuple[Path, ...]:
 
 
 def _markers(place: Place) -> list[Path]:
-    """Return what would make the working directory or a folder above it the root of a repository, nearest first."""
+    """Return the paths that would mark the working directory or a parent as a repository's root, nearest first."""
     cwd, home = _real(place.cwd), None if place.home is None else _real(place.home)
     own = (folder for folder in (cwd, *cwd.parents) if home is None or not home.is_relative_to(folder))
     return [folder / marker for folder in own for marker in MARKERS]
@@ -145,7 +145,7 @@ def _real(path: Path) -> Path:
 
 
 class _Search:
-    """Collects roots, each once, and gives them their labels."""
+    """Collects distinct roots, and assigns their labels."""
 
     def __init__(self, settings: Settings) -> None:
         self.problems: list[Problem] = []
@@ -159,7 +159,7 @@ class _Search:
         self._finds_packages = False
 
     def found(self) -> Roots:
-        """Return what was collected. A repository's folder that the config names too is trusted."""
+        """Return the collected roots. A repository's folder that the config also names is trusted."""
         trusted = {root.key for root in self._trusted}
         untrusted = (root for root in self._untrusted if root.key not in trusted)
         places = None if self._finds_packages else tuple(self._places)
@@ -170,7 +170,7 @@ class _Search:
         return _is_folder(path)
 
     def add_core_pack(self, package: Path) -> None:
-        """Add the pack that ships with toolcrib: inside the installed package, or beside ``server/`` in a checkout."""
+        """Add the pack shipped with toolcrib: inside the installed package, or beside ``server/`` in a checkout."""
         places = [package / "packs" / CORE_PACK]
         if package.parent.name == "server":
             places.append(package.parents[1] / "packs" / CORE_PACK)
@@ -191,7 +191,7 @@ class _Search:
             self.problems.append(Problem(where, f"{pack.path} is not there", "name a folder, or package:folder"))
 
     def add_repository(self, names: Iterable[str]) -> None:
-        """Add these folders of the repository, wherever it has them; to the untrusted ones if it is not trusted."""
+        """Add these folders of the repository, at every level; as untrusted ones if the repository is not trusted."""
         into = self._trusted if self._section.trust_project else self._untrusted
         for folder in (above / name for above in self._repository for name in names):
             real, base = _real(folder), self._repository[0]
@@ -209,7 +209,7 @@ class _Search:
                 self._keep(self._folder("user", folder), self._trusted)
 
     def add_named(self, text: str, where: str) -> None:
-        """Add a folder that the config names, or those of a preset."""
+        """Add a folder named in the config, or those of a preset."""
         preset = text.removeprefix(PRESET)
         if preset == text:
             if self._is_folder(Path(text)):
@@ -254,7 +254,7 @@ class _Search:
         return SkillScope(mode, self._context.tenant_id, self._context.project_id)
 
     def _keep(self, root: Root, into: list[Root]) -> None:
-        """Keep a root unless it is there already, under a label that no other has."""
+        """Add a root unless it is already included, with a unique label."""
         if not _is_text(root.key):
             self.problems.append(Problem(ascii(root.key), "is not a path in UTF-8, so its skills are left out"))
         elif all(root.key != other.key for other in into):
@@ -265,7 +265,7 @@ class _Search:
 
 
 def _resource(text: str) -> Path | None:
-    """Return the folder that ``package:resource`` means. It is found without running any code of the package."""
+    """Return the folder of ``package:resource``, without running any code of the package."""
     package, _, resource = text.partition(":")
     top, *inner = package.split(".")
     try:

@@ -1,6 +1,6 @@
-"""What has changed in a root since it was last read, and what the changed files say.
+"""Finds what has changed in a root since it was last read, and reads the changed files.
 
-Knows files and their marks; never knows a format, the index or who may see a skill.
+Knows files and their change marks; never knows a format, the index or who may see a skill.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,14 +15,14 @@ from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.walking import FoundFile, find_files
 
 ROOT_ITSELF = ""
-"""The path under which the mark of the root itself is kept: its digest says how the root was read."""
+"""The path under which the mark of the root itself is stored: its digest identifies how the root was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootScan:
-    """What is new in a root. ``problems`` are about the root; those of a file are in its :class:`SkillFile`.
+    """The changes in a root. ``problems`` are about the root; those of a file are in its :class:`SkillFile`.
 
-    ``gone`` are paths that were known and are not there any more; ``unchanged`` counts files that were left alone.
+    ``gone`` are known paths that no longer exist; ``unchanged`` counts files that were not read.
     """
 
     changed: tuple[SkillFile, ...]
@@ -32,11 +32,11 @@ class RootScan:
 
 
 def scan(root: Root, known: Mapping[str, FileMark], limits: LimitsSection) -> RootScan:
-    """Return what differs in ``root`` from the files that are ``known`` by path (R191).
+    """Return the differences between ``root`` and the files ``known`` by path (R191).
 
-    A file with the time and size of its mark is not opened. All are read again where the root is read in another way
-    than before (its label, its scope, what is pinned …), and all of a pack where one of its files has changed, since
-    names are unique in a pack.
+    A file with the time and size of its mark is not opened. All are read again if the root is read differently than
+    before (its label, its scope, what is pinned …), and all of a pack if one of its files has changed, since names are
+    unique in a pack.
     """
     walk = find_files(root, limits)
     itself = _mark_of(root, limits)
@@ -54,7 +54,7 @@ def scan(root: Root, known: Mapping[str, FileMark], limits: LimitsSection) -> Ro
 
 
 def read_again(root: Root, path: str, known: FileMark | None, limits: LimitsSection) -> RootScan | None:
-    """Return what is new about one file of ``root`` and, in a pack, about the others; None: it is as it was (R177)."""
+    """Return the changes in one file of ``root`` and, in a pack, in the others; None: it is unchanged (R177)."""
     folder, name = place_of(root.folder, path)
     try:
         status = (folder / name).stat()
@@ -70,7 +70,7 @@ def read_again(root: Root, path: str, known: FileMark | None, limits: LimitsSect
 def _read(root: Root, files: Sequence[FoundFile], limits: LimitsSection) -> list[SkillFile]:
     if not files:
         return []
-    from toolcrib.skills.sources.reading import read_files  # noqa: PLC0415 - a start without news needs no reader
+    from toolcrib.skills.sources.reading import read_files  # noqa: PLC0415 - a start without changes needs no reader
 
     return read_files(root, files, limits)
 
@@ -81,7 +81,7 @@ def _differs(file: FoundFile, known: Mapping[str, FileMark]) -> bool:
 
 
 def _mark_of(root: Root, limits: LimitsSection) -> FileMark:
-    """Return a mark that is another one whenever the same files would come to something else."""
+    """Return a mark that changes whenever the same files would be read differently."""
     # The version counts, because another release may read the same file differently.
     reading = repr((__version__, root, limits.skill_text_max_bytes, limits.skills_per_root))
     return FileMark(0, 0, sha256(reading.encode()).hexdigest())

@@ -20,15 +20,15 @@ from toolcrib.skills.sources.roots import Root
 
 _SKILL_FILE = SKILL_FILE.lower()
 _ENTRIES_MAX = 100_000
-"""Entries of folders that are looked at below one root."""
+"""Maximum number of examined folder entries below one root."""
 _TEXT_MAX = 128 * 1024 * 1024
-"""Bytes of one root's files together: they are in memory together when they are read for the first time."""
+"""Maximum total size of one root's files in bytes: on the first scan they are all in memory."""
 _PROBLEMS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """One file that skills are read from: its path from the root, where it really lies, and its mark."""
+    """One file with skills: its path from the root, its real path, and its mark."""
 
     path: str
     location: str
@@ -37,16 +37,16 @@ class FoundFile:
 
     @property
     def real(self) -> Path:
-        """Return where it really lies; made on demand, because a path takes long to make and few are needed."""
+        """Return its real path; computed on demand, because creating a path is slow and few are needed."""
         return Path(self.location)
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The files of a root by path, in order, and what was left out.
+    """The files of a root by path, in order, and what was omitted.
 
-    ``passed`` are the folders that were looked into and the links that were followed, by paths from the root: a file
-    that comes, goes or moves changes one of them.
+    ``passed`` are the folders visited and the links followed, by paths from the root: adding, removing or moving a file
+    changes one of them.
     """
 
     files: tuple[FoundFile, ...]
@@ -55,10 +55,10 @@ class Walk:
 
 
 def find_files(root: Root, limits: LimitsSection) -> Walk:
-    """Return the files below ``root`` that skills are read from (R161, R192).
+    """Return the files below ``root`` that may contain skills (R161, R192).
 
-    Shallow ones come before deep ones and real ones before those behind links, so that a limit cuts off what matters
-    least. Hidden folders and ``node_modules`` are left out; a link counts once, at the real place it leads to.
+    Shallow ones come before deep ones and real ones before those behind links, so that a limit omits the least
+    important. Hidden folders and ``node_modules`` are skipped; a link counts once, at its real path.
     """
     walker = _Walker(root, limits)
     walker.run()
@@ -67,20 +67,20 @@ def find_files(root: Root, limits: LimitsSection) -> Walk:
 
 
 def is_skill_file(path: str) -> bool:
-    """Return whether ``path`` is a SKILL.md, in capitals or not."""
+    """Return whether ``path`` is a SKILL.md, ignoring case."""
     return path.rpartition("/")[2].lower() == _SKILL_FILE
 
 
 def shown_path(path: str) -> str:
-    """Return how a problem names a path of the root; the root itself is a dot."""
+    """Return a path of the root as shown in problems; the root itself is a dot."""
     return one_line(path.strip("/")) or "."
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to look into: its path from the root with a slash at its end, its real path, and how deep it lies.
+    """A folder to visit: its path from the root with a trailing slash, its real path, and its depth.
 
-    ``parent``: the folder whose own files its files are too; None where it is the root or behind a link.
+    ``parent``: the folder whose files include this folder's; None for the root or behind a link.
     """
 
     prefix: str
@@ -91,28 +91,28 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A link that may lead to a folder, or to a file that skills are read from."""
+    """A link that may lead to a folder, or to a file with skills."""
 
     folder: _Folder
     name: str
 
 
 OWN_FILES_CUT = "too-many-own-files"
-"""The code of a problem that says that a skill has more files beside its SKILL.md than are listed."""
+"""The code of the problem that a skill has more files besides its SKILL.md than are listed."""
 
 LIMITS_MET = frozenset(("too-many-files", "too-many-folders", "too-many-skills", "too-deep", OWN_FILES_CUT))
-"""Codes of problems that say that a limit has left something out."""
+"""Codes of problems caused by limits."""
 
 
 class _LimitReachedError(Exception):
-    """Nothing more is looked at. Its arguments are the code and the message of a problem."""
+    """The walk ends. The arguments are the code and the message of a problem."""
 
 
 class _Walker:
-    """Goes through a root, level by level; links wait until everything real has been looked at.
+    """Walks a root, level by level; links are followed after all real folders.
 
     A large tree may have more folders without a skill on one level than the limit allows, and skills below them: from
-    there on it goes down each branch to its end, and only a row of folders in which no skill comes up ends the walk.
+    there on the walk is depth first, and ends only after a row of folders without any skill.
     """
 
     def __init__(self, root: Root, limits: LimitsSection) -> None:
@@ -150,7 +150,7 @@ class _Walker:
             self._report(self._too_deep[0], "info", "too-deep", message)
 
     def _look_into(self, folder: _Folder) -> None:
-        # Links may lead to one folder twice, or back up to a parent: each real folder is looked into once.
+        # Several links may lead to one folder, or back up to a parent: each real folder is visited once.
         if folder.real in self._visited:
             return
         self._visited.add(folder.real)
@@ -170,7 +170,7 @@ class _Walker:
         for entry in sorted(entries, key=lambda entry: (entry.name != SKILL_FILE, entry.name)):
             try:
                 files += self._take(folder, entry)
-            except OSError:  # gone meanwhile
+            except OSError:  # deleted meanwhile
                 continue
         self._count(folder, files)
         # Folders with a skill do not count here; limits.skills_per_root bounds those.
@@ -181,12 +181,12 @@ class _Walker:
                     "there are more folders without a skill than limits.skill_folders; the rest was not looked into"
                 )
                 raise _LimitReachedError("too-many-folders", message)
-            # The last folder of the line is looked into first now: the shallow ones stay ahead of the deep ones.
+            # The last folder of the queue is visited first now: the shallow ones stay ahead of the deep ones.
             self._folders.reverse()
             self._goes_down, self._empty = True, 0
 
     def _take(self, folder: _Folder, entry: os.DirEntry[str]) -> bool:
-        """Go on with an entry of a folder; return whether it is a file that counts as one of a skill around it."""
+        """Process an entry of a folder; return whether it is a file that counts as one of an enclosing skill."""
         if entry.name.startswith(".") or entry.name in UNSERVED:
             return False
         if entry.is_symlink():
@@ -217,7 +217,7 @@ class _Walker:
             self._report(folder.prefix + name, "info", "link-broken", "is a link that leads nowhere")
             return
         is_folder = stat.S_ISDIR(status.st_mode)
-        # Both names have to be those of a skill file, or a link called SKILL.md could show any other file.
+        # Both names must be those of a skill file, or a link called SKILL.md could expose any other file.
         if not is_folder and not (
             stat.S_ISREG(status.st_mode) and self._is_wanted(name) and self._is_wanted(real.name)
         ):
@@ -231,7 +231,7 @@ class _Walker:
             self._add(folder, name, str(real), status)
 
     def _is_wanted(self, name: str) -> bool:
-        # With the slash SKILL.md has to be the whole name, not the end of one.
+        # With the slash SKILL.md must be the whole name, not the end of one.
         return f"/{name}".lower().endswith(self._endings)
 
     def _enter(self, folder: _Folder, name: str, real: str, parent: _Folder | None = None) -> None:
@@ -259,7 +259,7 @@ class _Walker:
         self.files[real] = FoundFile(path, real, status.st_mtime_ns, status.st_size)
 
     def _is_usable(self, folder: _Folder, name: str) -> bool:
-        """Return whether ``name`` can stand in a URI and in the index; report it where it cannot."""
+        """Return whether ``name`` can be used in a URI and in the index; report it if not."""
         if path_segments(name) is not None:
             return True
         message = "has a name that is no plain text, so it is left out: rename it"
@@ -272,7 +272,7 @@ class _Walker:
 
 
 def _endings(root: Root) -> tuple[str, ...]:
-    """Return how the paths of wanted files end, in small letters: a pack may hold Agent Skills too (R109)."""
+    """Return the suffixes of wanted files, in lower case: a pack may contain Agent Skills too (R109)."""
     agent_skills = (f"/{_SKILL_FILE}",)
     if root.pack is None:
         return agent_skills

@@ -1,1 +1,1 @@
-"""What a model is given of a skill."""
+"""What a model gets of a skill."""

@@ -1,6 +1,6 @@
-"""A skill before a task, as a block of a model's working memory: what it is called and for, its first section (R197).
+"""The summary of a skill before a task: its name, purpose and first section (R197).
 
-Knows which lines the block has, and how it keeps within its tokens; never knows which skills fit a task.
+Knows which lines a summary has, and how it stays within its tokens; never knows which skills fit a task.
 """
 
 from html import escape
@@ -13,18 +13,18 @@ from toolcrib.skills.text.rendering import QUARTERS, Estimate, Page, Sheet, iner
 from toolcrib.skills.text.selection import cut
 
 BRIEF_TOKENS = 130
-"""Most tokens of the block of one skill, its wrapper included."""
+"""Maximum number of tokens of the block of one skill, including its wrapper."""
 
 _RULE = "---"
 _WIDTHS = (240, 160, 100, 60, 30)
-"""Characters of each line above the rule, tried in this order until they leave enough for the section."""
+"""Maximum length of each line above the rule, tried in this order until enough is left for the section."""
 _HEAD_SHARE = 0.7
-"""How much of the room wrapper and lines may take."""
+"""Maximum share of the room for the wrapper and lines."""
 _SECTION_LEVEL = 2
 
 
 class Brief(Page):
-    """One skill in short. Its whole text is counted all the same, so that it can be told what is saved."""
+    """A short version of one skill. Its whole text is still counted, so that the savings can be reported."""
 
     def __init__(self, sheet: Sheet, estimate: Estimate) -> None:
         super().__init__(sheet, estimate)
@@ -36,7 +36,7 @@ class Brief(Page):
         self.least = self._size(self._framed(self._head(_WIDTHS[-1])))
 
     def whole(self) -> str:
-        """Return the block with as much of the section as there is room for."""
+        """Return the block with as much of the section as fits."""
         return self._block
 
     def shortened(self, room: int) -> str:
@@ -51,14 +51,14 @@ class Brief(Page):
         return f"{self._opening}\n{text}\n</skill>"
 
     def _head(self, width: int) -> str:
-        """Return the lines above the rule, each in ``width`` characters."""
+        """Return the lines above the rule, each within ``width`` characters."""
         sheet = self.sheet
         lines = [
             cut(f"[Skill: {inert_line(sheet.name)}", width) + "]",
             _line("Domain", ", ".join(sheet.domain), width),
             _line("Tools", ", ".join(note.tool for note in sheet.tools), width),
             _line("Triggers", sheet.trigger or sheet.description, width),
-            # A path that is cut leads nowhere; the URI is there in any case.
+            # A truncated path is useless; the URI is always included.
             _line("Base directory", sheet.base, len(sheet.base)) if len(sheet.base) <= width else "",
         ]
         return "\n".join(filter(None, lines))
@@ -69,7 +69,7 @@ def _line(label: str, text: str, width: int) -> str:
 
 
 def _first_section(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Return the first section of level 2 with its heading; without one, what stands before any heading but a title."""
+    """Return the first level 2 section with its heading; without one, the text before any heading except a title."""
     start = next((at for at, block in enumerate(blocks) if block.level == _SECTION_LEVEL), None)
     if start is not None:
         return blocks[start : start + 1] + tuple(

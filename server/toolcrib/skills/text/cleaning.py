@@ -1,4 +1,4 @@
-"""Skill texts made fit for one caller: no personal data, no names of tools that the caller may not use.
+"""Cleans skill texts for one caller: no personal data, no names of tools that the caller may not use.
 
 Knows which fields of a skill hold text; never knows budgets, files or who the caller is.
 """
@@ -17,7 +17,7 @@ from toolcrib.tools.mentions import ToolMentions
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A skill's text as it may be shown, and the allowed tools it mentions that are not listed from the start."""
+    """A skill's redacted text, and the permitted tools it mentions that are not listed from the start."""
 
     text: SkillText
     mentioned: tuple[str, ...]
@@ -25,7 +25,7 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Makes the fields of one skill fit: also without names that its lists of tools have lost."""
+    """Redacts the fields of one skill, including names that were removed from its lists of tools."""
 
     cleaner: "Cleaner"
     lost: frozenset[str]
@@ -40,7 +40,7 @@ class _Fit:
 
 
 class Cleaner:
-    """Cleans for one caller: ``redact_pii`` of the config, and the names that the caller may not see (R146, R149)."""
+    """Redacts for one caller: ``redact_pii`` of the config, and the names that the caller may not see (R146, R149)."""
 
     def __init__(self, mentions: ToolMentions, *, redact: bool) -> None:
         self.mentions = mentions
@@ -49,7 +49,7 @@ class Cleaner:
         """Whether no text is ever changed."""
 
     def is_for(self, mentions: ToolMentions) -> bool:
-        """Return whether this cleaner was made with these ``mentions``."""
+        """Return whether this instance was created with these ``mentions``."""
         return self.mentions is mentions
 
     @property
@@ -62,7 +62,7 @@ class Cleaner:
         return self.mentions.clean_names(names)
 
     def names_a_tool(self, name: str) -> bool:
-        """Return whether the caller has a tool that is spelled like this."""
+        """Return whether the caller has a tool with this spelling."""
         return bool(self.mentions.clean(name)[1])
 
     def lost(self, text: SkillText) -> frozenset[str]:
@@ -73,15 +73,15 @@ class Cleaner:
     def verbatim(self, text: str, lost: frozenset[str] = frozenset()) -> str:
         """Return a file's text without personal data, denied names and those ``lost``, and otherwise byte for byte."""
         cleaned = self._without_names(self._redact(text), lost)
-        # A published file keeps its hidden characters, unless one of them stands inside such a name.
+        # A published file keeps its hidden characters, unless one of them is inside such a name.
         plain = sanitize(cleaned)
         if plain == cleaned or (named := self._without_names(plain, lost)) == plain:
             return cleaned
-        return named  # hidden characters stood inside a name
+        return named  # hidden characters were inside a name
 
     def text(self, text: str, lost: frozenset[str] = frozenset()) -> str:
-        """Return a text for a model: cleaned, and without characters that hide something."""
-        # Hidden characters go first, so that none can split a key or a name and keep it from being found.
+        """Return a text for a model: redacted, and without hidden characters."""
+        # Hidden characters are removed first, so that none can split a key or a name and so prevent its detection.
         return self._without_names(self._redact(sanitize(text)), lost)
 
     def skill(self, text: SkillText) -> Cleaned:
@@ -115,13 +115,13 @@ class Cleaner:
 
     def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
         cleaned = self.value(frontmatter)
-        # A list of tools loses a denied name entirely: plain words in its place would tell that something was there.
+        # A denied name is removed from a list of tools entirely: a placeholder would reveal its presence.
         for key in LISTS_OF_TOOLS & frontmatter.keys():
             cleaned[key] = self.list_of_tools(frontmatter[key])
         return cleaned
 
     def list_of_tools(self, value: Any) -> Any:
-        """Return a field that lists tools as it was written, without those that the caller may not know of."""
+        """Return a field that lists tools as written, without those that the caller may not know of."""
         if isinstance(value, str):
             notes = list(tool_notes(value))
             kept = [note for note in notes if self.tool_names([note.tool])]
@@ -135,7 +135,7 @@ class Cleaner:
         ]
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with every text in it cleaned, names of members too."""
+        """Return a JSON value with every text in it redacted, member names too."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):

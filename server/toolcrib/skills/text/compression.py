@@ -1,6 +1,6 @@
-"""A Markdown text shortened to what matters most: breadth before depth, and what forbids or gates before all detail.
+"""Shortens a Markdown text to what matters most: breadth before depth, prohibitions and gates before all detail.
 
-Knows pieces, their weight and the room there is; never knows a skill's name, its wrapper or tokens.
+Knows pieces, their weights and the available room; never knows a skill's name, its wrapper or tokens.
 Pieces stay in the order of the text; a step, a gate or a route may be shown shortened, and ``[…]`` marks every place
 where something is missing.
 """
@@ -14,22 +14,24 @@ from toolcrib.skills.text.procedure import procedure
 from toolcrib.skills.text.selection import GAP, MARKER, Selection, Size, around, closed, cut
 from toolcrib.skills.text.signals import read_signals
 
-# Longer titles may take a smaller share: gates, routes and leads need room beside them.
+# Longer titles get a smaller share: gates, routes and leads need room too.
 _TITLES = ((200, 0.35), (120, 0.4), (80, 0.45), (50, 0.6), (36, 1.0))
-"""Characters of a step's title, and the share of the room for all titles; the first with which all fit is taken."""
+"""Maximum length of a step's title, and the share of the room for all titles; the first option in which all fit is
+used.
+"""
 _FIRST_WIDTH = 120
-"""Below this width a step is shown by its bold words, where it begins with some."""
+"""Below this width a step is represented by its leading bold words, if any."""
 _DENSE = 1_800
-"""Characters of room below which the text's own layout would take too much of it."""
+"""Room, in characters, below which the text's own layout would take too much of it."""
 _SHORT_MAX = 700
-"""Characters of code that is not long."""
+"""Maximum length of short code, in characters."""
 _SHELLS = ("bash", "sh", "shell", "zsh", "console", "powershell", "ps1", "cmd", "bat")
 _BARE_MAX = 200
-"""Characters of a fence without a language that may still be a command, and not a picture or a text."""
+"""Maximum length of a fence without a language that may still be a command rather than a diagram or text."""
 
 
 class About(NamedTuple):
-    """What is known of a text: how many blocks at its start say what it is for, and which files lie beside it."""
+    """Context of a text: how many blocks at its start state its purpose, and which files are in its folder."""
 
     blocks: int = 0
     files: frozenset[str] = frozenset()
@@ -39,11 +41,10 @@ _NOTHING_KNOWN = About()
 
 
 def compress(source: Outline, room: int, size: Size, about: About = _NOTHING_KNOWN) -> str:
-    """Return what fits of ``source`` into ``room``, measured by ``size``: the most important, in its order (R142).
+    """Return the most important parts of ``source`` that fit into ``room``, measured by ``size``, in order (R142).
 
-    What it is for, headings in order, the steps of the procedure by their titles, lines that forbid or gate, routes to
-    files, the first sentence of each section and its commands come before any detail; then all sections are filled
-    alike.
+    The purpose, headings in order, the steps of the procedure by title, lines that forbid or gate, routes to files, the
+    first sentence of each section and its commands take precedence over details; then all sections are filled equally.
     """
     whole = "".join(_separator(block) + block.text for block in source.blocks).lstrip("\n")
     if size(whole) <= room:
@@ -55,7 +56,7 @@ def compress(source: Outline, room: int, size: Size, about: About = _NOTHING_KNO
 
 
 def beginning(source: Outline, room: int, size: Size) -> str:
-    """Return as many whole blocks as fit into ``room``, from the start."""
+    """Return as many whole blocks from the start as fit into ``room``."""
     shown: list[str] = []
     for block in source.blocks:
         text = _separator(block) + closed(block.text)
@@ -71,7 +72,7 @@ def _separator(block: Block) -> str:
 
 
 class _Choice:
-    """Which pieces are shown first, and which share of the room they may take."""
+    """Selects which pieces are shown first, and which share of the room they may take."""
 
     def __init__(self, layout: Layout, selection: Selection, about: About) -> None:
         self._layout, self._selection = layout, selection
@@ -91,7 +92,7 @@ class _Choice:
         self._code = self._first_code()
 
     def make(self, room: int) -> None:
-        """Select pieces until the room, in characters, is full."""
+        """Select pieces until the room, in characters, is used up."""
         selection, signals = self._selection, self._signals
         width = min(300, room // 5)
         about = [(index, around(selection.whole(index), 0, width)) for index in self._about]
@@ -115,11 +116,11 @@ class _Choice:
         selection.take(((index, selection.whole(index)) for index in firsts), 0.5)
         selection.fill(self._remaining())
         if signals.routes or not self._layout.is_dense:
-            # Headings under which nothing is shown come last: they still say what was left out.
+            # Headings without any shown content come last: they still indicate what was omitted.
             selection.fill(index for index, piece in enumerate(self._layout.pieces) if piece.kind is Kind.HEADING)
 
     def _depths_of_words(self) -> dict[int, int]:
-        """Return how deep in its section each piece lies: what comes after it can wait, and its later sentences too."""
+        """Return the depth of each piece in its section: later pieces can wait, and later sentences too."""
         depths: dict[int, int] = {}
         blocks: dict[int, int] = {}
         last = -1
@@ -131,7 +132,7 @@ class _Choice:
         return depths
 
     def _depths_of(self, indexes: Iterable[int]) -> dict[int, int]:
-        """Return of each piece how many others of its section come before it."""
+        """Return for each piece how many other pieces of its section precede it."""
         counts: dict[int, int] = {}
         depths: dict[int, int] = {}
         for index in indexes:
@@ -141,7 +142,7 @@ class _Choice:
         return depths
 
     def _take_headings(self) -> None:
-        """Show all headings; where they would take most of the room, those of the upper levels."""
+        """Show all headings; if they would take most of the room, only those of the upper levels."""
         headings = [index for index, piece in enumerate(self._layout.pieces) if piece.kind is Kind.HEADING]
         for level in range(LEVEL_MAX, 0, -1):
             upper = [
@@ -151,7 +152,7 @@ class _Choice:
                 return
 
     def _take_steps(self) -> None:
-        """Show all steps by their titles, shortened until there is room for all; if there is none, as many as fit."""
+        """Show all steps by title, shortened until all fit; if that is impossible, as many as fit."""
         blocks, firsts = self._layout.blocks, self._layout.first_of
         shown: list[tuple[int, str]] = []
         for width, share in _TITLES:
@@ -165,7 +166,7 @@ class _Choice:
         self._selection.take(shown, 1)
 
     def _gates(self, *, strong: bool, width: int) -> Iterator[tuple[int, str]]:
-        """Yield what forbids or gates, the first of each section before the second of any."""
+        """Yield pieces that forbid or gate, the first of each section before the second of any."""
         layout, gates = self._layout, self._signals.gates
         found = [
             index
@@ -177,7 +178,7 @@ class _Choice:
             yield index, around(self._selection.whole(index), gates[index][1], width)
 
     def _routes(self, width: int) -> Iterator[tuple[int, str]]:
-        """Yield what names a file of the skill for the first time."""
+        """Yield the pieces that first mention a file of the skill."""
         for index, place in sorted(self._signals.routes.items()):
             piece, whole = self._layout.pieces[index], self._selection.whole(index)
             if piece.kind is Kind.FENCE and len(whole) <= _ROUTES_MAX and not _is_command(piece):
@@ -186,10 +187,10 @@ class _Choice:
                 yield index, around(whole, place, width)
 
     def _leads(self, width: int) -> Iterator[tuple[int, str]]:
-        """Yield the first words of each section, or its first code where that is short; those of steps first."""
+        """Yield the first words of each section, or its first code if that is short; those of steps first."""
         layout, steps = self._layout, {self._layout.first_of[number] for number in self._steps}
         leads: dict[int, int] = {}
-        # A way out is no beginning, wherever it stands.
+        # A link elsewhere is not a lead, wherever it is.
         for index in sorted([*self._words, *self._code], key=lambda at: (self._signals.preferred.get(at) == -1, at)):
             if len(layout.pieces[index].text) <= _LEAD_CODE or layout.pieces[index].kind is not Kind.FENCE:
                 leads.setdefault(layout.sections[index], index)
@@ -201,7 +202,7 @@ class _Choice:
                 yield index, whole if layout.pieces[index].kind is Kind.FENCE else around(whole, 0, width)
 
     def _is_intro(self, section: int) -> bool:
-        """Return whether a section is what stands before all others, which mostly repeats what the skill is for."""
+        """Return whether a section precedes all others; it mostly repeats the purpose of the skill."""
         return section < 0 or self._layout.blocks[self._layout.pieces[section].block].level == 1
 
     def _commands(self) -> list[int]:
@@ -209,7 +210,7 @@ class _Choice:
         return [index for index in self._code if _is_command(self._layout.pieces[index])]
 
     def _first_code(self) -> list[int]:
-        """Return the first code under each heading or line that introduces some, if it is short and no example."""
+        """Return the first code under each heading or line that introduces some, if it is short and not an example."""
         found: dict[int, int] = {}
         for index, piece in enumerate(self._layout.pieces):
             is_example = self._layout.topics[index] is Topic.EXAMPLES
@@ -218,7 +219,7 @@ class _Choice:
         return list(found.values())
 
     def _remaining(self) -> list[int]:
-        """Return all that is no heading, in the order in which to fill what room is left: breadth before depth."""
+        """Return everything except headings, in filling order: breadth before depth."""
         layout, preferred = self._layout, self._signals.preferred
         depths = self._depths | dict.fromkeys(self._code, _CODE_DEPTH) | dict.fromkeys(self._commands(), 2)
 
@@ -234,21 +235,21 @@ class _Choice:
 
 
 _NO_LEADS = ((Topic.EXAMPLES,), (Topic.EXAMPLES, Topic.BACKGROUND))
-"""Topics of sections whose leads can wait; densely, those that repeat what the skill is for can too."""
+"""Topics of sections whose leads can wait; in dense mode, those that repeat the purpose of the skill can too."""
 _ROUTES_MAX = 500
-"""Characters of a fenced text that says which files to read."""
+"""Maximum length of a fenced text that says which files to read."""
 _LEAD_CODE = 250
-"""Characters of code that may be what a section begins with."""
+"""Maximum length of code that may be a section's lead."""
 _SENTENCE_DEPTH = 2
-"""How many more items of a section come before the next sentence of one."""
+"""How many more items of a section precede the next sentence of one."""
 _CODE_DEPTH = 5
-"""How much text of a section comes before its first code that is no command."""
+"""How many pieces of text of a section precede its first code that is not a command."""
 _ROWS = 8
-"""Rows of a section's tables that count as text, and not as reference."""
+"""Rows of a section's tables that count as text rather than reference."""
 
 
 def _title(block: Block, whole: str, width: int) -> str:
-    """Return a step in short if that is less: its number or box, and its first sentence or its bold words."""
+    """Return a short form of a step, if it is shorter: its number or box, and its first sentence or bold words."""
     marker = MARKER.match(block.text)
     if block.kind is Kind.HEADING or marker is None or len(whole) <= width:
         return whole

@@ -11,42 +11,42 @@ from typing import NamedTuple
 from toolcrib.formats.markdown import ITEMS, Block, Kind
 
 LEVEL_MAX = 6
-"""Level of the deepest heading."""
+"""The level of the deepest heading."""
 
 _WHOLE_MAX = 140
-"""Characters of a paragraph or an item that is not cut into sentences."""
+"""Maximum length of a paragraph or item that is not split into sentences."""
 _LEAD_MAX = 160
-"""Characters of a line that introduces what follows; a longer one is a paragraph of its own."""
+"""Maximum length of a line that introduces what follows; a longer one is a paragraph."""
 _TITLE_MAX = 50
-"""Characters of a line other than a heading that may say what a section is about."""
+"""Maximum length of a line other than a heading that may state the topic of a section."""
 _PIECES_MAX = 1_500
-"""Pieces that a text is cut into; what follows them stays in whole blocks."""
+"""Maximum number of pieces of a text; the rest stays in whole blocks."""
 
 _ONE_LINE = 2
-"""Ends of lines in a fence of one line."""
+"""Line ends in a fence of one line."""
 
-# Lines in bold stand below every heading, lines that end with a colon below these, and what both introduce below all.
+# Bold lines rank below every heading, lines that end with a colon below these, and what both introduce below all.
 _BOLD_DEPTH, _COLON_DEPTH, _ITEM_DEPTH, _TEXT_DEPTH = 10, 11, 12, 13
 
 _LOOSE = ((Kind.PARAGRAPH,), (Kind.PARAGRAPH, Kind.TABLE))
-"""Kinds of blocks whose parts can do without the first; densely, rows of a table can too."""
+"""Kinds of blocks whose later parts do not need the first; in dense mode, table rows do not either."""
 
 BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
-"""Words in bold type, within a line."""
-# A sentence ends before a capital, a digit or a mark, not after "e.g." and "i.e."; what is tried first is the mark,
-# because most of a text is none.
+"""Bold words within a line."""
+# A sentence ends before a capital, a digit or a mark, not after "e.g." and "i.e."; the mark is tried first, because it
+# rules out most positions.
 _SENTENCE = re.compile(r"[.!?](?<!e\.g\.)(?<!i\.e\.)(?<!\bvs\.)(?<!\d\.)[*_`\"')\]]{0,4}(\s+)(?=[^\sa-z])")
 _WIDE_SENTENCE = re.compile(r"[\u3002\uff01\uff1f](\s*)(?=\S)")
-"""The end of a sentence of Chinese or Japanese, which has no space behind it."""
+"""The end of a Chinese or Japanese sentence, which is not followed by a space."""
 _LINK = re.compile(r"\[([^\[\]]+)\]\(https?://[^()\s]{24,}\)")
 _OWN_WORDS = 24
-"""Characters that a piece has besides its links where these can do without their long addresses."""
+"""Number of characters besides links from which a piece does not need their long addresses."""
 _NESTED = re.compile(r"\s*(?:[-*+]\s|\d{1,9}[.)]\s|`{3}|~{3}|\||>)")
 _DELIMITER = re.compile(r"[\s|:-]+\Z")
 
 
 class Topic(IntEnum):
-    """What a section is about, as its heading tells."""
+    """The topic of a section, according to its heading."""
 
     NONE = 0
     WARNINGS = 1
@@ -55,8 +55,8 @@ class Topic(IntEnum):
     BACKGROUND = 4
 
 
-# In order of precedence: "Common installation mistakes" is about warnings, not about needs. Looked for as they stand,
-# which takes a fraction of what patterns take.
+# In order of precedence: "Common installation mistakes" is about warnings, not about needs. Searched as plain text,
+# which takes a fraction of the time of patterns.
 _TOPICS = (
     (
         Topic.WARNINGS,
@@ -79,13 +79,13 @@ _TOPICS = (
     ),
 )
 _EDGES = ("template", "templates")
-"""What makes a section one of examples where its title begins or ends with it: others only speak of templates."""
+"""Words that mark a section of examples if its title begins or ends with one: others merely mention templates."""
 
 
 class Piece(NamedTuple):
-    """One piece: its source, what stands between it and the one before, and the number of its block.
+    """One piece: its source, its separator from the previous one, and the number of its block.
 
-    ``is_part``: it continues the block's first piece, and is not shown without that one where it is of an item.
+    ``is_part``: it continues the block's first piece, and is not shown without that one in an item.
     """
 
     kind: Kind
@@ -96,10 +96,10 @@ class Piece(NamedTuple):
 
 
 class Layout:
-    """The pieces of a text; of each the piece that it needs, the heading it stands under, and its topic.
+    """The pieces of a text, each with the piece that it needs, its heading and its topic.
 
-    A needed piece comes before, and is -1 where there is none: the heading, the line that introduces a list, the item
-    that something is nested in, the head of a table.
+    A needed piece precedes; -1 if there is none. It is the heading, the line that introduces a list, the item that
+    contains a nested block, or the head of a table.
     """
 
     def __init__(self, blocks: Sequence[Block], *, is_dense: bool = False) -> None:
@@ -132,13 +132,13 @@ class Layout:
                 topic = _topic(block) or topic
             for index in range(first, len(self.pieces)):
                 is_nested = self.pieces[index].is_part and block.kind not in _LOOSE[is_dense]
-                # Densely, a heading is shown without those above it.
+                # In dense mode, a heading is shown without those above it.
                 self.needs.append(
                     first if is_nested else -1 if is_dense and introduces and depth <= LEVEL_MAX else needed
                 )
                 self.sections.append(section)
                 self.topics.append(topic)
-            # A heading of level 1 is the title of the whole text: a piece can be shown without it.
+            # A heading of level 1 is the title of the whole text: pieces can be shown without it.
             if introduces and depth > 1:
                 path.append((depth, len(self.pieces) - 1 if block.kind is Kind.PARAGRAPH else first))
 
@@ -158,7 +158,7 @@ def _whole(block: Block, number: int) -> Piece:
 
 
 def _cut(block: Block, number: int) -> list[Piece]:
-    """Return the pieces of a block, which joined are its source."""
+    """Return the pieces of a block, whose concatenation is its source."""
     if block.kind is Kind.TABLE:
         parts = _rows(block.text)
     elif block.kind is Kind.PARAGRAPH and len(block.text) > _WHOLE_MAX:
@@ -176,14 +176,14 @@ def _cut(block: Block, number: int) -> list[Piece]:
 
 
 def _without_addresses(piece: Piece) -> Piece:
-    """Return a piece with the names of links alone, where they are not all that it says."""
+    """Return a piece with links reduced to their text, unless that is all it contains."""
     if len(_LINK.sub("", piece.text)) < _OWN_WORDS:
         return piece
     return piece._replace(text=_LINK.sub(r"\1", piece.text))
 
 
 def _dense(piece: Piece) -> Piece:
-    """Return a piece without blank lines around it, a row without its padding, one line of code without its fence."""
+    """Return a piece without surrounding blank lines, row padding, or the fence of a single line of code."""
     text = piece.text
     if piece.kind is Kind.TABLE and piece.is_part:
         text = " | ".join(" ".join(cell.split()) for cell in text.strip(" |").split("|"))
@@ -195,7 +195,7 @@ def _dense(piece: Piece) -> Piece:
 
 
 def _sentences(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each sentence with the white space behind it."""
+    """Yield each sentence with the white space after it."""
     start = 0
     for end in (_WIDE_SENTENCE if "\u3002" in text else _SENTENCE).finditer(text):
         yield text[start : end.start(1)], end[1]
@@ -204,7 +204,7 @@ def _sentences(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _rows(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the head of a table with the line under it, then each row."""
+    """Yield the head of a table with its delimiter row, then each row."""
     rows = text.split("\n")
     if len(rows) > 1 and _DELIMITER.match(rows[1]):
         rows[:2] = ["\n".join(rows[:2])]
@@ -213,7 +213,7 @@ def _rows(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _parts_of_item(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the sentences of an item's first paragraph, then whatever is nested in it, each nested item by itself."""
+    """Yield the sentences of an item's first paragraph, then its nested content, each nested item separately."""
     lines = text.split("\n")
     own = next((at for at in range(1, len(lines)) if not lines[at].strip() or _NESTED.match(lines[at])), len(lines))
     nested = list(_nested(lines, own))
@@ -227,7 +227,7 @@ def _parts_of_item(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _nested(lines: Sequence[str], start: int) -> Iterator[tuple[int, int]]:
-    """Yield where each part nested in an item begins and ends: an item with all below it, code, or a paragraph."""
+    """Yield the start and end of each part nested in an item: an item with its content, code, or a paragraph."""
     at = start
     while at < len(lines):
         if not lines[at].strip():
@@ -255,9 +255,9 @@ def _margin(line: str) -> int:
 
 
 def _depth(block: Block, last: Piece) -> tuple[int, bool]:
-    """Return how deep in the text a block lies, and whether it introduces what follows; ``last`` is its last piece.
+    """Return the depth of a block, and whether it introduces what follows; ``last`` is its last piece.
 
-    Headings have their level, 1 to 6; a line in bold is deeper than any heading and introduces other paragraphs.
+    Headings have their level, 1 to 6; a bold line is deeper than any heading and introduces other paragraphs.
     """
     if block.kind is Kind.HEADING:
         return block.level, True
@@ -266,7 +266,7 @@ def _depth(block: Block, last: Piece) -> tuple[int, bool]:
     if block.kind is not Kind.PARAGRAPH:
         return _TEXT_DEPTH, False
     text = block.text.strip()
-    # A line in bold that ends like a sentence is a statement of its own and introduces nothing.
+    # A bold line that ends like a sentence is a statement of its own and introduces nothing.
     is_line = len(text) <= _LEAD_MAX and "\n" not in text
     if is_line and BOLD.fullmatch(text.rstrip(":")) and not text.endswith((".**", "!**")):
         return _BOLD_DEPTH, True
@@ -279,13 +279,13 @@ def _introduces(text: str) -> bool:
 
 
 def _topic(block: Block) -> Topic:
-    """Return what a heading or a short line says that its section is about; a sentence that leads in says nothing."""
+    """Return the topic that a heading or short line states; an introductory sentence states none."""
     title = block.title or block.text
     if not block.level and len(title) > _TITLE_MAX:
         return Topic.NONE
     lowered = title.lower()
     for topic, *words in _TOPICS:
-        for word in words:  # any() would make a generator for each topic of each heading
+        for word in words:  # any() would create a generator for each topic of each heading
             if word in lowered:
                 return topic
     edges = lowered.strip(" #*:.")

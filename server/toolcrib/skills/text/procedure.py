@@ -1,4 +1,4 @@
-"""Which part of a skill is its procedure: the steps that are to be followed, and not some other numbered list.
+"""Finds the procedure of a skill: the steps to follow, as opposed to other numbered lists.
 
 Knows headings and numbered items; never knows how much of them will be shown.
 """
@@ -10,7 +10,7 @@ from toolcrib.formats.markdown import Block, Kind
 from toolcrib.skills.text.pieces import Layout, Topic
 
 _LEAST = 2
-"""How many steps make a procedure."""
+"""Minimum number of steps of a procedure."""
 _LONG = 9
 _PHASED = re.compile(r"(?:step|phase|stage|mode)\s*\d", re.IGNORECASE)
 _COUNTED = re.compile(r"\d{1,2}(?:[.):]|\s*[\u2013\u2014-]\s)")
@@ -29,10 +29,10 @@ _OTHER = re.compile(
 
 
 def procedure(layout: Layout) -> list[int]:
-    """Return the blocks that are the steps of the procedure, in order; none where nothing looks like one.
+    """Return the blocks that are the steps of the procedure, in order; none if nothing looks like one.
 
-    Numbered headings and runs of numbered items compete by what the heading over them says, by where they stand and
-    by how much of the text they are.
+    Numbered headings and runs of numbered items are ranked by the heading above them, by position and by their share of
+    the text.
     """
     best: list[int] = []
     weight = 0.0
@@ -44,7 +44,7 @@ def procedure(layout: Layout) -> list[int]:
 
 
 def _headings(blocks: Sequence[Block]) -> list[list[int]]:
-    """Return series of numbered headings of one level, those under another heading above them by themselves."""
+    """Return series of numbered headings of one level, separated by their parent headings."""
     series: list[list[int]] = []
     current: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
@@ -62,7 +62,7 @@ def _headings(blocks: Sequence[Block]) -> list[list[int]]:
 
 
 def _items(layout: Layout) -> list[list[int]]:
-    """Return runs of numbered items that need the same piece, whatever stands between them."""
+    """Return runs of numbered items that need the same piece, regardless of what is between them."""
     runs: list[list[int]] = []
     current: dict[tuple[int, int], list[int]] = {}
     for number, block in enumerate(layout.blocks):
@@ -70,7 +70,7 @@ def _items(layout: Layout) -> list[list[int]]:
             continue
         first = layout.first_of[number]
         place = layout.sections[first], layout.needs[first]
-        # A list that begins again is another one.
+        # A list that restarts is another one.
         if place not in current or block.text.lstrip().startswith(("1.", "1)")):
             runs.append([])
             current[place] = runs[-1]
@@ -93,7 +93,7 @@ def _weight(layout: Layout, steps: Sequence[int]) -> float:
 
 
 def _titles_over(layout: Layout, index: int) -> str:
-    """Return the nearest heading over a piece, and the line that introduces it."""
+    """Return the nearest heading above a piece, and the line that introduces it."""
     named = [layout.sections[index], layout.needs[index]]
     if layout.pieces[index].kind is Kind.HEADING:
         named = [layout.needs[index]]

@@ -1,4 +1,4 @@
-"""One skill as a text for a model, in a wrapper of its own: whole, shortened, or as its author wrote it.
+"""Renders one skill as text for a model, in its own wrapper: whole, shortened, or as its author wrote it.
 
 Knows how a skill is introduced and wrapped; never knows where its text comes from, who asks, or what else is given.
 Room is counted in the quarters of tokens that an :class:`Estimate` counts in, so that sizes add up without rounding.
@@ -22,21 +22,21 @@ _T = TypeVar("_T")
 
 _CUT = '[the rest is cut off here; skill_get with file="SKILL.md" gives all of it]'
 QUARTERS = 4
-"""What a token is counted in: its characters or bytes."""
+"""Tokens are counted in this fraction (1/n): one character or byte."""
 _LEAST_TEXT = 15
-"""Tokens of text below which a wrapper is not worth its size: the skill is listed instead."""
+"""Number of tokens of text below which a wrapper is not worth its size: the skill is listed instead."""
 _ABOUT_MAX = 1_600
-"""Characters of what a skill is for, and of what else it is to be used at."""
+"""Maximum length of a skill's purpose, and of its trigger."""
 _TOOLS_WIDTHS = (300, 200, 120, 80, 40)
-"""Characters of the line that names tools, tried in this order until it fits its share of the room."""
+"""Maximum length of the line that names tools, tried in this order until it fits its share of the room."""
 _FILES = (20, 12, 8, 5, 3, 1)
-"""How many files are named, tried in this order."""
+"""Number of named files, tried in this order."""
 _TOOLS_MAX = 10
 _SAID_MAX = 60
-"""Letters of an item by which it is found again in a body, whatever else the body says of it."""
+"""Number of letters of an item by which it is recognized in a body, whatever else the body says about it."""
 
 _NOT_TO_READ = re.compile(r"(?:SKILL\.md|LICEN[CS]E[^/]*|NOTICE[^/]*|COPYING[^/]*)\Z", re.IGNORECASE)
-"""Files of a skill that nobody has to read to work by it."""
+"""Files of a skill that need not be read to use it."""
 _ASCII_MARKS = bytes(code for code in range(128) if not chr(code).isalnum())
 _NO_LETTERS = re.compile(r"[\W_]+")
 # A tag with spaces inside counts too, because a model reads it as one; <skills> and <skill-set> are other words.
@@ -46,8 +46,7 @@ _TAG = re.compile(r"<(?=[^\S\n]*(?:/[^\S\n]*(?:skill|$)|skill(?![\w-])|$))", re.
 class Estimate:
     """Estimates the tokens of a text: a quarter of its size, rounded up (R144).
 
-    ``size`` gives the characters of a text, or its bytes, or either of what it takes in JSON; the size of two texts
-    together is the sum of theirs.
+    ``size`` returns the characters or bytes of a text, plain or as JSON; it is additive.
     """
 
     def __init__(self, size: Size) -> None:
@@ -59,7 +58,7 @@ class Estimate:
 
 
 def estimator(kind: Literal["chars", "bytes"]) -> Estimate:
-    """Return what estimates tokens by the characters of a text, or by its UTF-8 bytes."""
+    """Return an estimator that counts the characters of a text, or its UTF-8 bytes."""
     return Estimate(len if kind == "chars" else _byte_count)
 
 
@@ -126,9 +125,9 @@ class Sheet:
 
 
 def inert(text: str) -> str:
-    """Return ``text`` without hidden characters and with nothing in it that could be the tag of a wrapper.
+    """Return ``text`` without hidden characters and without anything that could be the tag of a wrapper.
 
-    A ``<`` at the end of a line goes too, so that no two lines can make a tag between them.
+    A ``<`` at the end of a line is removed too, so that no two lines can form a tag.
     """
     return _TAG.sub("&lt;", sanitize(text))
 
@@ -143,9 +142,9 @@ def _joined(*parts: str) -> str:
 
 
 class Page:
-    """One skill to work by: its whole text, and that text compressed (R142). It never changes, so it can be kept.
+    """One skill to be rendered: its whole text, and that text compressed (R142). Immutable, so it can be cached.
 
-    What it was shortened to last is kept too: most ask for one budget again and again.
+    The last shortened form is cached too: most callers request the same budget repeatedly.
     """
 
     def __init__(self, sheet: Sheet, estimate: Estimate) -> None:
@@ -158,14 +157,14 @@ class Page:
         self._opening = _opening(sheet)
         size = self._size(self._text)
         self.raw_tokens = tokens_of(size)
-        # The longest wrapper: what is shown of a skill has at most as many tokens, and so digits, as the whole.
+        # The longest wrapper: the shown part of a skill has at most as many tokens, and so digits, as the whole.
         self._frame = self._size(self._wrapped("", self.raw_tokens))
         self.cost = self._frame + size
         self.least = self._frame + _LEAST_TEXT * QUARTERS
         self._last: tuple[int, str] = (0, "")
 
     def whole(self) -> str:
-        """Return the whole skill in its wrapper, which takes ``cost``."""
+        """Return the whole skill in its wrapper, at a cost of ``cost``."""
         return self._wrapped(self._text, self.raw_tokens)
 
     def _wrapped(self, text: str, tokens: int) -> str:
@@ -179,7 +178,7 @@ class Page:
         """Return the skill in its wrapper, within ``room``, which is at least ``least``."""
         known_room, shown = self._last
         if room != known_room:
-            # Parts that are whole by themselves may open a fence between them: where one ends in the other's line.
+            # Parts that are complete on their own may open a fence between them, if one ends in the line of the next.
             text = sealed(self._short_text(room - self._frame), room - self._frame, self._size)
             shown = self._wrapped(text, tokens_of(self._size(text)))
             self._last = room, shown
@@ -189,7 +188,7 @@ class Page:
         return _joined(*self._about, self._tools(_TOOLS_WIDTHS[0]), body, self._place(_FILES[0]))
 
     def _short_text(self, room: int) -> str:
-        # Small shares for tools and files: most of the room is for what the skill is for, and what to do.
+        # Small shares for tools and files: most of the room is for purpose and procedure.
         tools = self._within(self._tools, _TOOLS_WIDTHS, room // 16)
         files = self._within(self._place, (*_FILES, 0), room // 8) or self._within(self._place, (0,), room // 3)
         room -= sum(self._size(f"{part}\n\n") for part in (tools, files) if part)
@@ -202,7 +201,7 @@ class Page:
         return _joined(tools, text, files)
 
     def _within(self, make: Callable[[_T], str], limits: Iterable[_T], room: int) -> str:
-        """Return the first text made that is within ``room``; none if none is."""
+        """Return the first rendered text that is within ``room``; empty if none is."""
         return next((text for text in map(make, limits) if self._size(text) <= room), "")
 
     def _tools(self, width: int) -> str:
@@ -210,7 +209,7 @@ class Page:
         return f"Tools: {cut(inert_line(', '.join(tools)), width)}" if tools else ""
 
     def _place(self, count: int) -> str:
-        """Return where the skill's files lie, where that may be told, and which they are."""
+        """Return the folder of the skill's files, if it may be shown, and their names."""
         base = f"Base directory: {inert_line(self.sheet.base)}" if self.sheet.base else ""
         return "\n".join(filter(None, [base, self._files(count)]))
 
@@ -225,7 +224,7 @@ class Page:
 
 
 class RawPage(Page):
-    """One skill as its author wrote it, what stands in its fields first, cut after a block (R175)."""
+    """One skill as its author wrote it, its fields first, truncated after a block (R175)."""
 
     def _whole(self, body: str) -> str:
         return _joined(self._fields(), body, self._place(_FILES[0]))
@@ -247,9 +246,9 @@ class RawPage(Page):
 
 
 def _opening(sheet: Sheet) -> str:
-    """Return the beginning of a skill's wrapper, without the tokens of what stands in it.
+    """Return the beginning of a skill's wrapper, without its token count.
 
-    The URI says whose the skill is and what it is called; a name of its own is told where it is another one.
+    The URI has the skill's source and name; the name is repeated only if it differs.
     """
     facts = {"name": sheet.name, "uri": sheet.uri, "digest": sheet.digest}
     if f"/{sheet.name}/" in sheet.uri:
@@ -259,7 +258,7 @@ def _opening(sheet: Sheet) -> str:
 
 
 def _about(sheet: Sheet) -> tuple[str, ...]:
-    """Return what the skill is for, when to use it where that says something else, and facts about it."""
+    """Return the purpose of the skill, its trigger if that is different, and facts about it."""
     about, trigger = inert_line(sheet.description), inert_line(sheet.trigger)
     parts = [about] if trigger in about or about not in trigger else []
     parts += [f"When: {trigger}"] if trigger and trigger not in about else []
@@ -268,14 +267,14 @@ def _about(sheet: Sheet) -> tuple[str, ...]:
 
 
 def _files_by_mention(files: Sequence[str], body: str) -> list[str]:
-    """Return the files that a reader may want, those first that the text names, in its order."""
+    """Return the files that a reader may need, those mentioned in the text first, in its order."""
     wanted = [path for path in files if not _NOT_TO_READ.match(path)]
     places = {path: body.find(path) for path in wanted}
     return sorted(wanted, key=lambda path: (places[path] < 0, places[path]))
 
 
 def _written(sheet: Sheet) -> tuple[str, Outline]:
-    """Return all that a skill says as one Markdown text, and its blocks: its body, and what the body does not say."""
+    """Return the whole content of a skill as one Markdown text, and its blocks: the body, and what the body lacks."""
     body = closed(inert(sheet.body).strip())
     said = outline(body)
     unsaid = _Unsaid(body)
@@ -290,20 +289,20 @@ def _written(sheet: Sheet) -> tuple[str, Outline]:
     if body and not (parts.title or parts.steps or parts.preconditions or parts.failure_modes):
         return body, said
     whole = skill_body(parts)
-    # The outline of the body is there already; only what was put around it still has to be read.
+    # The body is already parsed; only what was added around it still has to be.
     before, _, after = whole.partition(body) if body else ("", "", whole)
     return whole, Outline((*outline(before).blocks, *said.blocks, *outline(after).blocks))
 
 
 class _Unsaid:
-    """Tells which items a body does not have, whatever marks of Markdown stand in them there."""
+    """Determines which items a body does not contain, regardless of Markdown marks."""
 
     def __init__(self, body: str) -> None:
         self._body = body
         self._letters, self._ascii_letters = "", b""
 
     def of(self, items: tuple[str, ...]) -> tuple[str, ...]:
-        """Return all of these items, or none where the body has half of them."""
+        """Return all of these items, or none if the body has half of them."""
         inert_items = tuple(map(inert, items))
         # Half of the items are enough: a body that has the list may word some of them differently.
         return () if sum(map(self._has, inert_items)) * 2 >= len(items) else inert_items
@@ -311,7 +310,7 @@ class _Unsaid:
     def _has(self, item: str) -> bool:
         if item[:_SAID_MAX] in self._body:
             return True
-        # Looked at only where it has to be: taking the letters out of a body takes long, unless ASCII is enough.
+        # Computed lazily: extracting the letters of a body is slow, unless it is ASCII.
         if item.isascii():
             self._ascii_letters = self._ascii_letters or _ascii_letters(self._body)
             return _ascii_letters(item)[:_SAID_MAX] in self._ascii_letters
@@ -320,7 +319,7 @@ class _Unsaid:
 
 
 def _letters(text: str) -> str:
-    """Return the letters and digits of ``text``, so that marks of Markdown make no difference."""
+    """Return the letters and digits of ``text``, so that Markdown marks make no difference."""
     return _NO_LETTERS.sub("", text)
 
 

@@ -1,4 +1,4 @@
-"""What of a text's pieces is shown within some room, whole or shortened, with a mark at every place that is cut.
+"""Selects which pieces of a text fit into the room, whole or shortened, with a mark at every cut.
 
 Knows sizes, what a piece needs beside it, and how a text is cut between words; never knows which piece matters more.
 """
@@ -11,18 +11,18 @@ from toolcrib.skills.text.pieces import Layout
 
 GAP = "[…]"
 Size = Callable[[str], int]
-"""Measures a text; the size of two texts together is the sum of theirs."""
+"""Measures a text; additive over concatenation."""
 
 _BOTH_ENDS = 2
-"""Marks in a text that is one block of code."""
+"""Fence marks in a text that is one block of code."""
 _NEAR = 2 / 3
-"""Where in what is shown of a text the place may stand that it is shown for."""
+"""Maximum relative position of the place of interest within an excerpt."""
 # The box of a task list belongs to the mark, so that a step shown by its title keeps it.
 MARKER = re.compile(r"\s*(?:\d{1,9}[.)]|[-*+])[ \t]+(?:\[[ xX]\][ \t]+)?")
 
 
 class Selection:
-    """What is shown of each piece, and the room left, in which the marks for gaps are counted."""
+    """The shown text of each piece, and the remaining room, in which gap marks are counted."""
 
     def __init__(self, layout: Layout, room: int, size: Size) -> None:
         self._layout, self.size = layout, size
@@ -36,11 +36,11 @@ class Selection:
 
     @property
     def is_full(self) -> bool:
-        """Whether the room left holds nothing: a piece that is shown may split a gap in two."""
+        """Whether no room is left: a piece that is shown may split a gap in two."""
         return self.left <= self._gap
 
     def take(self, wanted: Iterable[tuple[int, str]], share: float) -> None:
-        """Show pieces as these texts, in this order, each that fits, in this share of the room left."""
+        """Show pieces as these texts, in this order, each that fits into this share of the remaining room."""
         limit = self.left * share
         for index, text in wanted:
             if limit <= self._gap:
@@ -48,7 +48,7 @@ class Selection:
             limit -= self._add(index, text, limit)
 
     def fits_all(self, wanted: Sequence[tuple[int, str]], share: float) -> bool:
-        """Show pieces as these texts if there is room for all of them in this share of the room left."""
+        """Show pieces as these texts if all of them fit into this share of the remaining room."""
         limit, before, shown = self.left * share, self.left, self._shown.copy()
         for index, text in wanted:
             cost = self._add(index, text, limit)
@@ -59,7 +59,7 @@ class Selection:
         return True
 
     def fill(self, indexes: Iterable[int]) -> None:
-        """Show pieces whole in this order, of each list as many as fit from its start, and none after a missing one."""
+        """Show whole pieces in this order, of each list as many as fit from its start, and none after a missing one."""
         full: set[int] = set()
         needs = self._layout.needs
         for index in indexes:
@@ -72,7 +72,7 @@ class Selection:
                     full.add(needs[index])
 
     def note(self, text: str) -> None:
-        """Have the text end with this line, if there is room for it."""
+        """Append this line to the text, if there is room for it."""
         line = f"\n{text}"
         if self.size(line) < self.left:
             self._note = line
@@ -83,11 +83,11 @@ class Selection:
         return self._texts[index]
 
     def is_shown(self, index: int) -> bool:
-        """Return whether anything of a piece is shown."""
+        """Return whether any part of a piece is shown."""
         return self._shown[index] is not None
 
     def _add(self, index: int, text: str, limit: float) -> int:
-        """Show ``text`` for a piece, and what it needs, unless that costs more than the limit; return the cost."""
+        """Show ``text`` for a piece, and the pieces it needs, unless the cost exceeds the limit; return the cost."""
         old = self._shown[index]
         if old is not None:
             cost = self.size(text) - self.size(old) if len(text) > len(old) else 0
@@ -98,7 +98,7 @@ class Selection:
             return cost
         added: list[int] = []
         cost = 0
-        # The headings and lines that a piece needs are shown with it, so their size counts in the same step.
+        # The headings and lines that a piece needs are shown with it, so their size is part of the cost.
         while index >= 0 and self._shown[index] is None:
             shown = self._texts[index] if added else text
             separator = self._separators[self._layout.pieces[index].separator]
@@ -115,13 +115,13 @@ class Selection:
         return cost
 
     def _more_gaps(self, index: int) -> int:
-        """Return by how many the gaps grow when this piece is shown: by one, by none, or by one less."""
+        """Return the change in the number of gaps when this piece is shown: 1, 0 or -1."""
         before = index > 0 and self._shown[index - 1] is None
         after = index + 1 < len(self._shown) and self._shown[index + 1] is None
         return before + after - 1
 
     def text(self) -> str:
-        """Return the text as selected."""
+        """Return the selected text."""
         parts: list[str] = []
         gap, last, in_gap = self._layout.gap, "", False
         for piece, shown in zip(self._layout.pieces, self._shown, strict=True):
@@ -129,7 +129,7 @@ class Selection:
                 parts.append(piece.separator + shown)
                 last = shown
             elif not in_gap and not last.endswith((GAP, "…")):
-                # Behind the marks of a fence there may be nothing else on their line.
+                # Nothing may follow the marks of a fence on the same line.
                 parts.append(f"\n{gap}" if not last or last.endswith(("`", "~", "|")) else f" {gap}")
             in_gap = shown is None
         return ("".join(parts) + self._note).lstrip("\n")
@@ -138,7 +138,7 @@ class Selection:
 def cut(text: str, limit: int) -> str:
     """Return ``text`` in at most ``limit`` characters, cut between words and ending in an ellipsis.
 
-    Only what has no space for long, such as Chinese, is cut anywhere.
+    Only text without spaces, such as Chinese, is cut anywhere.
     """
     if len(text) <= limit:
         return text
@@ -148,9 +148,9 @@ def cut(text: str, limit: int) -> str:
 
 
 def around(text: str, place: int, width: int) -> str:
-    """Return at most ``width`` characters of ``text``: from its start, or from near ``place`` where that is far off.
+    """Return at most ``width`` characters of ``text``: from its start, or around ``place`` if that is far off.
 
-    A fence that is left open by that is closed, which takes a line more.
+    A fence left open is closed, which takes another line.
     """
     if len(text) <= width:
         return text
@@ -165,7 +165,7 @@ def around(text: str, place: int, width: int) -> str:
 
 
 def sealed(text: str, room: int, size: Size) -> str:
-    """Return ``text``, which is within ``room``, with no fence left open: closed if that fits too, else left out."""
+    """Return ``text``, which is within ``room``, without an open fence: closed if that fits too, else removed."""
     whole = closed(text)
     if whole is text or size(whole) <= room:
         return whole
@@ -174,11 +174,11 @@ def sealed(text: str, room: int, size: Size) -> str:
 
 
 def closed(text: str) -> str:
-    """Return ``text`` with a fence that it leaves open closed at its end."""
-    # Most texts have no fence, and this test is much cheaper than looking for one.
+    """Return ``text`` with any open fence closed at its end."""
+    # Most texts have no fence, and this test is much cheaper than searching for one.
     if "```" not in text and "~~~" not in text:
         return text
-    # A block of code is one fence as a rule.
+    # A block of code is usually one fence.
     if (
         text.startswith("```")
         and not text.startswith("````")

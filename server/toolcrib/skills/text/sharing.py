@@ -1,6 +1,6 @@
-"""Several skills as one text for a model, within one budget that they share.
+"""Renders several skills as one text for a model, within a shared budget.
 
-Knows how room is shared and what is said of skills that have none; never knows what a skill is made of.
+Knows how room is shared and what is said about skills that get none; never knows a skill's parts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from toolcrib.skills.text.rendering import QUARTERS, Estimate, Page, tokens_of
 Included = Literal["full", "compressed", "listed", "left_out"]
 
 LEAST_TOKENS = 60
-"""With less room than this for each, skills are only listed."""
+"""With less room than this per skill, skills are only listed."""
 
 _REST = '[…] is cut here: max_tokens or file="SKILL.md" gives more'
 _LISTED = "Skills without room here; skill_get gives them one by one:"
@@ -20,7 +20,7 @@ _LISTED = "Skills without room here; skill_get gives them one by one:"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one skill: the tokens of its whole text, and of what was rendered of it with its wrapper."""
+    """The result for one skill: the tokens of its whole text, and of its rendered text with the wrapper."""
 
     included: Included
     raw_tokens: int
@@ -28,7 +28,7 @@ class Outcome:
 
 
 class Rendered(NamedTuple):
-    """The text, and what became of each skill, in the order in which they were given."""
+    """The text, and the result for each skill, in the given order."""
 
     text: str
     outcomes: tuple[Outcome, ...]
@@ -37,15 +37,15 @@ class Rendered(NamedTuple):
 def rendered(pages: Sequence[Page], max_tokens: int, estimate: Estimate) -> Rendered:
     """Return skills as one text of at most ``max_tokens`` (R136); their pages were made with the same ``estimate``.
 
-    What does not fit whole is shortened by its page; the room is shared equally, and what one skill leaves over goes to
-    the next. Skills with too little room for any text are listed by name, as many as fit. The text says that it is
-    untrusted (R229), and nothing in a skill can open or close a wrapper.
+    A skill that does not fit is shortened by its page; the room is shared equally, and unused room goes to the next.
+    Skills with too little room for any text are listed by name, as many as fit. The text is marked as untrusted (R229),
+    and nothing in a skill can open or close a wrapper.
     """
     return _Sharing(pages, estimate).rendered(max_tokens)
 
 
 class _Shown(NamedTuple):
-    """What of one skill is shown, and the room that it takes."""
+    """The shown text of one skill, and the room that it takes."""
 
     included: Included
     text: str
@@ -66,7 +66,7 @@ class _Sharing:
         self._shown: dict[int, _Shown] = {}
 
     def rendered(self, max_tokens: int) -> Rendered:
-        """Return all skills within ``max_tokens``; no text where not even the frame around them fits."""
+        """Return all skills within ``max_tokens``; empty if not even the frame around them fits."""
         pages = list(range(len(self._pages)))
         self._room = max_tokens * QUARTERS
         tail: list[str] = []
@@ -89,8 +89,8 @@ class _Sharing:
             self._room -= self._cost(index)
 
     def _share(self, pending: list[int]) -> list[str]:
-        """Show what the room allows of these skills, not all of which fit whole; return the lines that list others."""
-        # A skill that needs less than an equal share makes the share of the others larger, so they are asked again.
+        """Show as much of these skills as fits, since not all fit whole; return the lines that list the rest."""
+        # A skill that needs less than an equal share increases the share of the others, so they are tried again.
         while fitting := [index for index in pending if self._cost(index) <= self._room // len(pending)]:
             self._show_whole(fitting)
             pending = [index for index in pending if index not in self._shown]
@@ -113,7 +113,7 @@ class _Sharing:
         return lines
 
     def _list(self, indexes: Sequence[int], room: int) -> list[str]:
-        """Return the lines that list these skills within ``room``, and how many are left out for lack of it."""
+        """Return the lines that list these skills within ``room``, and how many are omitted for lack of it."""
         lines = [_LISTED]
         last = "- and {} more, left out"
         left = room - self._size(_LISTED + last.format(len(indexes))) - 2 * self._newline

@@ -1,6 +1,6 @@
-"""What the words of a piece say about its weight: it forbids or gates, names a file of the skill, or is a way out.
+"""Signals in the words of a piece for its weight: a prohibition, a gate, a file of the skill, or a fallback.
 
-Knows words and where they stand; never knows sections, room or what is shown.
+Knows words and their positions; never knows sections, room or what is shown.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ _GATES = (
         "**not**",
     ),
 )
-"""Strong where they begin with a capital: Important announces a gate, while "important" in running text seldom does."""
+"""Strong if capitalized: Important announces a gate, while "important" in running text seldom does."""
 _STRONG = ("must not", "must never", "mandatory", "forbidden")
 _WEAK = (
     *("only after", "only if", "only when", "unless ", "cannot ", "avoid", "before you", "before any", "before every"),
@@ -43,28 +43,28 @@ _FOLDERS = frozenset(
         *("patterns", "playbooks", "commands", "modules", "lib", "data", "fixtures", "snippets", "troubleshooting"),
     )
 )
-"""What authors call the folders beside a skill."""
+"""Usual names of the folders of a skill."""
 _STRENGTH = 2
 _PATH_MAX = 200
 
 
 @dataclass(slots=True)
 class Signals:
-    """Of each piece that says such a thing: how strongly it gates (1 or 2) and where, its preference, its files."""
+    """For pieces with such signals: the strength of gates (1 or 2) and their position, preferences, files."""
 
     gates: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-    """By piece: the strength, and the place of the first such word in it."""
+    """By piece: the strength, and the position of the first such word in it."""
     preferred: dict[int, int] = field(default_factory=dict[int, int])
-    """By piece: 1 what should be done rather than something else, -1 what that is."""
+    """By piece: 1 for what is recommended over something else, -1 for that alternative."""
     routes: dict[int, int] = field(default_factory=dict[int, int])
-    """By piece: the place of the first path of a file of the skill; each file once, where it is named first."""
+    """By piece: the position of the first path of a file of the skill; each file only at its first mention."""
 
 
 def read_signals(texts: Sequence[str], files: frozenset[str]) -> Signals:
-    """Return what these texts say; ``files`` are the paths of the skill's files that are known to exist."""
+    """Return the signals in these texts; ``files`` are the paths of the skill's known files."""
     starts = [0, *accumulate(len(text) + 1 for text in texts)]
-    # Found by plain search in one text, which is many times faster than a pattern tried on each piece, and faster
-    # again where each character is one byte.
+    # Found by plain search in one joined text, many times faster than a pattern on each piece, and faster again if each
+    # character is one byte.
     text = "\n".join(texts)
     whole = text.encode("latin-1", "replace").decode("latin-1")
     lowered = whole.lower()
@@ -94,7 +94,7 @@ def read_signals(texts: Sequence[str], files: frozenset[str]) -> Signals:
 
 
 def _spots(text: str, words: Sequence[str]) -> Iterator[int]:
-    """Yield where one of ``words`` stands, not inside another word."""
+    """Yield the positions of ``words``, except inside other words."""
     for word in words:
         at = text.find(word)
         while at >= 0:
@@ -104,7 +104,7 @@ def _spots(text: str, words: Sequence[str]) -> Iterator[int]:
 
 
 def _paths(text: str) -> Iterator[tuple[int, str]]:
-    """Yield where a path of a file begins, and the path, by the ends of names of files."""
+    """Yield the positions and texts of file paths, recognized by file name suffixes."""
     for end in _FILES:
         at = text.find(end)
         while at >= 0:
@@ -122,7 +122,7 @@ def _paths(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_own(path: str, before: str, files: frozenset[str]) -> bool:
-    """Return whether ``path`` is a file of the skill: a known one, or one that is written as such are."""
+    """Return whether ``path`` is a file of the skill: a known one, or one written like such a file."""
     if path in files:
         return True
     if path.startswith(("/", "../", "~")) or ".." in path or "//" in path:
@@ -130,6 +130,6 @@ def _is_own(path: str, before: str, files: frozenset[str]) -> bool:
     folder, _, name = path.rpartition("/")
     if folder:
         return folder.split("/", 1)[0] in _FOLDERS
-    # A bare name is a route where it is the target of a link, or in capitals, as README-like files are.
+    # A bare name is a route if it is the target of a link, or in capitals, like README.
     stem = name.rpartition(".")[0]
     return before.endswith("(") or (name.endswith(".md") and stem.isupper() and stem not in ("SKILL", "README"))
