@@ -1,1 +1,1 @@
-"""Before anything heavy is imported: a greeting that was given before and still holds."""
+"""Before anything heavy is imported: an earlier ``initialize`` answer that is still valid."""

@@ -1,7 +1,7 @@
-"""A client greeted and given its first list with what the same start answered before, where nothing has changed since.
+"""Answers ``initialize`` and the first list as the last identical start did, if nothing has changed since.
 
 Knows lines of JSON, and which files, rows and variables an answer rests on; never knows what any of them means.
-It is begun before the rest of toolcrib is loaded, so it imports next to nothing.
+It runs before the rest of toolcrib is loaded, so it imports almost nothing.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from toolcrib import __version__
 from toolcrib.config.paths import USER_FILES, absolute, user_cache_dir, user_config_dir
 
 FOLDER = "greetings"
-"""Where greetings are kept, in the cache directory."""
+"""The folder of stored greetings, in the cache directory."""
 
 _STDIN, _STDOUT = 0, 1
 _DATA_MAX, KEPT_MAX = 64 * 1024, 2 * 1024 * 1024
-"""Bytes that are read from a client here, and of what is kept for it."""
+"""Maximum number of bytes read from a client here, and stored for it."""
 _PATIENCE_S = 0.02
-"""How long a client may take with its first line: hosts write it before Python runs, others are not held up."""
+"""How long to wait for a client's first line, in seconds: hosts write it before Python runs, others are not delayed."""
 _OF_A_PERSON = ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 _VARIABLE = re.compile(rb"\$\{(?:env:)?(\w+)")
 _FILE = re.compile(rb"\$\{file:([^}]+?)(?::-[^}]*)?\}")
@@ -38,25 +38,25 @@ _PASSED_OVER = (
     *("notifications/initialized", "ping", "logging/setLevel", "subscriptions/listen"),
     *("prompts/list", "resources/list", "resources/templates/list"),
 )
-"""Messages that change no answer to a later one: they are left to be answered as always."""
+"""Messages that do not affect later answers: they are left to be handled normally."""
 _ROWS = (
     "SELECT key, config_fingerprint, catalog_fingerprint, withheld, denied FROM servers ORDER BY key",
     "SELECT id, root, record_hash, is_pinned FROM skills ORDER BY id",
     "SELECT id, is_off, use_count, last_used FROM skills ORDER BY id",
 )
-"""What a greeting is made of in the index of tools, in that of skills, and among decisions."""
+"""What a greeting depends on in the tool index, in the skill index, and among decisions."""
 
 
 _NOT_FOR_US = (OSError, ValueError, KeyError, TypeError, RecursionError, sqlite3.Error)
-"""Whatever is wrong with a file of ours or a line of the client's is told by the ordinary way."""
+"""Any error in a file of ours or a line of the client's is left to be reported by the normal path."""
 
 
 class Begun:
-    """What was done with a client before there was anybody else to do it.
+    """What was exchanged with a client before the server was loaded.
 
-    ``data`` are the bytes read from it, ``given`` the questions that it was answered, each with its outcome as members
-    of the answer, and ``ids`` those of these requests. A question is a method with its params. ``unsent`` is the rest
-    of the last answer, which the client has not made room for: nobody waits until it does, as it may be writing itself.
+    ``data`` are the bytes read from it, ``given`` the answered questions, each with its outcome as members of the
+    answer, and ``ids`` those of these requests. A question is a method with its params. ``unsent`` is the rest of the
+    last answer that did not fit into the pipe: waiting for the client could deadlock, as it may be writing itself.
     """
 
     def __init__(self) -> None:
@@ -75,9 +75,9 @@ class Begun:
         return bool(chunk) and len(self.data) <= _DATA_MAX
 
     def answer(self, due: list[Any]) -> None:
-        """Answer what was read, and go on in a thread while the rest is loaded; ``due`` are questions with outcomes.
+        """Answer what was read, and continue in a thread while the rest is loaded; ``due`` are questions with outcomes.
 
-        A client asks them in this order, or is answered as always from there on.
+        If a client does not ask them in this order, it is answered normally from there on.
         """
         self._due = due
         if (self._answer_lines() or self.unsent) and self.given:
@@ -87,7 +87,7 @@ class Begun:
             thread.start()
 
     def end(self) -> None:
-        """Leave the client to who serves it from now on, and sends it first what is ``unsent``."""
+        """Hand the client over to the server, which sends ``unsent`` first."""
         if self._going_on:
             thread, woken, wake = self._going_on
             self._going_on = None
@@ -104,7 +104,7 @@ class Begun:
                 self.unsent = self.unsent[_written(self.unsent) :]
 
     def _answer_lines(self) -> bool:
-        """Answer the whole lines that were read since; return whether what comes next may be answered here too."""
+        """Answer complete lines read since; return whether what comes next may be answered here too."""
         *lines, _rest = self.data[self._looked_at :].split(b"\n")
         for line in lines:
             self._looked_at += len(line) + 1
@@ -112,7 +112,7 @@ class Begun:
             if self._due and _question(request) == self._due[0][0]:
                 answer = {"jsonrpc": "2.0", "id": request["id"], **self._due[0][1]}
                 data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-                self.given.append(self._due.pop(0))  # not before: what cannot be encoded here is answered as always
+                self.given.append(self._due.pop(0))  # not before: what cannot be encoded here is answered normally
                 self.ids.add(request["id"])
                 self.unsent = data[_written(data) :]
                 if self.unsent:
@@ -123,7 +123,7 @@ class Begun:
 
 
 class Start:
-    """What a process was started with, as far as it decides an answer: arguments, config file, variables and code."""
+    """The start parameters that determine an answer: arguments, config file, variables and code."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -146,11 +146,11 @@ class Start:
 
     @property
     def is_knowable(self) -> bool:
-        """Whether all that the start rests on can be looked at here: a keyring cannot."""
+        """Whether everything that the start depends on can be checked here: a keyring cannot."""
         return _KEYRING not in self._text
 
     def files(self, question: Any) -> list[Path]:
-        """Return where the answer to a client's first question may lie; what lies there says what it is for."""
+        """Return the possible files of the answer to a client's first question; their content says what it is for."""
         base = self.config.parent if self.config else Path.cwd()
         named = [os.fsdecode(each).strip() for each in _CACHE_DIR.findall(self._text)[:3]]
         folders = [absolute(text, base, self._environ) for text in named]
@@ -159,10 +159,10 @@ class Start:
         return [folder / FOLDER / name for folder in (*folders, user_cache_dir(self._environ, self.config))]
 
     def situation(self, files: Iterable[str], places: Iterable[str], names: Iterable[str], rows: Sequence[str]) -> Any:
-        """Return all that an answer rests on, as JSON: starts in the same situation answer alike.
+        """Return everything that an answer depends on, as JSON: starts in the same situation give the same answers.
 
-        ``files`` count with time and size, ``places`` with where they lead to, ``names`` of variables with whether they
-        are set. ``rows`` are the paths of the three databases, empty for one that is not used.
+        ``files`` are compared by time and size, ``places`` by their real paths, ``names`` of variables by whether they
+        are set. ``rows`` are the paths of the three databases, empty for an unused one.
         """
         return {
             "start": self._digest,
@@ -173,7 +173,7 @@ class Start:
         }
 
     def known(self, question: Any) -> list[Any]:
-        """Return what a client is answered whose first question this is; empty where it is not known for certain."""
+        """Return the answers for a client with this first question; empty if they are not known for certain."""
         for path in self.files(question):
             with suppress(FileNotFoundError), path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -216,7 +216,7 @@ def _question(message: Any) -> Any:
 
 
 def _written(data: bytes) -> int:
-    """Write as much as there is room for, and return how many bytes that is."""
+    """Write as much as fits, and return the number of bytes."""
     was_blocking = os.get_blocking(_STDOUT)
     os.set_blocking(_STDOUT, False)
     try:
@@ -224,7 +224,7 @@ def _written(data: bytes) -> int:
     except BlockingIOError:
         return 0
     finally:
-        os.set_blocking(_STDOUT, was_blocking)  # others may write to it too, such as stderr
+        os.set_blocking(_STDOUT, was_blocking)  # shared with others, such as stderr
 
 
 def _stamp(path: str) -> list[int] | None:

@@ -1,6 +1,6 @@
-"""Requests in the middle of which a caller may have to be asked, carried through in both eras.
+"""Requests during which a caller may have to be asked, handled in both eras.
 
-Knows how the answer comes back to a caller without a session; never knows what is asked.
+Knows how the answer returns to a caller without a session; never knows what is asked.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -25,14 +25,14 @@ from toolcrib.wire.asking import asker_of
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How the caller of a request is reached while it is worked on."""
+    """How the caller of a request is reached while the request is processed."""
 
     asker: Asker
     on_progress: Progress | None
 
 
 class CarriedRequests:
-    """Begins again, in a task of its own, what has to ask a caller by its result; the retry takes it up there."""
+    """Restarts a request that needs input from its caller in its own task; the client's retry resumes it there."""
 
     def __init__(self, limits: LimitsSection, tasks: TaskGroup) -> None:
         self._work = ParkedWork(Parking(limits), tasks)
@@ -40,10 +40,10 @@ class CarriedRequests:
     async def carry(
         self, context: Context, session: Session, work: Callable[[Reach], Awaitable[JsonObject]]
     ) -> JsonObject:
-        """Return what ``work`` comes to, or what its caller is to be asked first.
+        """Return the result of ``work``, or the input that has to be requested from its caller first.
 
         Raises:
-            DownstreamError: the request answers what was never asked, or is no longer.
+            DownstreamError: the request answers a question that was never asked, or has expired.
 
         """
         reach = Reach(asker_of(context, session), context.session.report_progress)
@@ -55,7 +55,7 @@ class CarriedRequests:
             return await work(reach)
         except MustAsk:
             if not params.keys().isdisjoint(ANSWERS):
-                raise refused() from None  # asked anew, it could run a second time
+                raise refused() from None  # a second request for input could run it twice
         parked = Parked(reach.asker, request, lasting=True)
         parked.on_progress = reach.on_progress
         return await self._work.begin(parked, partial(work, replace(reach, asker=parked, on_progress=parked.report)))
@@ -63,7 +63,7 @@ class CarriedRequests:
 
 @asynccontextmanager
 async def open_carried(limits: LimitsSection) -> AsyncGenerator[CarriedRequests]:
-    """Carry requests until the block ends; what waits for an answer then is given up."""
+    """Carry requests until the block ends; requests that still wait for input are then abandoned."""
     async with anyio.create_task_group() as tasks:
         try:
             yield CarriedRequests(limits, tasks)

@@ -1,6 +1,6 @@
-"""Who is told that one of their lists has changed: sessions over their channel, subscribers by their subscription.
+"""Notifies clients that one of their lists has changed: sessions on their channel, subscribers by their subscription.
 
-Knows whose list is another one after a change; never knows what changed in it, or why.
+Knows whose list differs after a change; never knows what changed in it, or why.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from toolcrib.wire.sessions import Sessions
 from toolcrib.wire.updates import ResourceUpdates, tell
 
 _LISTENING_MAX = 1024
-"""Subscriptions of 2026-07-28 at a time."""
+"""Maximum number of concurrent 2026-07-28 subscriptions."""
 
 _Event = ToolsListChanged | ResourcesListChanged | PromptsListChanged
 
@@ -41,7 +41,7 @@ _LISTS: tuple[tuple[_Event, tuple[OfferKind, ...]], ...] = (
 
 
 class ListChanges:
-    """Tells clients of changes; ``tasks`` own the telling. ``listening`` are the subscriptions of 2026-07-28."""
+    """Notifies clients of changes; ``tasks`` own the sending. ``listening`` are the subscriptions of 2026-07-28."""
 
     def __init__(
         self, gate: Gate, offers: OfferUseCases, updates: ResourceUpdates, sessions: Sessions, tasks: TaskGroup
@@ -55,7 +55,7 @@ class ListChanges:
         self.listening = before.listening
 
     def lists(self, catalog: Catalog) -> dict[Session, tuple[object, ...]]:
-        """Return what everybody who can be told is shown: of tools, of resources, of prompts."""
+        """Return the current lists of everybody who can be notified: of tools, of resources, of prompts."""
         sessions = {session for session, _say in self._everybody(ToolsListChanged())}
         return {
             session: (
@@ -68,7 +68,7 @@ class ListChanges:
     def tell_changed(
         self, before: Mapping[Session, tuple[object, ...]], after: Mapping[Session, tuple[object, ...]]
     ) -> None:
-        """Tell everybody of each list that is another one after than before."""
+        """Notify everybody of each list that differs between ``before`` and ``after``."""
         for place, event in enumerate((ToolsListChanged(), *(event for event, _kinds in _LISTS))):
             for session, say in self._everybody(event):
                 if session in before and session in after and before[session][place] != after[session][place]:
@@ -76,14 +76,14 @@ class ListChanges:
 
     @property
     def told(self) -> dict[str, JsonObject]:
-        """What is told of resources and prompts, as capabilities."""
+        """The announced notifications about resources and prompts, as capabilities."""
         return {
             "resources": _set(subscribe=self._offers.may_subscribe, listChanged=self._offers.is_listed("resource")),
             "prompts": _set(listChanged=self._offers.is_listed("prompt")),
         }
 
     async def listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        """Serve one subscription (2026-07-28); of resources it gets those that its caller may read."""
+        """Serve one subscription (2026-07-28); resource updates are limited to resources that its caller may read."""
         session = await self._sessions.of(context)
         if len(self.listening) >= _LISTENING_MAX:
             raise MCPError(code=types.INTERNAL_ERROR, message="Subscription limit reached")
@@ -98,7 +98,7 @@ class ListChanges:
             del self.listening[subscriptions]
 
     def end_subscriptions(self) -> None:
-        """End every subscription in order: its client is told that this was meant."""
+        """End every subscription gracefully: its client is notified."""
         for subscriptions in self.listening:
             subscriptions.close()
 
@@ -108,13 +108,13 @@ class ListChanges:
             self._tasks.start_soon(tell, say)
 
     def on_catalog_change(self, change: CatalogChange) -> None:
-        """Tell every session and subscriber whose list of tools is another one now."""
+        """Notify every session and subscriber whose list of tools has changed."""
         for session, say in self._everybody(ToolsListChanged()):
             if self._gate.differs(session, change.before, change.after):
                 self._tasks.start_soon(tell, say)
 
     def on_offers_change(self, change: OffersChange) -> None:
-        """Tell every session and subscriber whose list of resources, templates or prompts is another one now."""
+        """Notify every session and subscriber whose list of resources, templates or prompts has changed."""
         for event, kinds in _LISTS:
             for session, say in self._everybody(event):
                 if self._offers.differs(session, change, kinds):

@@ -1,6 +1,6 @@
-"""What surrounds a result in either era, and what of a request goes on to a server.
+"""The envelope of a result in either era, and the members of a request that are forwarded to a server.
 
-Knows the members that belong to one hop or to one era; never knows what a result is about.
+Knows the members that belong to one connection or to one era; never knows what a result is about.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from toolcrib.model import JsonObject
 from toolcrib.tools.results import failure
 
 LIST_TTL_MS = 10_000
-"""How long a client that does not listen for changes may take a list for the current one (2026-07-28)."""
+"""How long a client that does not listen for changes may treat a list as current, in milliseconds (2026-07-28)."""
 
 MODERN_ONLY = ("resultType", "ttlMs", "cacheScope", "requestState", "inputRequests")
 """Members of results that only 2026-07-28 has."""
@@ -22,7 +22,7 @@ _RESERVED_META = "io.modelcontextprotocol/"
 
 
 def meta_for_next_hop(meta: Any) -> JsonObject:
-    """Return ``_meta`` without what belongs to one hop: the protocol's own keys and the progress token."""
+    """Return ``_meta`` without what belongs to one connection: the protocol's own keys and the progress token."""
     return {
         key: value
         for key, value in as_object(meta).items()
@@ -31,24 +31,24 @@ def meta_for_next_hop(meta: Any) -> JsonObject:
 
 
 def params_for_next_hop(params: JsonObject) -> JsonObject:
-    """Return the params of a request without what belongs to one hop."""
+    """Return the params of a request without what belongs to one connection."""
     kept = {key: value for key, value in params.items() if key != "_meta"}
     meta = meta_for_next_hop(params.get("_meta"))
     return {**kept, "_meta": meta} if meta else kept
 
 
 def cacheable(result: JsonObject, ttl_ms: int = 0) -> JsonObject:
-    """Return a result that says how long, and for whom, it holds (2026-07-28), unless it says so itself."""
+    """Return a result with its cache lifetime and scope (2026-07-28), unless it has these already."""
     if result.get("resultType", "complete") != "complete":
         return result
     return {"ttlMs": ttl_ms, "cacheScope": "private", **result}
 
 
 def enveloped(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
-    """Return a result as the era can carry it; ``server_info`` is given in the sessionless era only.
+    """Return a result in the form of its era; ``server_info`` is given in the sessionless era only.
 
     Raises:
-        MCPError: it asks for input, which the sessionful era cannot carry.
+        MCPError: it requests input, which the sessionful era has no form for.
 
     """
     meta = meta_for_next_hop(result.get("_meta"))
@@ -77,7 +77,7 @@ def list_result(tools: list[JsonObject], server_info: JsonObject | None) -> Json
 
 
 def call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
-    """Return the result of ``tools/call`` as the era can carry it."""
+    """Return the result of ``tools/call`` in the form of its era."""
     meta = meta_for_next_hop(result.get("_meta"))
     if server_info is not None:
         stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
@@ -93,7 +93,7 @@ def call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObjec
 
 
 def _with_object_content(result: JsonObject) -> JsonObject:
-    """Turn structured content that is no object into text: the sessionful revisions cannot carry it."""
+    """Convert structured content that is not an object to text: the sessionful revisions do not allow it."""
     structured = result.get("structuredContent")
     if structured is None or isinstance(structured, dict):
         return result
@@ -104,7 +104,7 @@ def _with_object_content(result: JsonObject) -> JsonObject:
 
 
 def _sessionful_definition(tool: JsonObject) -> JsonObject:
-    """Leave out an output schema that is not of an object: one of them would fail the whole list."""
+    """Omit an output schema that is not of an object: a single one would invalidate the whole list."""
     schema = tool.get("outputSchema")
     if schema is None or schema.get("type") == "object":
         return tool

@@ -1,4 +1,4 @@
-"""What transports serve: at each moment the wire of the config that is in use then.
+"""What transports serve: the wire of the config currently in use.
 
 Knows which wire is current; never knows a config, or why another one takes its place.
 """
@@ -15,9 +15,9 @@ from toolcrib.wire.server import Wire
 
 
 class Gateway:
-    """Stands for the current wire. A request ends on the wire that it began on; connections outlive wires.
+    """Forwards to the current wire. A request ends on the wire on which it began; connections outlive wires.
 
-    ``server`` is what the SDK runs. ``wire`` is set before anybody is served.
+    ``server`` is run by the SDK. ``wire`` is set before anybody is served.
     """
 
     wire: Wire
@@ -26,11 +26,11 @@ class Gateway:
         self.server = self.server_behind()
 
     def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
-        """Return what the SDK runs, with middleware of the transport's in front."""
+        """Return the server for the SDK to run, with the transport's middleware in front."""
         return cast("Server[Any]", _StandIn(self, front))
 
     def use(self, wire: Wire, lists: Mapping[Session, tuple[object, ...]]) -> None:
-        """Have another wire answer from now on, and tell everybody whose list is another one than in ``lists``."""
+        """Switch to another wire, and notify everybody whose list differs from the one in ``lists``."""
         before, self.wire = self.wire, wire
         wire.take_over(before, lists)
 
@@ -43,7 +43,7 @@ class Gateway:
         return self.wire.is_ready()
 
     def end_subscriptions(self) -> None:
-        """End every subscription in order."""
+        """End every subscription gracefully."""
         self.wire.changes.end_subscriptions()
 
     def tell_tools_changed(self) -> None:
@@ -52,19 +52,19 @@ class Gateway:
 
     @property
     def greeting(self) -> GreetingParts:
-        """What ``initialize`` is answered with."""
+        """The parts of an answer to ``initialize``."""
         return self.wire.greeting
 
     def greet_by(self, greeter: Greeter | None) -> None:
-        """Have ``greeter`` answer ``initialize`` while this config is in use."""
+        """Let ``greeter`` answer ``initialize`` while this config is in use."""
         self.wire.greeter = greeter
 
 
 class _StandIn:
-    """Has, at each moment, what the current server has then, and the transport's middleware in front.
+    """Delegates every attribute to the current server, with the transport's middleware in front.
 
-    For each request the SDK asks its server for the middleware and the handler, and for each connection what it
-    declares; it keeps none of it.
+    The SDK asks its server for the middleware and handler for each request, and for the declaration for each
+    connection; it caches none of them.
     """
 
     def __init__(self, gateway: Gateway, front: Sequence[ServerMiddleware[Any]]) -> None:

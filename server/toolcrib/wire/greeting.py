@@ -1,6 +1,6 @@
-"""A client on stdio is greeted and lists tools: those answers are kept for the next start, which may give them at once.
+"""Stores the answers to ``initialize`` and the first list on stdio, for the next start to reuse.
 
-Knows when an answer is certain, and what it rests on; never knows how the next start recognizes that nothing changed.
+Knows when an answer is final, and what it depends on; never knows how the next start recognizes that nothing changed.
 """
 
 import json
@@ -36,21 +36,21 @@ from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.listing import Listing
 
 _KEPT = 32
-"""Greetings in one cache directory: one for each client, working directory and command line."""
+"""Maximum number of greetings in one cache directory: one per client, working directory and command line."""
 _PATHS_MAX = 10_000
-"""Files that a greeting may rest on: a start looks at each of them before it answers."""
+"""Maximum number of files that a greeting may depend on: a start checks each of them before it answers."""
 _NO_HURRY_S = 0.5
-"""After how long an answer that was given before is looked at: the first requests of the client go first."""
+"""Delay, in seconds, before a replayed answer is verified: the client's first requests take precedence."""
 _LAST_LOOK_S = 1.0
 _UNREADABLE = (OSError, sqlite3.Error, ToolcribError)
-"""What may be wrong with the files that an answer is made of."""
+"""Possible errors of the files from which an answer is made."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class GreetingParts:
-    """What an answer is made of. ``stores`` are the open database files by name."""
+    """The parts of an answer. ``stores`` are the open database files by name."""
 
     cache_dir: Path
     tool_use_cases: ToolUseCases
@@ -61,16 +61,16 @@ class GreetingParts:
 
 
 def with_instructions(result: JsonObject, told: str) -> JsonObject:
-    """Return the result of a greeting with what the model is told, if that is anything."""
+    """Return the result of ``initialize`` with instructions, unless these are empty."""
     return {**result, "instructions": told} if told else result
 
 
 class Greeter:
-    """Greets one client, and keeps what it was answered up to its first list.
+    """Answers ``initialize`` for one client, and stores its answers up to the first list.
 
-    ``given`` is what the client was answered before we could ask anybody: questions, each with its outcome. For a
-    greeting among them nobody waits for instructions: they are made in the background, to tell whether it was right.
-    ``take_back`` is called where it was not.
+    ``given`` are the answers replayed before the server was ready: questions, each with its outcome. If ``initialize``
+    is among them, nobody waits for instructions: they are computed in the background to verify the answer.
+    ``take_back`` is called if it was wrong.
     """
 
     def __init__(self, parts: GreetingParts, start: Start, given: Sequence[Any], take_back: Callable[[], None]) -> None:
@@ -84,13 +84,13 @@ class Greeter:
         self._is_retired = False
 
     def refused(self, context: Context, error: MCPError) -> None:
-        """Take note of a question in place of a greeting that was refused: a probe for an era that is not served."""
+        """Record a question that was rejected before the handshake: a probe for an era that is not served."""
         probed = error.error.code == mcp_types.UNSUPPORTED_PROTOCOL_VERSION and self._session is None
         if probed and not self._refused:
             self._refused = [[_question(context), {"error": error.error.model_dump(by_alias=True, exclude_unset=True)}]]
 
     async def greeting(self, session: Session, context: Context, result: JsonObject) -> JsonObject:
-        """Return the result of a greeting with what the model is told; the first one is kept."""
+        """Return the result of ``initialize`` with instructions; the first one is stored."""
         question = _question(context)
         if self._session is None:
             self._session, self._question, self._result = session, question, result
@@ -100,11 +100,11 @@ class Greeter:
         return with_instructions(result, await self._parts.instructions.told_to(session))
 
     def retire(self) -> None:
-        """Keep nothing any more: another config is in use, and what is told now rests on that."""
+        """Store nothing any more: another config is in use, and answers now depend on that."""
         self._is_retired = True
 
     async def keep(self) -> None:
-        """Keep what the client is answered once it was greeted; where it was before, only if that was not right."""
+        """Store the client's answers after the handshake; if they were replayed, only if they were wrong."""
         await self._answered.wait()
         if self._given and self._session:
             await anyio.sleep(_NO_HURRY_S)
@@ -123,7 +123,7 @@ class Greeter:
         await self.keep_again()
 
     async def keep_again(self) -> None:
-        """Keep what the client would be answered now, if that is certain; what was kept before holds where it held."""
+        """Store the answers that the client would get now, if they are final; others stay valid in their situation."""
         if self._session is None or self._is_retired:
             return
         try:
@@ -135,7 +135,7 @@ class Greeter:
             _log.info("the greeting is not kept: %s", error)
 
     async def _certain(self, session: Session) -> Any:
-        """Return the answer with the situation that it holds in; None where something is still going on."""
+        """Return the answers with the situation in which they are valid; None while something is still in progress."""
         tools = self._parts.tool_use_cases
         if tools.fleet.listing_first or await anyio.to_thread.run_sync(tools.indexer.unlisted):
             return None
@@ -150,7 +150,7 @@ class Greeter:
         return {"situation": before, "answers": answers}
 
     async def _answers(self, session: Session, told: str) -> list[Any]:
-        """Return what the client is answered up to its first list: questions, each with its outcome."""
+        """Return the client's answers up to its first list: questions, each with its outcome."""
         method, params = self._question
         answers = [*self._refused, [[method, params], {"result": with_instructions(self._result, told)}]]
         anew = session.begun_anew()
@@ -185,11 +185,11 @@ class Greeter:
 
     def _write(self, kept: Any) -> None:
         file, text = self._file, json.dumps(kept)
-        if len(text) >= KEPT_MAX:  # a list as long as that is made at each start
+        if len(text) >= KEPT_MAX:  # a list of this length is computed at each start
             text = json.dumps({**kept, "answers": kept["answers"][:-1]})
         private_directory(file.parent)
         if file.exists() and file.read_text(encoding="ascii") == text:
-            file.touch()  # the ones used last are kept
+            file.touch()  # the most recently used ones are kept
             return
         beside = file.with_suffix(f".{os.getpid()}")
         beside.touch(mode=0o600)
@@ -209,9 +209,9 @@ def _question(context: Context) -> Any:
 async def greeting_kept(
     parts: GreetingParts, begun: Begun, take_back: Callable[[], None]
 ) -> AsyncGenerator[Greeter | None]:
-    """Give what answers ``initialize`` and keeps the answer; None where no later start would look for it.
+    """Yield a greeter that answers ``initialize`` and stores the answer; None if no later start would use it.
 
-    ``take_back`` tells the client that its list has changed.
+    ``take_back`` notifies the client that its list has changed.
     """
     if begun.start is None:
         yield None
@@ -223,6 +223,6 @@ async def greeting_kept(
             yield greeter
         finally:
             tasks.cancel_scope.cancel()
-            # What the answer rests on may have changed since: a skill that was used stands elsewhere in the directory.
+            # What the answer depends on may have changed: a skill that was used moves within the directory.
             with anyio.move_on_after(_LAST_LOOK_S, shield=True):
                 await greeter.keep_again()

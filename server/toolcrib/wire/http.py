@@ -1,4 +1,4 @@
-"""toolcrib over streamable HTTP: tokens, host and origin checks, and the refusal of what would not be safe.
+"""toolcrib over streamable HTTP: tokens, host and origin checks, and the refusal of unsafe configs.
 
 Knows addresses, headers and bearer tokens; never knows tools or sessions beyond the SDK's own.
 """
@@ -45,7 +45,7 @@ _GRACE_S = 2
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server bound to ``host`` can be reached from this machine only."""
+    """Return whether a server bound to ``host`` is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_unsafe(http: HttpSection, *, activation_scope: str) -> None:
-    """Refuse to serve HTTP where it would not be safe.
+    """Refuse to serve HTTP if that would be unsafe.
 
     Raises:
         StartRefused: bound beyond this machine without tokens, or session scope without tokens.
@@ -76,7 +76,7 @@ def refuse_unsafe(http: HttpSection, *, activation_scope: str) -> None:
 def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens: "TokenTable") -> Starlette:
     """Return the ASGI application. Host and Origin are checked with and without ``tokens``.
 
-    Its lifespan is that of all sessions and streams: when it ends, they do.
+    All sessions and streams end with its lifespan.
     """
     manager = HttpSessions(
         gateway.server_behind(_carried),
@@ -113,14 +113,14 @@ def http_app(gateway: Gateway, http: HttpSection, limits: LimitsSection, tokens:
 
 
 async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Answer with what the SDK can send: an answer on which it fails would never come, although a tool has run."""
+    """Make an answer sendable by the SDK: one on which it fails would never arrive, although a tool has run."""
     try:
         result = await call_next(ctx)
         return carried(result) if isinstance(result, dict) else result
     except MCPError as error:
         told = error.error
         raise MCPError(told.code, whole(told.message), carried(told.data)) from None
-    except ValidationError:  # what was asked is not in order, and nothing was done: the SDK says so
+    except ValidationError:  # the request is invalid and nothing was done: the SDK answers
         raise
     except ValueError as error:
         raise MCPError(
@@ -129,7 +129,7 @@ async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
 
 
 def _security(http: HttpSection) -> TransportSecuritySettings:
-    """Allow the names of this machine, the address that it is bound to, and what the config allows."""
+    """Allow the names of this machine, the bound address, and what the config allows."""
     own = [*_LOOPBACK_NAMES] if _is_any(http.host) else [*_LOOPBACK_NAMES, _in_url(http.host)]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
@@ -139,7 +139,7 @@ def _security(http: HttpSection) -> TransportSecuritySettings:
 
 
 def host_notice(http: HttpSection) -> str | None:
-    """Return what to tell somebody who serves on every address and allows no name by which others reach it."""
+    """Return a notice for a server that listens on every address but allows no name by which others could reach it."""
     if http.allowed_hosts or not _is_any(http.host):
         return None
     return (
@@ -160,17 +160,17 @@ def _in_url(host: str) -> str:
 
 
 class TokenTable:
-    """Finds the caller of a bearer token, in a time that tells nothing about the tokens."""
+    """Looks up the caller of a bearer token, in constant time with respect to the tokens."""
 
     def __init__(self, tokens: tuple[TokenSection, ...]) -> None:
         self.change(tokens)
 
     def change(self, tokens: tuple[TokenSection, ...]) -> None:
-        """Know these tokens, and no others, from the next request on."""
+        """Replace the valid tokens, starting with the next request."""
         self._tokens = [(sha256(token.token.encode()).digest(), token) for token in tokens]
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return who the token stands for; None for an unknown one."""
+        """Return the caller whom the token identifies; None for an unknown one."""
         digest = sha256(token.encode("utf-8", "surrogatepass")).digest()
         found: TokenSection | None = None
         for known, section in self._tokens:
@@ -189,7 +189,7 @@ class TokenTable:
 
 
 class _HttpServer(uvicorn.Server):
-    """uvicorn, with signals left to the command that runs it."""
+    """uvicorn, with signal handling left to the command that runs it."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -197,8 +197,8 @@ class _HttpServer(uvicorn.Server):
 
 
 async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket, stop: anyio.Event) -> None:
-    """Serve on a bound socket until ``stop`` is set; requests under way get a moment to end, then all streams do."""
-    protocol: Any = bounded(http)  # uvicorn asks for a class, and calls it
+    """Serve on a bound socket until ``stop`` is set; requests under way get a moment to end, then streams close."""
+    protocol: Any = bounded(http)  # uvicorn expects a class, and calls it
     config = uvicorn.Config(
         app,
         http=protocol,
@@ -229,7 +229,7 @@ def bind(http: HttpSection) -> socket.socket:
     """Return a listening socket.
 
     Raises:
-        StartRefused: the address is taken or not ours.
+        StartRefused: the address is in use or not available on this machine.
 
     """
     family = socket.AF_INET6 if ":" in http.host else socket.AF_INET
@@ -239,11 +239,11 @@ def bind(http: HttpSection) -> socket.socket:
         raise StartRefused(
             f"Cannot listen on {http.host}:{http.port}: {error.strerror}. Choose another --port."
         ) from None
-    # Connections inherit it. Without it every answer in two pieces waits 40 ms for the client to acknowledge one.
+    # Inherited by connections. Without it every answer in two writes waits 40 ms for the client's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def url_of(listener: socket.socket, http: HttpSection) -> str:
-    """Return the address that a client connects to."""
+    """Return the URL for clients."""
     return f"http://{_in_url(http.host)}:{listener.getsockname()[1]}{http.path}"

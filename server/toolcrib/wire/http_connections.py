@@ -1,6 +1,6 @@
-"""HTTP connections: so many at a time, each with so long for the head and the body of a request.
+"""HTTP connections: bounded in number, each with time limits for the head and the body of a request.
 
-Knows bytes that have not arrived yet; never knows who is asking or what for: all of it is before any authentication.
+Knows pending bytes; never knows the caller or the request, because all of it precedes authentication.
 """
 
 import sys
@@ -18,16 +18,16 @@ if sys.platform != "win32":
     import resource
 
 HEAD_MAX_BYTES = 16 * 1024
-"""A head of a request that is larger is refused before all of it is read, at twice as much in any case."""
+"""A larger request head is refused; at most twice this size is buffered before that."""
 
 _BACKLOG = 128
 _OF_DESCRIPTORS = 2
-"""Connections take one such part at most of the descriptors that this process may have."""
+"""Connections use at most this fraction (1/n) of the descriptors that this process may have."""
 
 
 @dataclass(slots=True, eq=False)
 class Connections:
-    """What all connections of one listener share. ``waited_for``: those whose clients are silent, the longest first."""
+    """State shared by all connections of a listener. ``waited_for``: those with silent clients, the longest first."""
 
     most: int
     head_timeout_s: float
@@ -35,7 +35,7 @@ class Connections:
     waited_for: dict["BoundedProtocol", None] = field(default_factory=dict["BoundedProtocol", None])
 
     def make_room(self) -> None:
-        """Close the connection whose client has been silent for longest."""
+        """Close the connection that has been silent for longest."""
         if silent := next(iter(self.waited_for), None):
             silent.abort()
 
@@ -43,8 +43,8 @@ class Connections:
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol with a deadline for the head of each request and one for its body.
 
-    Past ``Connections.most``, the connection goes that waits for longest: clients that are answered stay. A new one
-    always gets its turn, however many there are that send nothing.
+    Beyond ``Connections.most``, the longest-silent connection is closed; connections with a request under way stay. A
+    new connection is always accepted, however many idle ones there are.
     """
 
     def __init__(self, shared: Connections, **options: Any) -> None:
@@ -54,20 +54,20 @@ class BoundedProtocol(H11Protocol):
         self._deadline: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection, and let another one go where there are too many."""
+        """Accept a connection, and close another one if there are too many."""
         super().connection_made(transport)
         self._wait_for("head", self._shared.head_timeout_s)
         if len(self.connections) > self._shared.most:
             self._shared.make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget the connection."""
         self._wait_for(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; go on waiting where more of the same request have to come."""
-        # h11 bounds only what it has to wait for: a head that comes in one piece may be as large as the piece.
+        """Process bytes; extend the wait if the request is incomplete."""
+        # h11 bounds only what it has to buffer: a head that arrives in one piece may be as large as the piece.
         while len(data) > HEAD_MAX_BYTES and self.conn.their_state is h11.IDLE:
             super().data_received(data[:HEAD_MAX_BYTES])
             data = data[HEAD_MAX_BYTES:]
@@ -83,7 +83,7 @@ class BoundedProtocol(H11Protocol):
                 self._wait_for(None)
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, for as long as uvicorn keeps a silent connection, unless one has begun to come."""
+        """Wait for the next request, as long as uvicorn keeps a silent connection, or for the rest of its head."""
         super().on_response_complete()
         if self._awaited is None and self.conn.their_state is h11.IDLE:
             self._shared.waited_for[self] = None
@@ -94,7 +94,7 @@ class BoundedProtocol(H11Protocol):
         self.transport.abort()
 
     def _wait_for(self, what: object, seconds: float = 0.0) -> None:
-        """Give the client so long for a head, or for the body of one request, unless that has begun already."""
+        """Set the deadline for a head, or for the body of one request, unless it is already running."""
         if what is not None and what is self._awaited:
             return
         self._awaited = what
@@ -108,12 +108,12 @@ class BoundedProtocol(H11Protocol):
 
 
 def bounded(http: HttpSection) -> Callable[..., BoundedProtocol]:
-    """Return what makes the protocol of each connection of one listener."""
+    """Return the factory of the protocols of one listener's connections."""
     return partial(BoundedProtocol, Connections(_most(http), http.head_timeout_s, http.body_timeout_s))
 
 
 def accepted_at_once(http: HttpSection) -> int:
-    """Return how many connections may wait to be accepted: the event loop takes all of them before it lets one go."""
+    """Return the listen backlog: the event loop accepts all of these connections before it closes one."""
     return max(1, min(_BACKLOG, _most(http) // 2))
 
 
@@ -122,7 +122,7 @@ def _most(http: HttpSection) -> int:
 
 
 def _affordable() -> int:
-    """Return how many connections the limit on descriptors allows: at that limit nobody could connect any more."""
+    """Return the number of connections that the descriptor limit allows: beyond it nobody could connect any more."""
     if sys.platform == "win32":
         return sys.maxsize
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)

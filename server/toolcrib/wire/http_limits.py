@@ -1,4 +1,4 @@
-"""What goes before the MCP endpoint: who is still there, how fast and how often one may come, and how toolcrib is.
+"""Middleware before the MCP endpoint: presence of clients, rate and session limits, and health checks.
 
 Knows requests by their headers; never knows what one asks.
 """
@@ -44,17 +44,17 @@ _REFUSAL = {
 }
 
 _GONE = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": "Session not found"}}
-"""What the SDK answers to a session that it does not know."""
+"""The SDK's answer for an unknown session."""
 
 
 class PlainHosts:
-    """Refuses a Host or an Origin that is none; which of the others are served, the SDK decides by how they begin."""
+    """Rejects malformed Host and Origin headers; which of the others are served, the SDK decides by their prefix."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, unless one of its heads could be read as two things."""
+        """Pass a request on, unless one of its headers is ambiguous."""
         headers = Headers(scope=scope)
         if not _HOST.fullmatch(headers.get("host", "")):
             await PlainTextResponse("Invalid Host header", status_code=421)(scope, receive, send)
@@ -65,7 +65,7 @@ class PlainHosts:
 
 
 class Presence:
-    """Notes which sessions have requests open. ``patience_s`` is how long the client of one may have none."""
+    """Records which sessions have open requests. ``patience_s`` is how long a client may have none, in seconds."""
 
     def __init__(self, app: ASGIApp, patience_s: float) -> None:
         self._app, self._patience_s = app, patience_s
@@ -77,7 +77,7 @@ class Presence:
         if session is None:
             await self._app(scope, receive, send)
             return
-        # Kept by its requests and by the calls that wait for it.
+        # Kept alive by its requests and by the calls that wait for it.
         client = self._clients.setdefault(session, Client(self._patience_s))
         client.note(1)
         try:
@@ -87,12 +87,12 @@ class Presence:
 
 
 class PacedNotes:
-    """Slows the client of a session that sends faster than it may what is accepted and not answered; ends a flood.
+    """Slows a client that sends messages without a response faster than its pace; a flood ends its session.
 
-    That are notifications and answers, of which none is told from another here: unlike over stdio, an answer that a
-    server waits for and progress count as much as what nobody asked for. They are accepted late, so that a client that
-    waits for it sends no faster, and one that does not has as many on the way as it has connections. Those that wait
-    when their session ends are not accepted: 404.
+    These are notifications and responses, which are not distinguished here: unlike over stdio, expected responses and
+    progress count like unsolicited messages. They are accepted with a delay, so that a client that waits for that sends
+    no faster, and one that does not has as many pending as it has connections. Those still waiting when their session
+    ends are not accepted: 404.
     """
 
     def __init__(self, app: ASGIApp, sessions: HttpSessions, bounds: PaceBounds, most: int) -> None:
@@ -100,7 +100,7 @@ class PacedNotes:
         self._paces = Recent[str, Pace](most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; have its client wait where it is accepted and comes too early."""
+        """Pass a request on; delay its acceptance if it came too early."""
         session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         if session is None:
             await self._app(scope, receive, send)
@@ -112,7 +112,7 @@ class PacedNotes:
                 if message["type"] == "http.response.start" and message["status"] == HTTPStatus.ACCEPTED:
                     await self._slow_down(session)
                     if session not in self._sessions.idle_ends():
-                        # Accepting it now would have the SDK write into a session that has been closed.
+                        # Accepting it now would make the SDK write into a closed session.
                         serving.cancel()
                         await anyio.lowlevel.checkpoint()
                 await send(message)
@@ -131,22 +131,22 @@ class PacedNotes:
 
 
 class SessionQuota:
-    """Keeps each token's subject to ``of_one`` sessions, and all of them to ``of_all``.
+    """Limits each token's subject to ``of_one`` sessions, and all of them to ``of_all``.
 
-    Where a new one would be one too many, the session of the same subject that has been idle for longest is ended for
-    it, or, where it is all of them that are too many, that of the subject who has the most, and more than this one.
-    Where none of these is idle it is refused: 429, or 503 where all are taken and this subject might have more. A
-    session with a request open, its own stream included, is never idle.
+    If a new session exceeds the first limit, the longest-idle session of the same subject is ended for it; if it
+    exceeds the second, that of the subject with the most sessions, and more than this one has. If none of these is
+    idle, it is refused: 429, or 503 if the total is exhausted and this subject might have more. A session with an open
+    request, including its own stream, is never idle.
     """
 
     def __init__(self, app: ASGIApp, sessions: HttpSessions, of_one: int, of_all: int) -> None:
         self._app, self._sessions, self._of_one, self._of_all = app, sessions, of_one, of_all
         self._opened = dict[str, str]()
         self._opening = Counter[str]()
-        """Sessions on their way, which have no id yet."""
+        """Sessions being opened, which have no id yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, unless it would open one session too many."""
+        """Pass a request on, unless it would exceed the limit on sessions."""
         token = get_access_token()
         subject = token.subject if token and _opens_session(scope) else None
         if subject is None:
@@ -163,9 +163,9 @@ class SessionQuota:
         await self._open(subject, idlest, lambda told: self._app(scope, receive, told), send)
 
     def _idlest(self, subject: str, counts: Counter[str], idle_ends: Mapping[str, float]) -> str | None:
-        """Return the session that is ended for a new one of ``subject``; None where none may be."""
+        """Return the session to end for a new one of ``subject``; None if there is none."""
         largest = max(counts, key=counts.__getitem__)
-        # Who has as many as the asking subject, or fewer, has not taken the room that is missing.
+        # A subject with no more sessions than the requesting one has not caused the shortage.
         owners = [subject, largest] if counts[subject] < min(self._of_one, counts[largest]) else [subject]
         for owner in owners:
             idle = [key for key, each in self._opened.items() if each == owner and idle_ends[key] < math.inf]
@@ -176,7 +176,7 @@ class SessionQuota:
     async def _open(
         self, subject: str, idlest: str | None, pass_on: Callable[[Send], Awaitable[None]], send: Send
     ) -> None:
-        """Have a session opened, and note whose it is as soon as it has an id."""
+        """Open a session, and record its subject as soon as it has an id."""
         is_on_its_way = True
 
         async def told(message: Message) -> None:
@@ -188,7 +188,7 @@ class SessionQuota:
                     self._opened[session] = subject
             await send(message)
 
-        self._opening[subject] += 1  # before anything is waited for: others are counting
+        self._opening[subject] += 1  # before any await: concurrent requests are counting
         try:
             if idlest is not None:
                 await self._sessions.end(idlest)
@@ -206,7 +206,7 @@ def _opens_session(scope: Scope) -> bool:
 
 
 def health_routes(is_ready: Callable[[], bool]) -> list[Route]:
-    """Return ``/healthz``, which answers, and ``/readyz``, which says whether it serves; to anybody, and no more.
+    """Return ``/healthz``, a liveness check, and ``/readyz``, a readiness check; both are public, and tell no more.
 
     ``is_ready`` returns whether answers no longer wait for servers that are being listed for the first time.
     """

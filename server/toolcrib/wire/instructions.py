@@ -1,6 +1,6 @@
-"""What a model is told on connecting: how to find tools and skills, and which skills there are.
+"""The instructions for a model on connecting: how to find tools and skills, and the directory of skills.
 
-Knows the words, and how much room hosts leave for them; never knows how anything is found.
+Knows the texts, and how much room hosts leave for them; never knows how anything is found.
 """
 
 import logging
@@ -21,11 +21,11 @@ from toolcrib.wire.builtin.tool_search import SearchTools
 _log = logging.getLogger(__name__)
 
 _BYTES_MAX = 2048
-"""Hosts cut longer instructions."""
+"""Hosts truncate longer instructions."""
 
 _FIRST_LINE_MAX = 240
 _NAMES_ROOM = 135
-"""Characters of the first line, and of the servers in it: some hosts show that line alone."""
+"""Maximum length of the first line, and of the server names in it: some hosts show only that line."""
 
 TOOL_GUIDANCE = """\
 <tool_discovery>
@@ -50,7 +50,7 @@ _SKILLS_ONLY = "toolcrib has skills for kinds of tasks: find them with toolcrib'
 
 
 class Instructions:
-    """The instructions of one configuration, made for each caller."""
+    """The instructions of one configuration, generated for each caller."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class Instructions:
         self._overviews = Overviews(skill_use_cases) if skill_use_cases else None
 
     async def told_to(self, session: Session, *, is_rehearsal: bool = False) -> str:
-        """Return what a caller is told, the directory of skills included as far as there is room (R122).
+        """Return the instructions for a caller, including the directory of skills as far as it fits (R122).
 
-        ``is_rehearsal``: the caller is not told now, so there is no event.
+        ``is_rehearsal``: the result is not sent to the caller, so there is no event.
         """
         servers = self._gate.servers(session) if self._searches else ()
         parts = [self._first_line(session, servers), self._guidance] if servers else []
@@ -80,7 +80,7 @@ class Instructions:
         return "\n".join(filter(None, parts))
 
     def _first_line(self, session: Session, servers: Sequence[str]) -> str:
-        """Return what some hosts show alone: which servers there are, and how to get at their tools."""
+        """Return the line that some hosts show alone: which servers there are, and how to reach their tools."""
         catalog = self._indexer.current()
         named = self._subjects.of(servers, session, catalog, _NAMES_ROOM)
         count = len(self._gate.permitted(session, catalog).tools)

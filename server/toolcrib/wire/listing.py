@@ -1,6 +1,6 @@
 """The list of tools that a session is shown: ours first, then those of servers.
 
-Knows the order, and what is told of a list to whoever operates toolcrib; never knows the protocol.
+Knows the order, and what the operator is told about a list; never knows the protocol.
 """
 
 from toolcrib.access.sessions import Session
@@ -16,18 +16,18 @@ _NAMES_TOLD = 50
 
 
 class Listing:
-    """Makes lists of tools by one configuration."""
+    """Creates tool lists for one configuration."""
 
     def __init__(self, tool_use_cases: ToolUseCases, builtins: Builtins, events: EventLog) -> None:
         self._tool_use_cases, self._builtins, self._events = tool_use_cases, builtins, events
 
     async def of(self, session: Session) -> list[JsonObject]:
-        """Return the definitions that a session's ``tools/list`` shows."""
+        """Return the definitions in a session's ``tools/list``."""
         downstream_tools = await self._tool_use_cases.list_tools(session)
         return [*self._builtins.shown_to(session), *downstream_tools]
 
     async def given_to(self, session: Session) -> list[JsonObject]:
-        """Return the same for a session that has asked; events tell of it."""
+        """Return the same for a session that has requested it, and emit events about it."""
         tools = await self.of(session)
         own = self._builtins.shown_to(session)
         marks = self._tool_use_cases.gate.marks(session, self._tool_use_cases.indexer.current())

@@ -1,4 +1,4 @@
-"""What each session and each principal has under way: so many calls and bytes, and no more wait behind them.
+"""Bounds the calls in progress of each session and principal, in number and bytes; more are refused.
 
 Knows numbers and sizes; never knows what is called.
 """
@@ -22,7 +22,7 @@ class _Load:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The most of one kind of owner, and what each of them has; ``keys`` are the limits that say so."""
+    """The limits for one kind of owner, and each owner's load; ``keys`` are the config keys of the limits."""
 
     whose: str
     calls: int
@@ -31,14 +31,14 @@ class _Bound:
     loads: dict[str, _Load] = field(default_factory=dict[str, _Load])
 
     def refuse_more(self, owner: str, size: int) -> None:
-        """Do nothing where the owner may have one more call under way, of this size.
+        """Raise if the owner may not have another call of this size under way.
 
         Raises:
-            Busy: it has too much under way.
+            Busy: the owner has too much under way.
 
         """
         load = self.loads.get(owner)
-        if load is None:  # one alone is bounded by limits.request_max_bytes
+        if load is None:  # a single one is bounded by limits.request_max_bytes
             return
         calls_key, size_key = self.keys
         if load.calls >= self.calls:
@@ -53,12 +53,12 @@ class _Bound:
             )
 
     def add(self, owner: str, size: int) -> None:
-        """Count one call."""
+        """Add one call."""
         load = self.loads.setdefault(owner, _Load())
         load.calls, load.size = load.calls + 1, load.size + size
 
     def remove(self, owner: str, size: int) -> None:
-        """Count one call less."""
+        """Remove one call."""
         load = self.loads[owner]
         load.calls, load.size = load.calls - 1, load.size - size
         if not load.calls:
@@ -66,7 +66,7 @@ class _Bound:
 
 
 class Taken:
-    """One call that is counted during the block. A class and not a generator, because every call passes here."""
+    """One call, counted during the block. A class rather than a generator, because every call passes here."""
 
     __slots__ = ("_owners", "_size")
 
@@ -85,7 +85,7 @@ class Taken:
 
 
 class PendingCalls:
-    """Counts the calls under way; refuses those that are too many or too much."""
+    """Counts the calls under way; refuses calls that are too many or too large in total."""
 
     def __init__(self, limits: LimitsSection) -> None:
         self._most = max(limits.pending_bytes, limits.pending_bytes_per_principal)
@@ -100,7 +100,7 @@ class PendingCalls:
         )
 
     def taken(self, session: Session, arguments: JsonObject) -> Taken:
-        """Return what counts one call while it is under way, as a block.
+        """Return a context manager that counts one call while it is under way.
 
         Raises:
             Busy: its session or its principal has too much under way; nothing ran.

@@ -1,6 +1,6 @@
-"""Whether the client of an HTTP session is still there: it has a request open, or had one a moment ago.
+"""Whether the client of an HTTP session is still connected: it has a request open, or had one a moment ago.
 
-Knows how many requests are open and since when none is; never knows what they ask.
+Knows how many requests are open, and since when there are none; never knows what they ask.
 2025-11-25 lets a client lose its connection and come back (basic/transports): a call outlives a short absence.
 """
 
@@ -13,11 +13,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 STATE, KEY = "state", "toolcrib.client"
-"""Where the scope of a request has its client."""
+"""The keys under which the scope of a request stores its client."""
 
 
 class Client:
-    """The client of one session. ``patience_s`` is how long it may be away before its calls are cancelled."""
+    """The client of one session. ``patience_s``: seconds that it may be absent before its calls are cancelled."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -27,7 +27,7 @@ class Client:
         self._is_watched = False
 
     def note(self, change: int) -> None:
-        """Count a request that has begun (1) or ended (-1)."""
+        """Count a request that begins (1) or ends (-1)."""
         self._requests += change
         if not self._requests:
             self._left_at = anyio.current_time()
@@ -35,7 +35,7 @@ class Client:
 
     @contextmanager
     def awaiting(self, tasks: TaskGroup) -> Generator[None]:
-        """Cancel the block when the client has been away for too long; ``tasks`` own the watching."""
+        """Cancel the block when the client has been absent for too long; ``tasks`` own the watching task."""
         with anyio.CancelScope() as call:
             self._calls[call] = tasks
             if not self._requests:  # it left before the call began
@@ -46,7 +46,7 @@ class Client:
                 del self._calls[call]
 
     def _watch(self) -> None:
-        """Have the calls watched that it has left; there is no task as long as it is there."""
+        """Watch the calls of an absent client; no task runs while it is present."""
         if self._calls and not self._is_watched:
             self._is_watched = True
             next(iter(self._calls.values())).start_soon(self._cancel_when_gone)
@@ -63,11 +63,11 @@ class Client:
 
 
 def client_of(request: Any) -> Client | None:
-    """Return the client that sent an HTTP request; None where it has no session, and on other transports."""
+    """Return the client that sent an HTTP request; None without a session, and on other transports."""
     scope: Mapping[str, Any] = getattr(request, "scope", {})
     return scope.get(STATE, {}).get(KEY)
 
 
 def ended_without(client: Client | None, tasks: TaskGroup) -> AbstractContextManager[None]:
-    """Cancel the block when the client has gone, if there is one that can go; ``tasks`` own the watching."""
+    """Cancel the block when the client has gone, if that can happen; ``tasks`` own the watching task."""
     return nullcontext() if client is None else client.awaiting(tasks)

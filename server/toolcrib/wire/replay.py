@@ -1,4 +1,4 @@
-"""What clients of HTTP sessions have lately been sent: one that lost a stream takes it up again where it broke.
+"""Recent messages to clients of HTTP sessions, so that one that lost a stream can resume it.
 
 Knows sessions, streams and bytes; never knows what a message says.
 2025-11-25 basic/transports, "Resumability and redelivery": a call whose answer was lost need not be made again.
@@ -14,13 +14,13 @@ from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, J
 from toolcrib.base.json_values import weight
 
 RETRY_MS = 1000
-"""How long a client is asked to wait before it comes back."""
+"""How long a client is asked to wait before it reconnects, in milliseconds."""
 
 _EVENT_BYTES = 256
 """What an event takes besides its message."""
 
 _SHARE = 4
-"""A message of more than one part in so many of the whole bound is not kept: it would push out everybody else's."""
+"""A message larger than this fraction (1/n) of the whole bound is not stored: it would evict everybody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Replay:
         self._bytes = 0
 
     def session(self) -> "SessionEvents | None":
-        """Return where a new session keeps its own; None where nothing is kept."""
+        """Return the event store of a new session; None if replay is disabled."""
         return SessionEvents(self) if self._max_bytes else None
 
     def keep(self, session: "SessionEvents", event: _Event) -> EventId:
@@ -73,7 +73,7 @@ class SessionEvents(EventStore):
         return self._replay.keep(self, _Event(stream_id, message))
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
-        """Send what came on a stream after an event, and return the stream; None where the event is gone."""
+        """Send the events of a stream after a given one, and return the stream; None if the event is gone."""
         last = self.events.get(last_event_id)
         if last is None:
             return None
@@ -85,7 +85,7 @@ class SessionEvents(EventStore):
 
 
 def _too_large(answer: JSONRPCResponse) -> JSONRPCError:
-    """Return what stands for an answer that is not kept: who asks for it would wait for it in vain."""
+    """Return the replacement of an answer that is not stored: a client that resumes would otherwise wait in vain."""
     message = (
         "The connection broke before the answer had come, and the answer is too large to be sent again "
         "(limits.replay_max_bytes). What was asked for has run: check before you repeat it."

@@ -1,7 +1,7 @@
 """toolcrib as an MCP server: what each request means and each result looks like, in both eras, on any transport.
 
 Knows the protocol's methods, eras and errors; never knows SQL, processes or how tools are ranked.
-Results of tools pass beside the SDK's own shaping, which would refuse what a downstream said after its tool has run.
+Results of tools bypass the SDK's own validation, which would reject a downstream's result after its tool has run.
 """
 
 import logging
@@ -61,15 +61,15 @@ _GREETINGS = ("initialize", "server/discover")
 _LISTEN = "subscriptions/listen"
 
 IDENTITY = types.Implementation(name="toolcrib", version=__version__, title="toolcrib")
-"""What clients are told that they speak to."""
+"""The server information sent to clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class WireParts:
-    """What requests are answered with. ``methods`` are those beside tools; ``logs``: a server could tell clients.
+    """The dependencies of request handling. ``methods`` are those besides tools; ``logs``: servers may send logs.
 
-    ``updates`` holds subscriptions to resources, and ``tasks`` own what goes on after a request: both outlive a config.
-    ``answered`` is told that a request was answered.
+    ``updates`` holds subscriptions to resources, and ``tasks`` own work that continues after a request: both outlive a
+    config. ``answered`` is called after each request.
     """
 
     tool_use_cases: ToolUseCases
@@ -92,8 +92,8 @@ class WireParts:
 class Wire:
     """Answers requests with a :class:`ToolUseCases` and its skills.
 
-    ``listing`` and ``instructions`` are what a client sees first. ``greeter`` answers ``initialize`` where there is
-    one: on stdio. ``under_way`` counts requests, without those that only wait for news.
+    ``listing`` and ``instructions`` are what a client sees first. ``greeter``, if set (on stdio), answers
+    ``initialize``. ``under_way`` counts requests, except subscriptions.
     """
 
     def __init__(self, parts: WireParts) -> None:
@@ -125,19 +125,19 @@ class Wire:
         return self._tool_use_cases.is_ready
 
     def lists(self) -> dict[Session, tuple[object, ...]]:
-        """Return what everybody who can be told of changes is shown, list by list."""
+        """Return the current lists of all clients that can be notified of changes."""
         lists = self.changes.lists(self._tool_use_cases.indexer.current())
         return {
             session: ((self._builtins.shown_to(session), tools), *rest) for session, (tools, *rest) in lists.items()
         }
 
     def take_over(self, before: "Wire", lists: Mapping[Session, tuple[object, ...]]) -> None:
-        """Serve the sessions of another config; tell those of whose lists one is another than in ``lists``."""
+        """Serve the sessions under another config; notify those whose lists differ from ``lists``."""
         self.changes.take_over(before.changes)
         self.changes.tell_changed(lists, self.lists())
 
     async def _counted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request and count it meanwhile; a notification asks for nothing."""
+        """Answer a request and count it while it runs; a notification has no answer."""
         if ctx.request_id is None:
             return await self._take_note(ctx, call_next)
         if ctx.method == _LISTEN:
@@ -150,7 +150,7 @@ class Wire:
             self._answered()
 
     async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request, with errors that tell no more than they may."""
+        """Answer a request, with errors that disclose nothing internal."""
         try:
             return await self._result(ctx, call_next)
         except ValidationError:
@@ -173,7 +173,7 @@ class Wire:
             raise _internal(error, ctx.method) from None
 
     async def _result(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer what servers have a part in here, past the SDK's shaping of results; leave the rest to the SDK."""
+        """Answer methods that involve servers, bypassing the SDK's validation of results; leave the rest to the SDK."""
         self._tool_use_cases.indexer.look()
         self._require_session(ctx)
         if _is_open(ctx):
@@ -188,29 +188,29 @@ class Wire:
         return await call_next(ctx)
 
     async def _take_note(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Pass on what a client tells; a notification asks for nothing."""
+        """Forward a client's notification, which has no answer."""
         if ctx.method == "notifications/roots/list_changed" and _is_open(ctx):
             await self._tool_use_cases.fleet.tell(await self._sessions.of(ctx), ctx.method)
         return await call_next(ctx)
 
     async def _set_log_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        """Have a session told log messages of servers from this level on."""
+        """Send a session log messages of servers from this level on."""
         (await self._sessions.of(context)).log_level = params.level
         return types.EmptyResult()
 
     async def _with_instructions(self, context: Context, result: JsonObject) -> JsonObject:
-        """Return the result of a greeting with what a model is told first, which depends on who is asking."""
+        """Return the result of ``initialize`` with the instructions for a model, which depend on the caller."""
         result = {**result, "capabilities": self._declared(result["capabilities"])}
         try:
             session = await self._sessions.of(context)
-        except MCPError:  # a token that stands for nobody, which the first request for something is told
+        except MCPError:  # a token without a caller, which is reported for the first actual request
             return result
         if self.greeter:
             return await self.greeter.greeting(session, context, result)
         return with_instructions(result, await self.instructions.told_to(session))
 
     def _declared(self, capabilities: JsonObject) -> JsonObject:
-        """Return the capabilities with what is true of resources and prompts: which changes are told."""
+        """Return the capabilities with those of resources and prompts: which changes are notified."""
         told = self.changes.told
         return {**capabilities, **{kind: told[kind] for kind in told if kind in capabilities}}
 
@@ -245,7 +245,7 @@ class Wire:
         return await self._tool_use_cases.call_listed(session, _tool_call(context, reach, name, given))
 
     async def _asked(self, context: Context, answer: Coroutine[Any, Any, JsonObject]) -> JsonObject:
-        """Return what a server is asked for besides tools; it counts as under way like a call."""
+        """Return a server's answer to a request other than a tool call; it counts as in progress like a call."""
         with closing(answer):
             session = await self._sessions.of(context)
             taken = self._pending.taken(session, as_object(context.params))
@@ -264,12 +264,12 @@ class Wire:
         return self._tool_use_cases.listed_schema(self._sessions.keeping_nothing(), name)
 
     def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
-        """Return whether a request of the sessionless era with these params is served: by the client that it names."""
+        """Return whether a request of the sessionless era with these params is served, depending on its client."""
         client = client_name(as_object(envelope_of(params).get(types.CLIENT_INFO_META_KEY)))
         return self._hosts.of(client).listing != "dynamic"
 
     def _require_session(self, context: Context) -> None:
-        """Refuse a request of the sessionless era where the list grows; clients that negotiate fall back by themselves.
+        """Refuse a request of the sessionless era if the list grows; clients that negotiate fall back automatically.
 
         Raises:
             MCPError: it names the revisions that are served.
@@ -304,7 +304,7 @@ def _tool_call(context: Context, reach: Reach, name: str, arguments: object) -> 
 
 
 def _for_next_hop(params: Mapping[str, Any]) -> JsonObject:
-    """Return what a call goes on with beside its name and arguments."""
+    """Return the context of a call besides its name and arguments."""
     more: JsonObject = {key: params[key] for key in _PASSED_ON if key in params}
     if meta := meta_for_next_hop(params.get("_meta")):
         more["_meta"] = meta
@@ -315,18 +315,18 @@ def _for_next_hop(params: Mapping[str, Any]) -> JsonObject:
 
 
 def _is_open(context: Context) -> bool:
-    """Return whether the handshake is over, where there is one; before it the SDK gives the answer."""
+    """Return whether the handshake, if there is one, is complete; before it the SDK answers."""
     return is_modern(context) or context.session.client_params is not None
 
 
 def _not_found(error: UnknownResource, asked: Mapping[str, Any] | None) -> MCPError:
-    """Return the error that names what was asked for, also to programs (SEP-2164)."""
+    """Return the error that names the requested resource, also for programs (SEP-2164)."""
     uri = (asked or {}).get("uri")
     return MCPError(code=types.INVALID_PARAMS, message=str(error), data={"uri": uri} if isinstance(uri, str) else None)
 
 
 def _internal(error: Exception, method: str) -> MCPError:
-    """Log what went wrong under a reference, and return an error that tells no more than the reference."""
+    """Log a failure under a reference, and return an error with that reference only."""
     reference = secrets.token_hex(4)
     detail = error.detail if isinstance(error, ToolcribError) else ""
     _log.error("%s failed (reference %s) %s", method, reference, detail, exc_info=error)

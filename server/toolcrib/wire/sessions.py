@@ -1,4 +1,4 @@
-"""From a request to the session behind it: by transport, era, token and header, never by an argument of the model's.
+"""Resolves a request to its session: by transport, era, token and header, never by an argument of the model.
 
 Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
 """
@@ -32,49 +32,52 @@ SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
 
 _SESSION_ID_MAX = 256
-"""Characters of such an id: it is kept, on disk too, for each of the ids that one principal may have."""
+"""Maximum length of such an id: every id of a principal is stored, also on disk."""
 
 _PER_CONNECTION = 64
-"""Callers and session ids that one connection, or without one a principal, may stand for at a time; beyond that the
-oldest begins anew."""
+"""Maximum number of (caller, session id) pairs per connection or, without connections, per principal; beyond it the
+oldest is discarded.
+"""
 
 _LABELS_MAX = 1000
-"""Sessionless clients of one principal whose label is remembered, so that all of their events carry the same one."""
+"""Number of sessionless clients per principal whose label is remembered, so that all of their events carry the same
+one.
+"""
 
 _CLIENT_MAX, _CLIENT_SHOWN = 200, 40
-"""Characters of a client's name: those by which it is known, and those that a label shows."""
+"""Length of a client's name, for identification and in a label."""
 
 
 @dataclass(slots=True, eq=False)
 class Connected:
-    """A session with the channel on which its client can be told that its list has changed."""
+    """A session with the channel on which its client can be notified that its list has changed."""
 
     session: Session
     channel: ServerSession
 
     async def announce(self, notification: types.ServerNotification) -> None:
-        """Tell the client something, such as that its list has changed; a client that is gone misses nothing."""
+        """Send the client a notification, such as that its list has changed; dropped if the client is gone."""
         await self.channel.send_notification(notification)
 
 
 class SessionFollower(Protocol):
-    """Is told of sessions."""
+    """Observes sessions."""
 
     def expect(self, session: Session, /) -> None:
-        """Take note of one that has begun."""
+        """Handle the beginning of a session."""
         ...
 
     def end_session(self, session: Session, /) -> None:
-        """Take note of one that has ended."""
+        """Handle the end of a session."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """What sessions are made with. ``follower`` is told when one that has a connection begins, and when it ends.
+    """The dependencies of sessions. ``follower`` is notified when one that has a connection begins, and when it ends.
 
-    ``clock`` gives seconds since the epoch. ``pid`` is the number of this process, which tells its sessions from those
-    of others in the same events. ``changed`` is told when one has ended. ``monotonic`` is a clock that never jumps.
+    ``clock`` returns seconds since the epoch. ``pid`` is this process's id, which distinguishes its sessions in a
+    shared file of events. ``changed`` is called when one has ended. ``monotonic`` is a monotonic clock.
     """
 
     kept: KeptActivations
@@ -87,7 +90,7 @@ class SessionParts:
 
 @dataclass(frozen=True, slots=True)
 class _Sessionless:
-    """A caller without sessions as they are known from one request to the next."""
+    """The state of a caller without sessions that is kept from one request to the next."""
 
     label: str
     caller: Caller
@@ -102,7 +105,7 @@ def is_modern(context: Context) -> bool:
 
 
 class Sessions:
-    """All sessions that are open. A session lives as long as the SDK keeps the connection it was made for."""
+    """All open sessions. A session lives as long as the SDK keeps the connection it was created for."""
 
     def __init__(self, settings: Settings, hosts: Hosts, parts: SessionParts) -> None:
         self._settings, self._hosts = settings, hosts
@@ -117,7 +120,7 @@ class Sessions:
         self._count = 0
 
     def change(self, settings: Settings, hosts: Hosts) -> None:
-        """Serve by another config from now on. Sessions stay what they are, with what they have activated.
+        """Switch to another config. Sessions persist, with what they have activated.
 
         Whether their lists grow was settled when they began.
         """
@@ -127,9 +130,9 @@ class Sessions:
             connected.session.served = hosts.of(connected.session.client)
 
     async def of(self, context: Context) -> Session:
-        """Return the session of a request; a request without one gets a session that keeps nothing.
+        """Return the session of a request; a request without one gets a session that stores nothing.
 
-        Waits only where a session id has to be read from disk.
+        Waits only if a session id has to be read from disk.
         """
         session = await self._of(context)
         session.trail.active, session.trail.scope = self._clock(), session.skills
@@ -190,9 +193,9 @@ class Sessions:
         return Trail(began=self._clock())
 
     def _sent_to(self, caller: Caller, context: Context) -> SentSkills:
-        """Return what a sessionless caller was given of skills before, where one request tells whose the next is.
+        """Return the skills sent to a sessionless caller before, if its requests can be related; else an empty record.
 
-        The one client of a process is always the same; over HTTP a token with a session id says so.
+        They can for the only client of a process, and over HTTP for a token with a session id.
         """
         named = self._named(context)
         if not (self._hosts.serves_one or named):
@@ -200,9 +203,9 @@ class Sessions:
         return self._sent[caller.principal].get((caller, named), SentSkills)
 
     def _skills_of(self, caller: Caller, context: Context) -> ActiveSkills:
-        """Return what is active for a sessionless caller: by the same that says whose the next request is, or nothing.
+        """Return the active skills of a sessionless caller, if its requests can be related; else none.
 
-        Where nothing says it and it matters, what comes to be active has a handle.
+        If they cannot, and tools depend on skills, the active skills get a handle.
         """
         named = self._named(context)
         if self._hosts.serves_one or named:
@@ -210,23 +213,23 @@ class Sessions:
         return self.scopes.unnamed() if needs_scopes(self._settings.toolcrib) else ActiveSkills()
 
     def _confirmed_by(self, caller: Caller, context: Context) -> Recent[Approval, None] | None:
-        """Return what the person has allowed before, where one request tells whose the next is; else None."""
+        """Return a sessionless caller's earlier confirmations, if its requests can be related; else None."""
         named = self._named(context)
         if not (self._hosts.serves_one or named):
             return None
         return self._confirmed[caller.principal].get((caller, named), confirmed)
 
     def keeping_nothing(self) -> Session:
-        """Return a session of the sessionless era for whoever is asking right now."""
+        """Return a sessionless session for the current caller, which stores nothing."""
         caller = self._caller()
         return Session(caller.principal, caller, NoActivations(), growing=False)
 
     def open(self) -> Iterable[Connected]:
-        """Return the sessions that can be told of a change."""
+        """Return the sessions that can be notified of a change."""
         return [connected for known in self._by_connection.values() for connected in known.values()]
 
     def seen(self) -> Iterator[Session]:
-        """Yield the sessions of everybody who is connected, or has asked without one and is still remembered."""
+        """Yield the sessions of all connected callers, and of sessionless ones that are still remembered."""
         yield from (connected.session for connected in self.open())
         for known in self._sessionless.values():
             yield Session(
@@ -241,7 +244,7 @@ class Sessions:
             )
 
     def _of_connection(self, channel: ServerSession) -> dict[tuple[Caller, str | None], Connected]:
-        """Return the sessions of one connection, which are forgotten when the SDK ends it."""
+        """Return the sessions of one connection, which are discarded when the SDK closes it."""
         connection = connection_of(channel)
         if connection not in self._by_connection:
             self._by_connection[connection] = {}
@@ -254,7 +257,7 @@ class Sessions:
         self._changed()
 
     def _label(self, caller: Caller, client: str) -> str:
-        """Return a name for a new session in events: whose it is, its process and number, its client's name if any.
+        """Return the label of a new session for events: principal, process id, number, and client name if any.
 
         Several processes write into one file of events.
         """
@@ -270,7 +273,7 @@ class Sessions:
         return self._named(context)
 
     def _named(self, context: Context) -> str | None:
-        """Return the session id that the config, or the holder of a token, gives."""
+        """Return the session id given by the config or, over HTTP, by the holder of a token."""
         if context.request is None:
             return self._settings.session_id
         named = context.request.headers.get(SESSION_HEADER) if get_access_token() else None
@@ -279,7 +282,7 @@ class Sessions:
         return named or None
 
     def _caller(self) -> Caller:
-        """Return who is asking: the token's subject, or the person at this machine."""
+        """Return the caller: the token's subject, or the person at this machine."""
         token = get_access_token()
         if token is None:
             return self._local
@@ -290,18 +293,18 @@ class Sessions:
 
 
 async def announce_tools(context: Context) -> None:
-    """Tell the client of a request that its list of tools is another one, before the request is answered."""
-    # On the request's own channel: over HTTP a client need not hold the other one open.
+    """Notify the client of a request that its tool list has changed, before the request is answered."""
+    # On the request's own channel: over HTTP a client need not keep the standalone stream open.
     await context.session.send_notification(types.ToolListChangedNotification(), related_request_id=context.request_id)
 
 
 def _kept_id(caller: Caller, session_id: str) -> str:
-    """Return the id under which a session is kept: tokens of one subject may be of several tenants and projects."""
+    """Return the id under which a session is stored: tokens of one subject may be of several tenants and projects."""
     return json.dumps([caller.tenant_id, caller.project_id, caller.profile, session_id])
 
 
 def _client_of(context: Context) -> str:
-    """Return the name that the client gives itself; empty where it gives none, as the sessionless era allows."""
+    """Return the client's name; empty if it gives none, as the sessionless era allows."""
     known = context.session.client_params
     # While `initialize` is being answered the connection does not have its parameters yet.
     info = {"name": known.client_info.name} if known else as_object((context.params or {}).get("clientInfo"))
@@ -309,7 +312,7 @@ def _client_of(context: Context) -> str:
 
 
 def _declared(context: Context) -> JsonObject:
-    """Return what a client has declared at the handshake that it can do."""
+    """Return the capabilities that a client has declared in the handshake."""
     known = context.session.client_params
     if known is None:  # while the handshake is under way
         return as_object((context.params or {}).get("capabilities"))
@@ -317,6 +320,6 @@ def _declared(context: Context) -> JsonObject:
 
 
 def client_name(info: JsonObject) -> str:
-    """Return the name in what a client says of itself (``clientInfo``); empty where there is none."""
+    """Return the name in ``clientInfo``; empty if there is none."""
     name = info.get("name")
     return one_line(name[:_CLIENT_MAX]) if isinstance(name, str) else ""

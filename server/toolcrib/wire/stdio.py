@@ -1,7 +1,7 @@
-"""toolcrib over stdin and stdout, which from then on carry the protocol and nothing else.
+"""toolcrib over stdin and stdout, which then carry only the protocol.
 
 Knows the process's own descriptors; never knows what the messages say.
-The SDK's stdio server makes three worker-thread hops a message; where the descriptors allow it, ours makes none.
+The SDK's stdio server switches to a worker thread three times per message; ours never does, if descriptors allow it.
 """
 
 import logging
@@ -27,9 +27,9 @@ _log = logging.getLogger(__name__)
 async def serve_stdio(
     server: Server[Any], limits: LimitsSection, serves_modern: Callable[[Mapping[str, Any]], bool], begun: Begun
 ) -> None:
-    """Serve one client until it closes our stdin; ``serves_modern`` says what it may ask without a session.
+    """Serve one client until it closes our stdin; ``serves_modern`` decides which sessionless requests are served.
 
-    ``begun`` is what was done with it before.
+    ``begun`` is what was already exchanged with it.
     """
     async with _channel(limits, begun) as channel, server.lifespan(server) as state:
         await serve_by_era(server, channel, state, serves_modern)
@@ -46,7 +46,7 @@ async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channe
         values=limits.message_values,
         garbage_lines=limits.garbage_lines,
         pace=PaceBounds(limits.notifications_per_s, limits.flood_s),
-        paces_requests=False,  # a client may ask as fast as it is answered
+        paces_requests=False,  # a client may send requests as fast as they are answered
     )
     with _claimed_descriptors() as (read_fd, write_fd), open_dispatcher(read_fd, write_fd, bounds, _ignore) as channel:
         channel.take_up(begun.data, begun.ids, begun.unsent)
@@ -57,7 +57,7 @@ async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channe
 
 @contextmanager
 def _claimed_descriptors() -> Generator[tuple[int, int]]:
-    """Take stdin and stdout for the protocol: whatever else is printed goes to stderr, other reads meet the end."""
+    """Reserve stdin and stdout for the protocol: other output goes to stderr, other reads hit end of file."""
     sys.stdout.flush()
     read_fd, write_fd = _own(0), _own(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -74,12 +74,12 @@ def _claimed_descriptors() -> Generator[tuple[int, int]]:
 
 
 def _own(fd: int) -> int:
-    """Return a descriptor of our own for what ``fd`` leads to.
+    """Return a private descriptor for the file behind ``fd``.
 
-    A terminal is opened anew: a duplicate would share its mode with stderr, which must stay blocking.
+    A terminal is reopened: a duplicate would share its mode with stderr, which must stay blocking.
     """
     return os.open(os.ttyname(fd), os.O_RDWR | os.O_NOCTTY) if os.isatty(fd) else os.dup(fd)
 
 
 def _ignore(_line: str) -> None:
-    """Let garbage from a client pass; the dispatcher counts it and ends the connection past its bound."""
+    """Ignore garbage from a client; the dispatcher counts it and ends the connection beyond its bound."""

@@ -1,4 +1,4 @@
-"""Subscriptions to single resources, in either era: who holds which, and how they are told of a change.
+"""Subscriptions to single resources, in either era: who holds which, and how they are notified.
 
 Knows connections and streams of clients; never knows servers, or how they tell that a resource has changed.
 """
@@ -23,20 +23,22 @@ from toolcrib.wire.sessions import Sessions
 _log = logging.getLogger(__name__)
 _ANNOUNCE_S = 1.0
 _REST_S = 0.05
-"""Between two rounds of telling one client: a server that tells of changes without end is not echoed."""
+"""Pause between two rounds of notifications to one client, in seconds: a server's endless updates are not forwarded one
+by one.
+"""
 
 
 async def tell(announce: Callable[[], Awaitable[None]]) -> None:
-    """Tell one client something, unless it takes too long; what goes wrong with it is its own affair."""
+    """Notify one client, unless that takes too long; an error affects only this client."""
     try:
         with anyio.move_on_after(_ANNOUNCE_S):
             await announce()
-    except Exception as error:  # barrier: one client that cannot be told
+    except Exception as error:  # barrier: one client that cannot be notified
         _log.warning("a client could not be told of a change", exc_info=error)
 
 
 class _Teller:
-    """Tells one client which resources have changed, each once however often it was said meanwhile."""
+    """Notifies one client of changed resources, each once however often it changed meanwhile."""
 
     def __init__(self, send: Callable[[str], Awaitable[None]], tasks: TaskGroup) -> None:
         self._send, self._tasks = send, tasks
@@ -44,7 +46,7 @@ class _Teller:
         self._is_telling = False
 
     def note(self, uri: str) -> None:
-        """Have the client told, soon. Never waits."""
+        """Schedule a notification. Never waits."""
         self._pending[uri] = None
         if not self._is_telling:
             self._is_telling = True
@@ -60,9 +62,9 @@ class _Teller:
 
 
 class _Client:
-    """One client with a session, and what it has subscribed to by URI; None while a server is being asked.
+    """One client with a session, and its subscriptions by URI; None while a server is being asked.
 
-    ``sessions`` has by URI who did so; ``may`` says whether they may still read it.
+    ``sessions`` has the subscribing session by URI; ``may`` returns whether it may still read the resource.
     """
 
     def __init__(
@@ -81,9 +83,9 @@ class _Client:
 
 
 class ResourceUpdates:
-    """Holds the subscriptions of clients; ``tasks`` own the telling.
+    """Holds the subscriptions of clients; ``tasks`` own the sending.
 
-    They outlive a config: whoever may not read a resource any more is not told of it.
+    They outlive a config: a client that may no longer read a resource gets no more updates of it.
     """
 
     _offers: OfferUseCases
@@ -94,7 +96,7 @@ class ResourceUpdates:
         self._clients: dict[Connection, _Client] = {}
 
     def use(self, offers: OfferUseCases, most: int) -> None:
-        """Serve by these use cases from now on; a client has at most ``most`` subscriptions."""
+        """Switch to these use cases; a client has at most ``most`` subscriptions."""
         self._offers, self._most = offers, most
 
     async def _may(self, session: Session, uri: str) -> bool:
@@ -105,7 +107,7 @@ class ResourceUpdates:
         return True
 
     def register(self, server: ProtocolServer) -> None:
-        """Have ``server`` answer the methods of the sessionful era."""
+        """Register the handlers of the methods of the sessionful era."""
         server.answer_verbatim("resources/subscribe", self._subscribe)
         server.answer_verbatim("resources/unsubscribe", self._unsubscribe)
 
@@ -121,7 +123,7 @@ class ResourceUpdates:
             undoing.callback(client.held.pop, uri, None)
             release = await self._offers.subscribe(session, uri, partial(client.teller.note, uri))
             undoing.pop_all()
-        if client not in self._clients.values() or uri not in client.held:  # it has left meanwhile
+        if client not in self._clients.values() or uri not in client.held:  # it has left or unsubscribed meanwhile
             self._tasks.start_soon(release)
         else:
             client.held[uri] = release
@@ -149,7 +151,7 @@ class ResourceUpdates:
     async def held(
         self, session: Session, uris: Sequence[str], subscriptions: Subscriptions
     ) -> AsyncGenerator[list[str]]:
-        """Hold the subscriptions of one stream of 2026-07-28; yield the URIs that were granted."""
+        """Hold the subscriptions of one stream of 2026-07-28; yield the granted URIs."""
         held: dict[str, Release] = {}
 
         async def send(uri: str) -> None:

@@ -1,1 +1,1 @@
-"""toolcrib's own tools: one file a tool, and the registry that says which there are."""
+"""toolcrib's own tools: one file per tool, and their registry."""

@@ -1,4 +1,4 @@
-"""The parameter by which a client without a session stays in one scope of skills, call after call.
+"""The parameter with which a client without a session stays in one scope of skills across calls.
 
 Knows which of our tools take it, and what a model reads of it; never knows what is active in a scope.
 """
@@ -15,14 +15,14 @@ HANDLE = "handle"
 _OPENING = frozenset(
     ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
 )
-"""Those that take it where tools are there by skills alone."""
+"""The tools that take it if some tools are only available through skills."""
 _REPORTING = frozenset(("skill_get", REPORT_OUTCOME))
-"""Those that take it where outcomes are reported."""
+"""The tools that take it if outcomes are reported."""
 _PARAMETER: JsonObject = {"type": "string", "description": "From skill_get"}
 
 
 class Handles:
-    """Takes the parameter out of calls and shows it in definitions, to those whose scope has a handle."""
+    """Removes the parameter from calls and adds it to definitions, for sessions whose scope has a handle."""
 
     def __init__(self, section: ToolcribSection, scopes: SkillScopes) -> None:
         self._scopes = scopes
@@ -30,17 +30,17 @@ class Handles:
         self._taken_by = opening | (_REPORTING if section.skills.outcomes else frozenset[str]())
 
     def shown(self, session: Session, name: str, definition: JsonObject) -> JsonObject:
-        """Return a definition with the parameter, where the tool takes it from this session."""
+        """Return a definition with the parameter, if the tool takes it from this session."""
         if not self._takes(session, name):
             return definition
         schema = definition["inputSchema"]
         return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _PARAMETER}}}
 
     def taken(self, session: Session, name: str, arguments: JsonObject) -> JsonObject:
-        """Have the session in the scope of the handle in the arguments, if there is one; return them without it.
+        """Switch the session to the scope of the handle in the arguments, if any; return the arguments without it.
 
         Raises:
-            BadRequest: it is no handle of this caller, now.
+            BadRequest: it is not a valid handle of this caller.
 
         """
         if not self._takes(session, name) or arguments.get(HANDLE) is None:

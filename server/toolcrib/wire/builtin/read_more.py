@@ -37,7 +37,7 @@ _DEFINITION: JsonObject = {
 
 
 class ReadMore(BuiltinTool[ReadMoreArguments]):
-    """Reads the pages of a result after the first; listed only in sessions for which one was kept (ADR 25)."""
+    """Reads the pages of a result after the first; listed only in sessions for which a result was kept (ADR 25)."""
 
     name: ClassVar[str] = READ_MORE
     arguments = ReadMoreArguments
@@ -47,14 +47,14 @@ class ReadMore(BuiltinTool[ReadMoreArguments]):
         self._long_results = long_results
 
     def shown_to(self, session: Session) -> JsonObject | None:
-        """Return the definition where the session has something to read."""
+        """Return the definition if the session has pages to read."""
         return self.definition if session.reads_more else None
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self:
-        """Return the tool, whatever the config: any result may be too large."""
+        """Return the tool regardless of the config: any result may be too large."""
         return cls(parts.tool_use_cases.long_results)
 
     async def run(self, session: Session, given: ReadMoreArguments, _call: CallMaker) -> JsonObject:
-        """Return the page that the arguments ask for."""
+        """Return the page that the arguments request."""
         return await self._long_results.page(session, given.handle, given.page)

@@ -1,4 +1,4 @@
-"""The built-in tools that there are, in order; those that a config offers, and which of them a call is for.
+"""The built-in tools in order, those that a config offers, and the dispatch of a call.
 
 Knows only what every built-in has; never knows what one of them does.
 """
@@ -30,7 +30,7 @@ BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
     ReportOutcome,
     ReadMore,
 )
-"""All of them, in the order in which they are listed; a new one needs its own file and a line here."""
+"""All built-in tools, in listing order; a new one needs its own file and a line here."""
 
 
 class Builtins:
@@ -46,7 +46,7 @@ class Builtins:
         return name in self._tools
 
     def shown_to(self, session: Session) -> list[JsonObject]:
-        """Return the definitions of these tools as the session's caller is shown them, in order."""
+        """Return the definitions of these tools for the session's caller, in order."""
         shown = {name: tool.shown_to(session) for name, tool in self._tools.items()}
         return [
             {"name": name, **self._handles.shown(session, name, definition)}
@@ -55,10 +55,10 @@ class Builtins:
         ]
 
     async def run(self, session: Session, name: str, arguments: JsonObject, call: CallMaker) -> JsonObject:
-        """Answer a call of one of these tools with a result of ``tools/call``.
+        """Return the ``tools/call`` result of one of these tools.
 
         Raises:
-            BadRequest: the arguments do not fit, or cannot be served.
+            BadRequest: the arguments are invalid, or cannot be served.
             UnknownSkill: an argument names a file that a skill does not have.
 
         """

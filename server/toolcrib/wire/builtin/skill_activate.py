@@ -18,7 +18,7 @@ from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinPart
 
 _NAMES_MAX = 10
 _TOLD_TOKENS = 1500
-"""What an answer may take of a model's room (an estimate)."""
+"""Maximum size of an answer, in estimated tokens."""
 
 _NAMES = object_of({"names": {**TEXTS, "description": "As skill_get"}}, ["names"])
 _AMBIGUOUS: JsonObject = {"type": "object", "additionalProperties": TEXTS}
@@ -49,12 +49,12 @@ class _SwitchesSkills(SkillTool[NamesArguments]):
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where there are skills, and tools that are there by skills alone."""
+        """Return the tool if there are skills, and tools that are only available through skills."""
         return super().offered_by(parts) if has_scoped_tools(parts.settings.toolcrib) else None
 
 
 class ActivateSkills(_SwitchesSkills):
-    """Has skills active without giving their texts (R210)."""
+    """Activates skills without returning their texts (R210)."""
 
     name: ClassVar[str] = "skill_activate"
     answer_schema: ClassVar[JsonObject | None] = object_of(
@@ -69,10 +69,10 @@ class ActivateSkills(_SwitchesSkills):
     definition = _ACTIVATE
 
     async def run(self, session: Session, given: NamesArguments, call: CallMaker) -> Answer:
-        """Have the skills active, and tell which are now and which tools that opens.
+        """Activate the skills; return which are active now, and which tools that makes available.
 
         Raises:
-            NotConfirmed: somebody has to say yes first, as for the text.
+            NotConfirmed: a person has to confirm first, as for the text.
 
         """
         request = GetRequest(given.names, max_tokens=_TOLD_TOKENS)
@@ -88,14 +88,14 @@ class ActivateSkills(_SwitchesSkills):
 
 
 class DeactivateSkills(_SwitchesSkills):
-    """Lets go of skills, and so of what only they have opened (R210)."""
+    """Deactivates skills, and so the tools that only they have made available (R210)."""
 
     name: ClassVar[str] = "skill_deactivate"
     answer_schema: ClassVar[JsonObject | None] = object_of({"active": TEXTS, "not_active": TEXTS}, ["active"])
     definition = _DEACTIVATE
 
     async def run(self, session: Session, given: NamesArguments, _call: CallMaker) -> Answer:
-        """Let go of the skills, and tell which are active still."""
+        """Deactivate the skills; return which are still active."""
         unknown = await SkillActivation(self._skill_use_cases).deactivate(session, given.names)
         active = _active(session)
         lines = [_text(active), *([f"Not active: {', '.join(map(one_line, unknown))}"] if unknown else [])]

@@ -100,7 +100,7 @@ _DEFINITION: JsonObject = {
 
 
 class GetSkills(SkillTool[GetArguments]):
-    """Gives skills by their names, within a budget."""
+    """Returns skills by name, within a token budget."""
 
     name: ClassVar[str] = "skill_get"
     answer_schema: ClassVar[JsonObject | None] = _ANSWER
@@ -108,11 +108,11 @@ class GetSkills(SkillTool[GetArguments]):
     definition = _DEFINITION
 
     async def run(self, session: Session, given: GetArguments, call: CallMaker) -> Answer:
-        """Give the skills; the text is the same in both forms of the answer.
+        """Return the skills; both forms of the answer have the same text.
 
         Raises:
             BadRequest: ``file`` with several skills, or one that cannot be shown as text.
-            UnknownSkill: ``file`` is no file of the skill.
+            UnknownSkill: the skill has no such ``file``.
 
         """
         request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)

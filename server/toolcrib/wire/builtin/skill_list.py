@@ -99,10 +99,10 @@ class ListSkills(SkillTool[ListArguments]):
     definition = _DEFINITION
 
     async def run(self, session: Session, given: ListArguments, _call: CallMaker) -> Answer:
-        """List one page.
+        """Return one page.
 
         Raises:
-            BadRequest: the cursor is none of ours.
+            BadRequest: the cursor is invalid.
 
         """
         request = ListRequest(**given.model_dump())
@@ -111,7 +111,7 @@ class ListSkills(SkillTool[ListArguments]):
 
 
 def _text(answer: ListAnswer) -> str:
-    """Return the page as lines, and what was left out of the list and why."""
+    """Return the page as lines, and what was omitted from the list and why."""
     lines = [f"{len(answer.skills)} of {answer.total} skills"]
     lines += [f"- {shown.name} ({shown.skill.source}): {shown.trigger}" for shown in answer.skills]
     if answer.next_cursor:

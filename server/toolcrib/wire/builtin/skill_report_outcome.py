@@ -42,7 +42,7 @@ _DEFINITION: JsonObject = {
 
 
 class ReportOutcome(BuiltinTool[OutcomeArguments]):
-    """Takes reports of what came of skills; only a config with ``skills.outcomes`` offers it (C19)."""
+    """Accepts reports of skills' outcomes; only a config with ``skills.outcomes`` offers it (C19)."""
 
     name: ClassVar[str] = REPORT_OUTCOME
     answer_schema: ClassVar[JsonObject | None] = object_of({"name": TEXT, "success": FLAG}, ["name", "success"])
@@ -54,15 +54,15 @@ class ReportOutcome(BuiltinTool[OutcomeArguments]):
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where there are skills, and outcomes are wanted."""
+        """Return the tool if there are skills, and outcomes are configured."""
         is_wanted = parts.skill_use_cases and parts.settings.toolcrib.skills.outcomes
         return cls(OutcomeReports(parts.skill_use_cases)) if parts.skill_use_cases and is_wanted else None
 
     async def run(self, session: Session, given: OutcomeArguments, _call: CallMaker) -> Answer:
-        """Count the report.
+        """Record the report.
 
         Raises:
-            BadRequest: this session has no such outcome to report.
+            BadRequest: this session has no such skill to report on.
 
         """
         await self._reports.report(session, OutcomeRequest(given.name, given.success, given.note or ""))

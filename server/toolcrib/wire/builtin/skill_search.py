@@ -85,7 +85,7 @@ _ANSWER = object_of(
 
 
 class SearchSkills(BuiltinTool[SearchArguments]):
-    """Finds skills. ``section`` says how many hits there may be, and are by default."""
+    """Finds skills. ``section`` has the default and the maximum number of hits."""
 
     name: ClassVar[str] = "skill_search"
     answer_schema: ClassVar[JsonObject | None] = _ANSWER
@@ -98,11 +98,11 @@ class SearchSkills(BuiltinTool[SearchArguments]):
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where there are skills."""
+        """Return the tool if there are skills."""
         return cls(parts.skill_use_cases, parts.settings.toolcrib.skills.search) if parts.skill_use_cases else None
 
     async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
-        """Search, and tell what was found.
+        """Search, and return the hits.
 
         Raises:
             BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
@@ -124,7 +124,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
 
 
 def _text(answer: SearchAnswer) -> str:
-    """Return the answer as lines: what was found, what to do with it, and why there is not more."""
+    """Return the answer as lines: the hits, what to do with them, and why there are no more."""
     head = (
         f"{len(answer.hits)} of {answer.count} skills for {json.dumps(answer.query, ensure_ascii=False)} "
         f"({answer.effective.value}, confidence {answer.confidence})"

@@ -21,7 +21,7 @@ from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.use_cases import ToolUseCases
 
 SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
-"""What the argument ``search_type`` may be."""
+"""The values of the argument ``search_type``."""
 
 SEARCH_TYPES: Mapping[SearchTypeName, SearchType] = {
     "fts": SearchType.FTS,
@@ -29,10 +29,10 @@ SEARCH_TYPES: Mapping[SearchTypeName, SearchType] = {
     "exact": SearchType.EXACT,
     "bm25": SearchType.FTS,
 }
-"""How a query is to be read; ``bm25`` is an older word for ``fts`` (R48)."""
+"""How a query is interpreted; ``bm25`` is an older name for ``fts`` (R48)."""
 
 ALWAYS_LOAD: JsonObject = {"_meta": {"anthropic/alwaysLoad": True}}
-"""Some hosts hide tools behind a search of their own; the few that we have would be hidden too."""
+"""Some hosts defer tools behind a search of their own; our few tools must stay visible."""
 
 READ_ONLY: JsonObject = {"annotations": {"readOnlyHint": True, "openWorldHint": False}, **ALWAYS_LOAD}
 
@@ -47,10 +47,10 @@ _ArgumentsT = TypeVar("_ArgumentsT", bound=Arguments)
 
 
 def checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
-    """Return the arguments as ``model`` reads them.
+    """Return validated arguments.
 
     Raises:
-        BadRequest: they do not fit; the text names each field, and the parameters there are.
+        BadRequest: they are invalid; the text names each wrong field, and the valid parameters.
 
     """
     try:
@@ -64,12 +64,12 @@ def checked(model: type[_ArgumentsT], arguments: JsonObject) -> _ArgumentsT:
 
 
 CallMaker = Callable[[str, object], ToolCall]
-"""Makes a call of the tool of this name with these arguments."""
+"""Creates a call of the named tool with these arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltinParts:
-    """What the built-ins work with. ``skill_use_cases`` is None where skills are switched off."""
+    """The dependencies of the built-ins. ``skill_use_cases`` is None if skills are disabled."""
 
     settings: Settings
     tool_use_cases: ToolUseCases
@@ -79,7 +79,7 @@ class BuiltinParts:
 
 
 class Answer(NamedTuple):
-    """What a built-in answers: a text that needs nothing else to be understood, and the same for programs.
+    """The answer of a built-in: a self-contained text, and the same as structured content for programs.
 
     ``meta`` is for the host alone: the ``_meta`` of the result.
     """
@@ -90,10 +90,10 @@ class Answer(NamedTuple):
 
 
 class BuiltinTool(ABC, Generic[_ArgumentsT]):
-    """One of our own tools. ``definition`` is what ``tools/list`` shows of it beside its name, by this config.
+    """One of our own tools. ``definition`` is its entry in ``tools/list`` apart from its name, for this config.
 
-    ``answer_schema`` is what the structured form of its answers is valid by; None where a downstream answers. It is
-    published with the docs and not listed: a client that knows one rejects an answer that is text alone.
+    ``answer_schema`` is the schema of its structured answers; None if a downstream server answers. It is published with
+    the docs but not listed: a client that knows it would reject an answer that is text alone.
     """
 
     name: ClassVar[str]
@@ -102,20 +102,19 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
     definition: JsonObject
 
     def shown_to(self, session: Session) -> JsonObject | None:  # noqa: ARG002 - most are the same for everybody
-        """Return the definition as the session's caller is shown it; None where the session does not list the tool."""
+        """Return the definition for the session's caller; None if the session does not list the tool."""
         return self.definition
 
     @classmethod
     @abstractmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where the config offers it."""
+        """Return the tool if the config offers it."""
 
     @abstractmethod
     async def run(self, session: Session, given: _ArgumentsT, call: CallMaker, /) -> Answer | JsonObject:
-        """Return an answer of ours, or the result of a downstream's tool as it is.
+        """Return an answer of ours, or the unchanged result of a downstream tool.
 
-        ``given`` are the arguments as the model reads them; ``call`` makes a call of another tool, with all that came
-        in beside them.
+        ``given`` are the validated arguments; ``call`` creates a call of another tool in the context of this request.
 
         Raises:
             BadRequest: the arguments cannot be served; the text says what to change.
@@ -124,12 +123,12 @@ class BuiltinTool(ABC, Generic[_ArgumentsT]):
 
 
 class SkillTool(BuiltinTool[_ArgumentsT]):
-    """A built-in that works with skills alone, and is there where skills are."""
+    """A built-in that only needs skills, and is offered if skills are enabled."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
         self._skill_use_cases = skill_use_cases
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where there are skills."""
+        """Return the tool if there are skills."""
         return cls(parts.skill_use_cases) if parts.skill_use_cases else None

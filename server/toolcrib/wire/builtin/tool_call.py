@@ -24,7 +24,7 @@ class CallArguments(Arguments):
 
 
 class _Door(BuiltinTool[CallArguments]):
-    """A tool that calls another: one of a server, or ``read_more``, which a constant list does not show (ADR 25)."""
+    """A tool that calls another: one of a server, or ``read_more``, which a constant list does not include (ADR 25)."""
 
     arguments = CallArguments
     read_only: ClassVar[bool]
@@ -88,7 +88,7 @@ class CallReadOnly(_Door):
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool where calls that only read are kept apart."""
+        """Return the tool if read-only calls are separated."""
         section = parts.settings.toolcrib
         return cls(parts.tool_use_cases) if section.tool_search.enabled and section.gate.call_tools == "split" else None
 

@@ -42,7 +42,9 @@ from toolcrib.wire.builtin.tool import (
 _LIMIT_MAX = 20
 _OFFERS_HEAD = "Besides tools, not to be called: read a resource by its URI, get a prompt by its name."
 _NAMES_ROOM = 100
-"""Characters of the names of servers: some hosts cut a description at 150, and what is longer costs every prompt."""
+"""Maximum length of the list of server names: some hosts cut descriptions at 150 characters, and every prompt pays for
+them.
+"""
 
 
 class SearchArguments(Arguments):
@@ -103,7 +105,7 @@ _ANSWER = object_of(
 
 
 class SearchTools(BuiltinTool[SearchArguments]):
-    """Finds downstream tools. ``max_results`` bounds an answer, whatever ``limit`` asks for."""
+    """Finds downstream tools. ``max_results`` is the maximum of ``limit``."""
 
     name: ClassVar[str] = "tool_search"
     answer_schema: ClassVar[JsonObject | None] = _ANSWER
@@ -116,19 +118,19 @@ class SearchTools(BuiltinTool[SearchArguments]):
 
     @classmethod
     def offered_by(cls, parts: BuiltinParts) -> Self | None:
-        """Return the tool unless all tools are listed, or the config leaves it out."""
+        """Return the tool unless all tools are listed, or the config disables it."""
         section, split = parts.settings.toolcrib.tool_search, parts.settings.toolcrib.gate.call_tools == "split"
         offered = section.enabled and section.include_search_tool
         return cls(parts.tool_use_cases, parts.offers, section.max_search_results, split=split) if offered else None
 
     def shown_to(self, session: Session) -> JsonObject:
-        """Return the definition, whose first sentence names the servers that the session's caller may use."""
+        """Return the definition, whose first sentence names the servers available to the session's caller."""
         servers = enumerated(self._tool_use_cases.gate.servers(session), _NAMES_ROOM)
         start = f"Find tools of toolcrib's MCP servers{f': {servers}' if servers else ''}. "
         return {**self.definition, "description": start + self.definition["description"]}
 
     async def run(self, session: Session, given: SearchArguments, _call: CallMaker) -> Answer:
-        """Search, and tell what was found.
+        """Search, and return the matches.
 
         Raises:
             BadRequest: a blank query, a limit out of range, or a pattern that cannot be used.
@@ -159,7 +161,7 @@ _CONFIDENCE = {
 
 
 def answer_text(answer: SearchAnswer) -> str:
-    """Return the answer as lines: what was found, how to call it, why there is not more. A model needs nothing else."""
+    """Return the answer as lines: the matches, how to call them, why there are no more. Self-contained for a model."""
     count = "1 tool" if len(answer.hits) == 1 else f"{len(answer.hits)} tools"
     confidence = f", confidence {answer.confidence}: {_CONFIDENCE[answer.confidence]}." if answer.hits else "."
     head = count + confidence

@@ -1,1 +1,1 @@
-"""What toolcrib answers besides tools: resources, prompts, and the methods of the extension for skills."""
+"""Methods besides tools: resources, prompts, and those of the skills extension."""

@@ -1,4 +1,4 @@
-"""``prompts/*``: lists and gets what others contribute.
+"""``prompts/*``: lists and gets contributed prompts.
 
 Knows the methods and their pages; never knows what a prompt says.
 """
@@ -16,14 +16,14 @@ from toolcrib.wire.sessions import Sessions
 
 
 class PromptProvider(Protocol):
-    """Contributes some prompts."""
+    """Contributes prompts."""
 
     async def page(self, session: Session, after: str, /) -> tuple[list[JsonObject], str | None]:
-        """Return its next prompts by name, those after the name ``after``, and the last one's if there are more."""
+        """Return the next page of prompts by name, after the name ``after``, and the last name if there are more."""
         ...
 
     async def get(self, context: Context, /, session: Session, params: JsonObject) -> JsonObject | None:
-        """Return what a prompt comes to, by the params of the request; None where it has no such prompt.
+        """Return the result of a prompt for the params of the request; None if there is no such prompt.
 
         Raises:
             BadRequest: an argument is missing or wrong.
@@ -33,13 +33,13 @@ class PromptProvider(Protocol):
 
 
 class PromptMethods:
-    """Answers ``prompts/*`` with the prompts of each provider in turn; only those of the last may take pages."""
+    """Answers ``prompts/*`` with the prompts of each provider in turn; only the last one may have several pages."""
 
     def __init__(self, sessions: Sessions, providers: Sequence[PromptProvider]) -> None:
         self._sessions, self._providers = sessions, providers
 
     def register(self, server: ProtocolServer) -> None:
-        """Have ``server`` answer these methods."""
+        """Register the handlers of these methods."""
         server.answer_verbatim("prompts/list", self._list)
         server.answer_verbatim("prompts/get", self._get)
 

@@ -1,4 +1,4 @@
-"""The methods beside tools that a config offers, and who contributes to them.
+"""The methods besides tools that a config offers, and their contributors.
 
 Knows which part contributes what; never knows how a method is answered.
 """
@@ -24,7 +24,7 @@ class Methods(Protocol):
     """Some methods of the protocol."""
 
     def register(self, server: ProtocolServer) -> None:
-        """Have ``server`` answer these methods, and declare what goes with them."""
+        """Register the handlers of these methods, and declare their capabilities."""
         ...
 
 
@@ -35,7 +35,7 @@ def methods_offered(
     offers: OfferUseCases,
     carried: CarriedRequests,
 ) -> list[Methods]:
-    """Return the methods that there are; ``skill_use_cases`` is None where skills are switched off."""
+    """Return the available methods; ``skill_use_cases`` is None if skills are disabled."""
     section = status.settings.toolcrib
     fixed, resources = [_status_resource(status)], list[ResourceProvider]()
     prompts, methods = list[PromptProvider](), list[Methods]()

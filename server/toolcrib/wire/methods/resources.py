@@ -1,6 +1,6 @@
-"""``resources/*``: lists and reads what others contribute, and what servers have.
+"""``resources/*``: lists and reads contributed resources, and those of servers.
 
-Knows the methods, their pages, and whose a URI is; never knows what a resource holds or who may see it.
+Knows the methods, their pages, and the owner of a URI; never knows what a resource holds or who may see it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ from toolcrib.wire.sessions import Sessions
 
 @dataclass(frozen=True, slots=True)
 class FixedResource:
-    """One resource of our own, with the same URI for everybody; ``read`` gives its text for a session."""
+    """One resource of our own, with the same URI for everybody; ``read`` returns its text for a session."""
 
     uri: str
     name: str
@@ -30,7 +30,7 @@ class FixedResource:
 
     @property
     def as_listed(self) -> JsonObject:
-        """Return it as ``resources/list`` tells it."""
+        """Return its entry in ``resources/list``."""
         return as_json(
             types.Resource(uri=self.uri, name=self.name, description=self.description, mime_type=self.mime_type)
         )
@@ -41,39 +41,39 @@ class ResourceProvider(Protocol):
 
     @property
     def prefix(self) -> str:
-        """How its URIs begin."""
+        """The prefix of its URIs."""
         ...
 
     async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
-        """Return its next resources by URI, those after the URI ``after``, and the last one's if there are more."""
+        """Return the next page of resources by URI, after the URI ``after``, and the last URI if there are more."""
         ...
 
     async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
         """Return the result of ``resources/read``.
 
         Raises:
-            UnknownResource: there is none for this caller.
+            UnknownResource: there is no such resource for this caller.
 
         """
         ...
 
 
 class TemplateProvider(Protocol):
-    """Contributes templates of resources, and whatever resource belongs to nobody else."""
+    """Contributes resource templates, and all resources that no other provider has."""
 
     async def templates(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
-        """Return its next templates, those after the template ``after``, and the last one if there are more."""
+        """Return the next page of templates, those after the template ``after``, and the last one if there are more."""
         ...
 
     async def read(self, context: Context, /, session: Session, uri: str) -> JsonObject:
-        """Return the result of ``resources/read``; raises as that of a :class:`ResourceProvider`."""
+        """Return the result of ``resources/read``; raises like :meth:`ResourceProvider.read`."""
         ...
 
 
 class ResourceMethods:
-    """Answers ``resources/*`` with resources of our own first, then those of each provider.
+    """Answers ``resources/*`` with our own resources first, then those of each provider.
 
-    ``rest`` is asked for any other URI.
+    ``rest`` handles any other URI.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ResourceMethods:
         self._fixed = {resource.uri: resource for resource in fixed}
 
     def register(self, server: ProtocolServer) -> None:
-        """Have ``server`` answer these methods."""
+        """Register the handlers of these methods."""
         server.answer_verbatim("resources/list", self._list)
         server.answer_verbatim("resources/templates/list", self._list_templates)
         server.answer_verbatim("resources/read", self._read)
@@ -105,7 +105,7 @@ class ResourceMethods:
         return _page("resources", listed, None)
 
     def _from(self, after: str) -> Sequence[ResourceProvider]:
-        """Return the provider that has the URI ``after``, and those that follow it; all for the empty one."""
+        """Return the provider that has the URI ``after``, and those that follow it; all for the empty string."""
         for place, provider in enumerate(self._providers):
             if not after or after.startswith(provider.prefix):
                 return self._providers[place:]
@@ -129,7 +129,7 @@ class ResourceMethods:
 
 
 def as_json(model: types.Resource | types.Prompt | types.GetPromptResult) -> JsonObject:
-    """Return one of the SDK's values as JSON."""
+    """Return an SDK value as JSON."""
     return model.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 

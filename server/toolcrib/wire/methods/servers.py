@@ -31,10 +31,10 @@ class ServerResources:
         return await self._offers.page(session, "template", after)
 
     async def read(self, context: Context, session: Session, uri: str) -> JsonObject:
-        """Return what a server says that a resource holds.
+        """Return the contents of a resource as its server gives them.
 
         Raises:
-            UnknownResource: there is none for this caller.
+            UnknownResource: there is no such resource for this caller.
 
         """
         return await self._offers.read(session, uri, _ask(context, session))
@@ -51,7 +51,7 @@ class ServerPrompts:
         return await self._offers.page(session, "prompt", after)
 
     async def get(self, context: Context, session: Session, params: JsonObject) -> JsonObject | None:
-        """Return what a server says that a prompt comes to."""
+        """Return the result of a prompt as its server gives it."""
         try:
             return await self._offers.get(session, params["name"], _ask(context, session))
         except UnknownPrompt:
@@ -65,7 +65,7 @@ class CompletionMethods:
         self._sessions, self._offers = sessions, offers
 
     def register(self, server: ProtocolServer) -> None:
-        """Have ``server`` answer the method."""
+        """Register the handler of the method."""
         server.answer_verbatim("completion/complete", self._complete)
 
     async def _complete(self, context: Context, params: JsonObject) -> JsonObject:

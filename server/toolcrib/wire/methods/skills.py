@@ -1,4 +1,4 @@
-"""What skills contribute to resources and prompts: their files, their catalog, and prompts that bring them.
+"""What skills contribute to resources and prompts: their files, their catalog, and prompts that return them.
 
 Knows the names and shapes that clients see; never knows what is published or found, which is decided below.
 """
@@ -70,7 +70,7 @@ def catalog_resources(skill_use_cases: SkillUseCases) -> list[FixedResource]:
 
 
 class CatalogPages:
-    """Further pages of the catalog, as a :class:`ResourceProvider` that lists none: each is named by the one before."""
+    """Further pages of the catalog, as a :class:`ResourceProvider` that lists none: each links to the next."""
 
     prefix = CATALOG_PAGES
 
@@ -86,7 +86,7 @@ class CatalogPages:
         """Return a page of the catalog.
 
         Raises:
-            UnknownResource: there is none.
+            UnknownResource: there is no such page.
 
         """
         page = uri.removeprefix(self.prefix)
@@ -109,7 +109,7 @@ class SkillFiles:
         self._resources, self._carried = SkillResources(skill_use_cases), carried
 
     async def page(self, session: Session, after: str) -> tuple[list[JsonObject], str | None]:
-        """Return the SKILL.md of the next skills by URI, and the last one's if there are more."""
+        """Return the next page of skills' SKILL.md files by URI, and the last URI if there are more."""
         page, has_more = await self._resources.published(session, after)
         return [as_json(_resource(each)) for each in page], page[-1].uri if has_more else None
 
@@ -117,8 +117,8 @@ class SkillFiles:
         """Return a file of a published skill.
 
         Raises:
-            UnknownSkill: there is none for this caller.
-            NotConfirmed: a person has to say yes first, and has not.
+            UnknownSkill: there is no such file for this caller.
+            NotConfirmed: a person has to confirm first, and has not.
 
         """
         return await self._carried.carry(context, session, partial(self._read, session, uri))
@@ -132,7 +132,7 @@ class SkillFiles:
 
 
 class SkillPrompts:
-    """The prompts that bring skills, as a :class:`PromptProvider` (R141, R193)."""
+    """The prompts that return skills, as a :class:`PromptProvider` (R141, R193)."""
 
     def __init__(self, skill_use_cases: SkillUseCases, carried: CarriedRequests) -> None:
         self._skill_use_cases, self._carried = skill_use_cases, carried
@@ -145,8 +145,8 @@ class SkillPrompts:
         """Return the skills for a task, or one skill.
 
         Raises:
-            BadRequest: an argument is missing or wrong, or names no one skill.
-            NotConfirmed: a person has to say yes first, and has not.
+            BadRequest: an argument is missing or wrong, or does not name exactly one skill.
+            NotConfirmed: a person has to confirm first, and has not.
 
         """
         name, given = params["name"], as_object(params.get("arguments"))

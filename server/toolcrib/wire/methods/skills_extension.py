@@ -37,13 +37,13 @@ class UriPageParams(types.PaginatedRequestParams):
 
 
 class SkillsExtension:
-    """Answers the methods of the extension with the published skills."""
+    """Answers the methods of the extension for published skills."""
 
     def __init__(self, skill_use_cases: SkillUseCases, sessions: Sessions) -> None:
         self._resources, self._sessions = SkillResources(skill_use_cases), sessions
 
     def register(self, server: Server[Any]) -> None:
-        """Have ``server`` answer these methods, and declare the extension."""
+        """Register the handlers of these methods, and declare the extension."""
         server.extensions[EXTENSION] = {"directoryRead": True}
         server.add_request_handler("skills/list", types.PaginatedRequestParams, self._list_skills)
         server.add_request_handler("skills/get", UriParams, self._get_skill)
