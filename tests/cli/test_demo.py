@@ -66,6 +66,8 @@ def test_what_the_demo_says_of_real_tools_was_measured():
     assert f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} captured servers" in page
     [row] = [line for line in page.splitlines() if line.startswith("| `tools/list`: our own six, 41 servers |")]
     assert f"| {demo.REAL_SHOWN:,} tokens | {demo.REAL_LISTED:,} all listed |" in row
+    listing = f"{demo.REAL_TOOLS:,} tools of {demo.REAL_SERVERS} real servers costs a model {demo.REAL_LISTED:,} tokens"
+    assert f"{listing}; with toolcrib in front, it reads {demo.REAL_SHOWN:,}" in README
 
 
 def test_the_picture_of_the_demo_is_on_top_of_readme_and_shows_each_step():
