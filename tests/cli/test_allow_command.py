@@ -57,16 +57,16 @@ async def test_what_is_allowed_runs_and_is_given_at_once_and_is_asked_about_agai
             return "toolcrib allow" in str(called), "toolcrib allow" in str(got)
 
         assert await refused() == (True, True)
-        assert "zoo__feed may run without a question, for local" in await allow("zoo.feed")
-        assert "repo/vault is given without a question" in await allow("vault")
+        assert "zoo__feed may run without asking, for local" in await allow("zoo.feed")
+        assert "repo/vault is returned without asking" in await allow("vault")
         assert await refused() == (False, False)
         listed = json.loads(await allow("--json"))
         assert [(each["name"], each["kind"], each["principal"], each["holds"]) for each in listed] == [
             ("repo/vault", "skill", "local", True),
             ("zoo__feed", "tool", "local", True),
         ]
-        assert "asked about again" in await allow("--revoke", "zoo__feed")
-        assert "asked about again" in await allow("--revoke", "vault")
+        assert "asked again" in await allow("--revoke", "zoo__feed")
+        assert "asked again" in await allow("--revoke", "vault")
         assert await refused() == (True, True)
         assert "Nothing is allowed" in await allow()
 

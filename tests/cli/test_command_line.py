@@ -170,4 +170,4 @@ def test_a_program_is_told_in_json_that_a_start_is_refused(run: Run, monkeypatch
 def test_a_program_is_told_in_json_that_a_command_failed(run: Run):
     error = problem(run, "skills", "list", "--source", "nowhere")
     assert (error["kind"], error["exit_code"]) == ("failed", 1)
-    assert "No skill comes from nowhere" in error["message"]
+    assert "There is no skill from nowhere" in error["message"]

@@ -109,7 +109,7 @@ def test_an_entry_of_another_client_is_left_out_and_the_others_are_served(
 )
 def test_a_key_that_is_nearly_ours_or_means_something_elsewhere_is_told(more: dict[str, Any], said: str, check: Check):
     code, out, err = check({"mcpServers": {"a": {**PYTHON, **more}}})
-    assert (code, out.startswith("Not as it is meant")) == (1, True)
+    assert (code, out.startswith("Usable, but with likely mistakes")) == (1, True)
     assert said in err
 
 
@@ -372,14 +372,14 @@ def test_a_secret_that_is_written_out_is_warned_of_and_not_shown(check: Check, e
 def test_a_secret_that_is_referred_to_is_not_warned_of(check: Check, value: str):
     headers = {"Authorization": value}
     _, _, err = check({"mcpServers": {"a": {"url": "https://host/mcp", "headers": headers, "disabled": True}}})
-    assert "written out" not in err
+    assert "plain text" not in err
 
 
 def test_secrets_are_found_in_our_own_keys_too(check: Check):
     tokens = [{"token": "canary-1", "subject": "ann"}, {"token": "${GITHUB_TOKEN}", "subject": "bob"}]
     code, _, err = check({"mcpServers": {"a": SERVER}, "toolcrib": {"http": {"tokens": tokens}}})
     assert code == 0
-    assert err.count("written out") == 1
+    assert err.count("plain text") == 1
     assert "toolcrib.http.tokens[0].token: looks like a secret" in err
 
 
@@ -390,5 +390,5 @@ def test_a_bridge_is_named_with_the_entry_that_needs_none(check: Check):
     _, _, err = check({"mcpServers": {"wiki": {"command": "npx", "args": args}}})
     assert "mcpServers.wiki: runs mcp-remote, a bridge to https://host/mcp, which toolcrib reaches by itself" in err
     assert 'write {"url":"https://host/mcp","headers":{"X-Key":"***"}}, then run `toolcrib login wiki`' in err
-    assert "nothing here is made of --resource" in err
+    assert "ignored: --resource" in err
     assert "canary" not in err

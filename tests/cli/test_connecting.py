@@ -58,7 +58,7 @@ def test_a_client_without_a_file_gets_one_and_loses_it_again(client: Client, run
     assert PROGRAM in out
     [server] = [each for each in read_file(file, client, here).servers if each.name == "toolcrib"]
     assert server.read.lost == "starts toolcrib itself", "as the client writes it, and so that it starts toolcrib"
-    assert run("connect", client.key)[1] == f"{client.title} is connected already.\n"
+    assert run("connect", client.key)[1] == f"{client.title} is already connected.\n"
     assert run("disconnect", client.key, "--yes")[0] == 0
     assert not file.exists()
     assert "is not connected" in run("disconnect", client.key)[1]
@@ -152,7 +152,7 @@ def test_a_file_that_was_changed_since_keeps_the_change_and_gets_its_servers_bac
     run("connect", "cursor", "--replace", "--yes")
     cursor.write_text(cursor.read_text().replace('"other": {"command": "other"}', '"new": {"command": "new"}'))
     code, out, _err = run("disconnect", "cursor", "--yes")
-    assert (code, "changed since it was connected" in out) == (0, True)
+    assert (code, "it has changed since" in out) == (0, True)
     text = cursor.read_text()
     assert "// mine" in text
     servers = json.loads(text.replace("// mine", ""))["mcpServers"]

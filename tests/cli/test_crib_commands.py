@@ -52,7 +52,7 @@ def test_status_starts_nothing_and_makes_no_file(run: Run, fake: FakeServer, tmp
     code, out, _err = run("status")
     assert code == 0
     assert "zoo: not listed yet" in out
-    assert "(not made yet)" in out
+    assert "(not created yet)" in out
     assert fake.starts() == []
     assert not (tmp_path / "cache").exists()
 
@@ -76,7 +76,7 @@ def test_status_says_which_list_and_which_answers_known_clients_get_and_why(run:
     section = {"results": {"hosts": {"mine-*": {"listing": "auto"}}}}
     code, out, _err = run("status", toolcrib=section)
     assert code == 0
-    assert "listing  dynamic over stdio, dynamic over HTTP, for clients of which nothing is known" in out
+    assert "listing  dynamic over stdio, dynamic over HTTP, for unknown clients" in out
     assert "dynamic, text alone: claude-code\n" in out
     assert "stable, text alone: codex-mcp-client, gemini-cli-mcp-client*, " in out
     assert "auto, structured answers: mine-*\n" in out
@@ -165,7 +165,7 @@ def test_clear_forgets_the_tools(run: Run, fake: FakeServer):
     run("index", "refresh")
     code, out, _err = run("index", "clear")
     assert code == 0
-    assert "Forgot 3 tools" in out
+    assert "Deleted 3 tools" in out
     assert "zoo: not listed yet" in run("status")[1]
 
 
@@ -378,4 +378,4 @@ def test_commands_do_not_keep_eager_servers_up(run: Run, fake: FakeServer):
 def test_a_server_that_the_policy_closes_to_everyone_is_not_started_and_the_status_says_why(run):
     closed = {"policy": {"deny": ["zoo.*"]}}
     assert run("index", "refresh", toolcrib=closed)[0] == 0
-    assert "zoo: not started: the policy denies all of it to everyone" in run("status", toolcrib=closed)[1]
+    assert "zoo: not started: the policy denies all its tools to everyone" in run("status", toolcrib=closed)[1]

@@ -105,7 +105,7 @@ def test_an_entry_that_does_not_start_is_told_with_the_command_that_mends_it(run
 def test_folders_that_are_missing_are_made_only_when_asked(run: Run, home: Path, tmp_path: Path):
     _write(tmp_path, {}, state_dir=str(tmp_path / "state"))
     _code, found = _found(run)
-    assert found["state: warning"]["remedy"] == "toolcrib doctor --fix makes it"
+    assert found["state: warning"]["remedy"] == "toolcrib doctor --fix creates it"
     _code, found = _found(run, "--fix")
     assert "state: warning" not in found
     assert found["state: ok"]["text"].startswith(str(tmp_path / "state" / "state.db"))
@@ -127,8 +127,9 @@ def test_what_a_server_said_last_is_told_with_why_it_does_not_work(
     waits = "import sys, time; print('waiting for the licence server', file=sys.stderr, flush=True); time.sleep(60)"
     _write(tmp_path, {"slow": {"command": sys.executable, "args": ["-c", waits]}})
     _code, found = _found(run)
-    assert found["server slow: warning"]["text"] == "no answer within 3 s; it said: waiting for the licence server"
-    assert found["server slow: warning"]["facts"]["last_words"] == "waiting for the licence server"
+    slow = found["server slow: warning"]
+    assert slow["text"] == "no answer within 3 s; its last output: waiting for the licence server"
+    assert slow["facts"]["last_words"] == "waiting for the licence server"
 
 
 def test_a_program_that_is_not_there_is_told_with_what_helps(run: Run, home: Path, tmp_path: Path):
@@ -179,7 +180,7 @@ def test_which_list_and_which_answers_a_client_gets_is_told_by_what_its_entry_sa
     cursor, gemini = found["client cursor: ok"], found["client gemini-cli: ok"]
     assert (cursor["facts"]["listing"], cursor["facts"]["structured"]) == ("stable", True)
     assert (gemini["facts"]["listing"], gemini["facts"]["structured"]) == ("stable", False)
-    assert "its list never changes (Gemini CLI " in gemini["text"]
+    assert "its list is constant (Gemini CLI " in gemini["text"]
     assert "our answers are text alone" in gemini["text"]
 
 

@@ -44,8 +44,8 @@ def test_what_was_found_is_shown_and_nothing_is_written_where_nobody_can_be_aske
     assert "Nothing was written. Add --yes" in err
     assert "git   Cursor, Codex  uvx mcp-server-git" in out
     assert "git: its tools: without git_reset, git_add" in out
-    assert "gh: secrets stand in headers.Authorization" in out
-    assert "db: secrets stand in " in out
+    assert "gh: contains secrets in headers.Authorization" in out
+    assert "db: contains secrets in " in out
     assert "canary" not in out + err
 
 
@@ -89,7 +89,7 @@ def test_a_second_time_adds_what_is_new_and_keeps_what_is_there(run: Run, home: 
     text = written.read_text()
     assert text.startswith('{\n  // by hand\n  "mcpServers": {"own": {"command": "own"}, "git": ')
     code, out, _err = run("init", "--yes")
-    assert (code, "has all of them already" in out, written.read_text() == text) == (0, True, True)
+    assert (code, "already has all of them" in out, written.read_text() == text) == (0, True, True)
 
 
 INLINED = """{"mcp": {
@@ -121,7 +121,7 @@ def test_a_server_is_known_again_however_its_secrets_were_written(
     text = written.read_text()
     assert ("canary" in text) == (not how)
     assert "canary" not in out + err
-    assert "has all of them already" in run("init", "--yes", *how)[1]
+    assert "already has all of them" in run("init", "--yes", *how)[1]
     assert written.read_text() == text
     assert run("connect", "opencode", "--replace", "--yes")[0] == 0
     assert list(json.loads(opencode.read_text())["mcp"]) == ["toolcrib"]
@@ -148,7 +148,7 @@ def test_programs_get_the_whole_of_it_and_nothing_is_written_unless_they_say_so(
 def test_what_the_working_directory_says_is_taken_over_only_when_asked_for(run: Run, home: Path, tmp_path: Path):
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"evil": {"command": "evil"}}}')
     _code, out, _err = run("init", "--yes")
-    assert f"not looked into: {tmp_path / '.mcp.json'}" in out
+    assert f"not read: {tmp_path / '.mcp.json'}" in out
     assert "evil" not in run("config", "show", "--json")[1]
     assert "evil" in run("init", "--project", "--json")[1]
 
@@ -159,7 +159,7 @@ def test_nothing_found_is_said(run: Run, home: Path):
     code, _out, err = run("init", "--yes")
     assert code == 1
     assert "is not TOML" in err
-    assert "No server was found" in err
+    assert "Found no server" in err
 
 
 def test_a_person_at_a_terminal_is_asked(run: Run, home: Path, written: Path, monkeypatch: pytest.MonkeyPatch):
@@ -264,5 +264,5 @@ def test_a_person_at_a_terminal_is_asked_about_a_bridge(
     monkeypatch.setattr("toolcrib.cli.importing.sys.stdin", _Terminal(""))
     monkeypatch.setattr("typer.confirm", lambda question, **_: asked.append(question) or len(asked) > 1 or is_direct)
     assert run("import", str(file))[0] == 0
-    assert asked[0] == "wiki: reached by mcp-remote. Reach directly instead?"
+    assert asked[0] == "wiki: reached by mcp-remote. Connect directly instead?"
     assert ("url" in json.loads(written.read_text())["mcpServers"]["wiki"]) == is_direct

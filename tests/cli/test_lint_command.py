@@ -133,7 +133,7 @@ def test_a_server_that_cannot_be_listed_is_told_and_fails(run: Run, servers: dic
     assert code == 1
     why, consequence = err.splitlines()
     assert why.startswith("server desk: it closed the connection; it exited with status 3")
-    assert consequence == "desk: could not be listed, so its tools were not looked at"
+    assert consequence == "desk: could not be listed, so its tools were not checked"
     assert "3 tools of 1 server" in out
     assert json.loads(run("--json", "--server", "desk")[1])["unlisted"] == ["desk"]
 

@@ -85,7 +85,7 @@ def test_status_and_doctor_tell_who_is_logged_in_and_what_mends_a_server_that_no
     run: Run, config: Path, guarded: Guarded, browser: Browser
 ):
     _code, out, _err = run("doctor", "--config", str(config))
-    assert "server web: it wants a login, and there is none, or it has ended\n           toolcrib login web" in out
+    assert "server web: it requires a login, and there is none or it has expired\n           toolcrib login web" in out
     assert "logged in" not in run("status", "--config", str(config))[1]
     assert run("login", "web", "--config", str(config))[0] == 0
     _code, out, _err = run("status", "--config", str(config))
@@ -113,10 +113,10 @@ def test_a_second_login_uses_the_same_registration(run: Run, config: Path, guard
 def test_logging_out_revokes_and_forgets(run: Run, config: Path, guarded: Guarded, browser: Browser):
     assert run("login", "web", "--config", str(config))[0] == 0
     code, out, err = run("logout", "web", "--config", str(config))
-    assert (code, out, err) == (0, "Logged out of web; what its login gave is revoked and forgotten.\n", "")
+    assert (code, out, err) == (0, "Logged out of web; its tokens are revoked and deleted.\n", "")
     assert not guarded.provider.refresh_tokens
     assert len(guarded.provider.revoked) == 2
-    assert run("logout", "web", "--config", str(config))[1] == "Nobody is logged in to web.\n"
+    assert run("logout", "web", "--config", str(config))[1] == "There is no login to web.\n"
 
 
 def test_a_login_that_cannot_be_revoked_is_forgotten_and_that_is_said(
@@ -125,8 +125,8 @@ def test_a_login_that_cannot_be_revoked_is_forgotten_and_that_is_said(
     assert run("login", "web", "--config", str(config))[0] == 0
     guarded.answers["/revoke"] = JSONResponse({}, 500)
     code, out, err = run("logout", "web", "--config", str(config))
-    assert (code, err) == (0, "It was not revoked: 127.0.0.1 refused (HTTP 500).\n")
-    assert out == "Logged out of web; what its login gave is forgotten.\n"
+    assert (code, err) == (0, "They were not revoked: 127.0.0.1 refused (HTTP 500).\n")
+    assert out == "Logged out of web; its tokens are deleted.\n"
 
 
 def test_what_others_send_to_the_listener_changes_nothing(run: Run, config: Path, guarded: Guarded, browser: Browser):
@@ -160,7 +160,7 @@ def test_all_logs_in_where_that_is_wanted(run: Run, config: Path, guarded: Guard
 def test_all_leaves_out_servers_that_want_no_login(run: Run, config: Path, guarded: Guarded, browser: Browser):
     guarded.open_methods = (b"initialize", b"server/discover", b"tools/", b"notifications/")
     code, out, err = run("login", "--all", "--config", str(config))
-    assert (code, out, err) == (0, "web wants no login.\n", "")
+    assert (code, out, err) == (0, "web requires no login.\n", "")
     assert not browser.opened
 
 
@@ -218,7 +218,7 @@ def test_an_answer_can_be_given_by_hand(run: Run, config: Path, guarded: Guarded
     terminal.answers = answers
     code, _out, err = run("login", "web", "--no-browser", "--config", str(config))
     assert code == 0, err
-    assert err.count("That is no answer to this login") == 1
+    assert err.count("That is not the answer to this login") == 1
     assert not browser.opened
     assert guarded.provider.access_tokens
 
@@ -250,8 +250,8 @@ def test_the_end_of_input_gives_up(run: Run, config: Path, guarded: Guarded, bro
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("login",), "Name one server, or say --all."),
-        (("login", "web", "--all"), "Name one server, or say --all."),
+        (("login",), "Name one server, or use --all."),
+        (("login", "web", "--all"), "Name one server, or use --all."),
         (("login", "wed"), "There is no server 'wed' to log in to: did you mean web?"),
     ],
 )
@@ -265,7 +265,7 @@ def test_nobody_logs_in_where_the_config_has_a_token(run: Run, tmp_path: Path, g
     file = written(tmp_path, guarded.url, {"type": "none"})
     code, _out, err = run("login", "web", "--config", str(file))
     assert code == 1
-    assert "web takes no login" in err
+    assert "web does not use a login" in err
 
 
 def test_a_client_that_the_config_names_is_not_registered(run: Run, tmp_path: Path, guarded: Guarded, browser: Browser):

@@ -27,7 +27,7 @@ def test_a_secret_from_stdin_is_kept_and_used(run: Run, monkeypatch: pytest.Monk
     code, out, err = run("secret", "set", "wiki")
     assert (code, err) == (0, "")
     reference = f"${{file:{tmp_path}/data/toolcrib/secrets/wiki.secret}}"
-    assert f"write {reference} where it belongs" in out
+    assert f"write {reference} in its place" in out
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"a": {"url": "https://host/mcp", "headers": {"X-Key": reference}}}}))
     code, out, err = run("config", "check", "--config", str(file))
@@ -35,7 +35,7 @@ def test_a_secret_from_stdin_is_kept_and_used(run: Run, monkeypatch: pytest.Monk
     code, out, _ = run("secret", "list", "--json")
     assert json.loads(out) == {"secrets": [{"name": "wiki", "reference": reference, "in_keyring": False}]}
     assert "canary" not in out
-    assert run("secret", "remove", "wiki") == (0, "wiki is forgotten.\n", "")
+    assert run("secret", "remove", "wiki") == (0, "wiki is deleted.\n", "")
     code, out, err = run("config", "check", "--config", str(file))
     assert code == 1
     assert "cannot be read: No such file" in err
@@ -54,8 +54,8 @@ def test_what_is_no_secret_is_not_kept(run: Run, monkeypatch: pytest.MonkeyPatch
     _typed(monkeypatch, text)
     code, _, err = run("secret", "set", "wiki")
     assert code == 1
-    assert "nothing was kept" in err
-    assert run("secret", "list")[1].startswith("No secret is kept.")
+    assert "nothing was stored" in err
+    assert run("secret", "list")[1].startswith("No secret is stored.")
 
 
 def test_uninstall_takes_secrets_away(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -92,7 +92,7 @@ def test_a_model_of_ones_own_is_used_from_its_folder(run: Run, tmp_path: Path):
 def test_nothing_is_fetched_into_a_folder_of_ones_own(run: Run, hub: list[str]):
     code, out, err = run("index", "semantic", "--download", path="mine")
     assert (code, out) == (1, "")
-    assert "tool_search.semantic.path names a folder of your own" in err
+    assert "tool_search.semantic.path names your own folder" in err
     assert hub == []
 
 

@@ -77,7 +77,7 @@ def test_a_server_that_fails_is_told_and_stays(run: Run, target: Path):
     code, out, err = run("add", "bad", "--", sys.executable, "-c", "import sys; sys.exit('no licence')")
     assert (code, "Added bad" in out) == (1, True)
     assert "no licence" in err
-    assert "`toolcrib remove bad` takes it out" in err
+    assert "`toolcrib remove bad` removes it" in err
     assert "bad" in json.loads(target.read_text())["mcpServers"]
     code, out, _err = run("add", "worse", "--json", "--", "no-such-program-anywhere")
     told = json.loads(out)
@@ -124,7 +124,7 @@ def test_a_server_that_cannot_be_meant_so_is_not_added(words: list[str], run: Ru
 def test_a_secret_is_named_and_not_shown(run: Run, target: Path):
     code, out, err = run("add", "it", "--no-try", "--url", "https://h/mcp", "-H", "Authorization: Bearer canary-secret")
     assert (code, "canary" in out + err) == (0, False)
-    assert "headers.Authorization stands there as it is; ${IT_TOKEN} would" in out
+    assert "headers.Authorization is stored in plain text; use ${IT_TOKEN}" in out
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
@@ -138,7 +138,7 @@ def test_comments_and_order_stay(run: Run, config: Path):
 
 def test_a_name_that_is_taken_is_an_error(run: Run, config: Path):
     code, _out, err = run("add", "a", "--no-try", "--", "x")
-    assert (code, "has a server a already" in err) == (1, True)
+    assert (code, "already has a server a" in err) == (1, True)
     assert config.read_text() == CONFIG
 
 
@@ -167,9 +167,9 @@ def test_a_server_is_switched_off_and_on_for_toolcrib_alone(run: Run, config: Pa
     code, out, _err = run("get", "b")
     assert (code, "left_out: is disabled" in out) == (0, True)
     code, out, _err = run("enable", "b", "--json")
-    assert (code, json.loads(out)["message"]) == (0, "b is on now.")
+    assert (code, json.loads(out)["message"]) == (0, "b is now enabled.")
     assert config.read_text() == CONFIG
-    assert "on already" in run("enable", "b")[1]
+    assert "already enabled" in run("enable", "b")[1]
 
 
 def test_switching_on_says_what_keeps_its_tools_denied(run: Run, target: Path):
@@ -178,7 +178,7 @@ def test_switching_on_says_what_keeps_its_tools_denied(run: Run, target: Path):
         '{"mcpServers": {"a": {"command": "a", "disabled": true}}, "toolcrib": {"policy": {"deny": ["a.*"]}}}'
     )
     code, out, _err = run("enable", "a")
-    assert (code, "toolcrib.policy.deny has a.* still" in out) == (0, True)
+    assert (code, "toolcrib.policy.deny still has a.*" in out) == (0, True)
     assert json.loads(target.read_text())["mcpServers"] == {"a": {"command": "a"}}
 
 

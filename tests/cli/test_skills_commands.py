@@ -154,7 +154,7 @@ def test_list_shows_one_source_or_says_which_there_are(run: Run, tmp_path: Path)
     assert run("list", "--source", "users") == (
         1,
         "",
-        "Error: No skill comes from users. There are skills from: repo, user\n",
+        "Error: There is no skill from users. Sources with skills: repo, user\n",
     )
 
 
@@ -163,7 +163,7 @@ def test_list_tells_what_is_hidden_and_why_only_when_asked(run: Run, repository:
     skill(repository, "manual", "For people.", "disable-model-invocation: true\n")
     _code, out, err = run("list")
     assert "deploy" not in out
-    assert "hidden: 2 skills; --hidden shows which and why" in err
+    assert "hidden: 2 skills; --hidden lists them with the reasons" in err
     _code, out, _err = run("list", "--hidden")
     assert "deploy  [repo]  hidden: needs the environment variable DEPLOY_TOKEN_OF_MINE" in out
     assert "manual  [repo]  hidden: its author keeps it from models (disable-model-invocation)" in out
@@ -254,7 +254,7 @@ def test_doctor_says_what_is_to_be_mended_and_how_skills_are_used(run: Run, repo
     os.utime(file, (0, 0))
     run("show", "log-in")
     code, out, err = run("doctor")
-    assert (code, err) == (0, "3 skills looked at, something to mend in 1\n")
+    assert (code, err) == (0, "3 skills checked, problems in 1\n")
     head, absent, stale = out.splitlines()
     assert head == "log-in  [repo]  used 1 time, the last today"
     assert absent == "    names tools that no server has: shop__enter. Correct the names, or add the server."
@@ -398,7 +398,7 @@ COMMANDS = [["list"], ["search", "x"], ["show", "x"], ["enable", "x"], ["disable
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_where_skills_are_switched_off_every_command_says_so(run: Run, command: list[str]):
-    said = "Error: Skills are switched off: set toolcrib.skills.enabled to true in the config.\n"
+    said = "Error: Skills are disabled: set toolcrib.skills.enabled to true in the config.\n"
     assert run(*command, skills={"enabled": False}) == (1, "", said)
 
 

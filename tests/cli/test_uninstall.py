@@ -81,7 +81,7 @@ def test_it_is_taken_away_and_clients_get_back_what_they_had(with_config: bool, 
     assert not (tmp_path / "data" / "toolcrib").exists()
     assert not (tmp_path / "run" / "toolcrib").exists()
     if with_config:
-        assert run("uninstall")[:2] == (0, "Nothing of toolcrib's is left.\n")
+        assert run("uninstall")[:2] == (0, "Nothing of toolcrib is left.\n")
 
 
 def test_what_is_not_toolcribs_stays_and_is_named(run: Run, home: Path, tmp_path: Path):
@@ -94,7 +94,7 @@ def test_what_is_not_toolcribs_stays_and_is_named(run: Run, home: Path, tmp_path
     (elsewhere / "mine.txt").write_text("mine")
     (tmp_path / "cache" / "toolcrib" / "models" / "linked").symlink_to(elsewhere)
     _code, out, _err = run("uninstall", "--yes")
-    assert all(f"{file} stays, because it is not toolcrib's" in out for file in mine)
+    assert all(f"{file} stays, because it is not one of toolcrib's files" in out for file in mine)
     assert all(file.exists() for file in [*mine, elsewhere / "mine.txt"])
 
 
@@ -122,5 +122,5 @@ def test_files_stay_while_a_client_cannot_be_given_back_its_own(run: Run, home: 
     before = everything(tmp_path)
     code, _out, err = run("uninstall", "--yes")
     assert (code, everything(tmp_path), file.read_text()) == (1, before, again)
-    assert "Change it by hand" in err
-    assert "The files were left as they are" in err
+    assert "Edit it manually" in err
+    assert "No file was removed" in err

@@ -89,7 +89,7 @@ async def test_what_is_denied_now_is_not_shown_and_is_forgotten_all_the_same(tmp
     document["toolcrib"]["policy"] = {"deny": ["zoo.feed"], "visibility": [rule]}
     file.write_text(json.dumps(document))
     _, out, _ = await anyio.to_thread.run_sync(run)
-    assert out == "Use has taught nothing of this.\n"
+    assert out == "Nothing was learned about this.\n"
     _, out, _ = await anyio.to_thread.run_sync(lambda: run("--forget", "--all", "--json"))
     assert json.loads(out) == {"forgotten": 3}
 
@@ -119,7 +119,7 @@ async def test_a_running_toolcrib_forgets_what_is_deleted(tmp_path, run):
         await until(lambda: kept.all() == w.wire._tool_use_cases._parts.learning._known)
         assert await client.found("breakfast") == [FEED]
         code, out, _ = await anyio.to_thread.run_sync(lambda: run("breakfast", "--tool", FEED, "--forget"))
-        assert (code, out.split(".")[0]) == (0, "Forgot 1 lesson")
+        assert (code, out.split(".")[0]) == (0, "Deleted 1 lesson")
         with anyio.fail_after(30):
             while await client.found("breakfast"):
                 await anyio.sleep(0.01)
@@ -154,6 +154,6 @@ def test_that_nothing_is_learnt_is_said(run, tmp_path):
     (tmp_path / "toolcrib.json").write_text(json.dumps({"toolcrib": {"cache_dir": "cache"}}))
     _, out, _ = run()
     assert out.splitlines() == [
-        "Nothing is learnt, and nothing learnt counts: tool_search.learn is false.",
-        "Use has taught nothing of this.",
+        "Learning is off, and lessons are ignored: tool_search.learn is false.",
+        "Nothing was learned about this.",
     ]

@@ -67,7 +67,7 @@ async def test_a_file_that_is_broken_changes_nothing_and_both_say_why(tmp_path):
         write_config(tmp_path, limits={"close_timeout_s": 0.6})
         status = [sys.executable, "-m", "toolcrib", "status", "--config", str(tmp_path / "toolcrib.json")]
         said = (await anyio.run_process(status, env=environment(tmp_path))).stdout.decode()
-        assert "the config could not be read again" in said
+        assert "the config could not be reloaded" in said
         assert "is not JSON" in said
     assert not fake.survivors()
 
@@ -103,7 +103,7 @@ async def test_over_http_a_token_that_is_taken_out_is_refused_from_then_on(tmp_p
         assert 401 not in (await code("t"), await code("u"))
         rewrite(tmp_path, lambda document: document["toolcrib"]["http"].update(tokens=tokens[:1], port=1))
         crib.process.send_signal(signal.SIGHUP)
-        await until_said(crib, "what has changed in http.port takes a restart of toolcrib")
+        await until_said(crib, "restart toolcrib to apply changes in http.port")
         assert await code("t") != 401
         assert await code("u") == 401
     assert not fake.survivors()

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from toolcrib.skills.use_cases import SkillUseCases
 
 _LOCAL = "local"
-_CHANGED = "changed since: asked about again"
+_CHANGED = "changed since, so you are asked again"
 
 
 def allow(
     name: Annotated[
         str | None,
-        typer.Argument(help="A tool or a skill; without it, all that is allowed.", autocompletion=tool_names),
+        typer.Argument(help="A tool or a skill; omit it to list what is allowed.", autocompletion=tool_names),
     ] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take it back: it is asked about again.")] = False,
-    principal: Annotated[str, typer.Option(help="For whom: the subject of a token.")] = _LOCAL,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the approval.")] = False,
+    principal: Annotated[str, typer.Option(help="The caller: the subject of a token.")] = _LOCAL,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Allow a tool or a skill without asking until it changes, list what is allowed, or revoke it."""
     if name is None:
         if revoke:
-            raise typer.BadParameter("names what is to be taken back", param_hint="NAME")
+            raise typer.BadParameter("is required with --revoke", param_hint="NAME")
         _list(with_skills(config, _all), as_json=as_json)
         return
     act = _take_back if revoke else _give
@@ -46,10 +46,10 @@ def allow(
     if as_json:
         print_json({**_json(approval), "allowed": not revoke})
     elif revoke:
-        print_text(f"{approval.name} is asked about again.")
+        print_text(f"{approval.name} is revoked; you will be asked again.")
     else:
-        done = "may run" if approval.kind == "tool" else "is given"
-        print_text(f"{approval.name} {done} without a question, for {principal}, as long as it stays what it is.")
+        done = "may run" if approval.kind == "tool" else "is returned"
+        print_text(f"{approval.name} {done} without asking, for {principal}, until it changes.")
 
 
 async def _give(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
@@ -111,9 +111,9 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
         return approval_of(principal, skills[0])
     several = [*(tool.public_name for tool in tools), *map(visible.spelling, skills)]
     if several:
-        raise BadRequest(f"{name} may be several: {', '.join(several)}")
+        raise BadRequest(f"{name} is ambiguous: {', '.join(several)}")
     raise BadRequest(
-        f"There is no tool and no skill {name}. `toolcrib search` and `toolcrib skills list` show what there is; "
+        f"There is no tool or skill {name}. `toolcrib search` and `toolcrib skills list` show all; "
         "`toolcrib index refresh` lists servers that were never listed."
     )
 
@@ -123,7 +123,7 @@ def _list(found: "list[tuple[Approval, float, bool]]", *, as_json: bool) -> None
         print_json([{**_json(approval), "at": _when(at), "holds": holds} for approval, at, holds in found])
         return
     if not found:
-        print_text("Nothing is allowed for good.")
+        print_text("Nothing is allowed permanently.")
         return
     rows = [
         (

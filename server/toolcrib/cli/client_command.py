@@ -51,9 +51,7 @@ def run_client(words: Sequence[str], environ: Mapping[str, str]) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolcribError(
-            f"`{words[0]} {words[1]} {words[2]}` did not work: {one_line(str(error))[:_SAID_MAX]}"
-        ) from None
+        raise ToolcribError(f"`{words[0]} {words[1]} {words[2]}` failed: {one_line(str(error))[:_SAID_MAX]}") from None
     if done.returncode:
         said = one_line(done.stderr or done.stdout)[:_SAID_MAX]
         raise ToolcribError(f"`{words[0]} {words[1]} {words[2]}` ended with {done.returncode}: {said}")
@@ -92,9 +90,9 @@ def why_not_answered(words: Sequence[str], environ: Mapping[str, str], within_s:
             return ""
         process.kill()
         said = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return one_line(said[-1])[:_SAID_MAX] if said else "it ended without an answer"
+        return one_line(said[-1])[:_SAID_MAX] if said else "it exited without an answer"
     except BrokenPipeError:
-        return "it ended at once"
+        return "it exited immediately"
     finally:
         _end(process)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CHECK_MS = 1000
 """Time for checking one example; nobody waits for anything else meanwhile."""
 
-commands = typer.Typer(help="Look at the configuration.", no_args_is_help=True)
+commands = typer.Typer(help="Check and show the configuration.", no_args_is_help=True)
 
 
 @commands.command()
@@ -49,7 +49,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         )
     else:
         counts = f"servers: {len(settings.servers)}, skipped: {len(skipped)}, notices: {len(notices)}"
-        verdict = "OK:" if is_ok else "Not as it is meant, though it can be read:"
+        verdict = "OK:" if is_ok else "Usable, but with likely mistakes:"
         print_text(f"{verdict} {settings.source} ({counts})")
         warn(wrong, "wrong")
         warn(skipped, "skipped")

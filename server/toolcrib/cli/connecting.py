@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ClientArgument = Annotated[
     str,
-    typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` names those that it finds."),
+    typer.Argument(metavar="CLIENT", help="claude-code, cursor, vscode …; `toolcrib init` lists those it finds."),
 ]
 
 
@@ -44,7 +44,7 @@ class _Answer:
 def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
     client: ClientArgument,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Take the servers that are behind toolcrib out of the client's own list.")
+        bool, typer.Option("--replace", help="Remove the servers behind toolcrib from the client's own list.")
     ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="The same as `toolcrib disconnect`.")] = False,
     yes: YesOption = False,
@@ -65,7 +65,7 @@ def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not target.exists():
         print_text(f"There is no config yet, so it will serve no server; `toolcrib init` makes {target}.", error=True)
     if planned.is_there and not planned.removed:
-        _tell(answer, planned.original.path, f"{known.title} is connected already.", written=False)
+        _tell(answer, planned.original.path, f"{known.title} is already connected.", written=False)
         return
     own = _own_words(planned, here, command)
     if not as_json:
@@ -73,8 +73,13 @@ def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not _agreed(answer, planned.original.path):
         raise typer.Exit(ExitCode.FAILED)
     record = _write(planned, own, here)
-    copy = f" How it was before is kept as {record.backup}." if record.backup else ""
-    _tell(answer, planned.original.path, f"{known.title} starts toolcrib from now on; restart it.{copy}", written=True)
+    copy = f" The previous file is kept as {record.backup}." if record.backup else ""
+    _tell(
+        answer,
+        planned.original.path,
+        f"{known.title} starts toolcrib from now on; restart the client.{copy}",
+        written=True,
+    )
 
 
 def disconnect(client: ClientArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
@@ -101,7 +106,7 @@ def own_program() -> str:
         return str(Path(found).absolute())
     program = beside or found
     if program is None:
-        raise ToolcribError("The command toolcrib is nowhere to be found: install it with pipx or uv, and try again.")
+        raise ToolcribError("The command toolcrib was not found: install it with pipx or uv, and try again.")
     return str(Path(program).absolute())
 
 
@@ -142,7 +147,7 @@ def _show(planned: "Connection", own: Sequence[Sequence[str]]) -> None:
 def _agreed(answer: _Answer, file: Path) -> bool:
     if agreed(f"Change {file}?", yes=answer.yes, as_json=answer.as_json):
         return True
-    print_text("Nothing was changed. Add --yes to change it without being asked.", error=True)
+    print_text("Nothing was changed. Add --yes to change it without asking.", error=True)
     return False
 
 
@@ -180,7 +185,7 @@ def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundi
     except OSError as error:
         raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
     if own and value_at(document_of(after), planned.place) is None:
-        raise ToolcribError(f"{planned.client.title} said that it added toolcrib, but {file} does not have it.")
+        raise ToolcribError(f"{planned.client.title} reported that it added toolcrib, but {file} does not contain it.")
     return record
 
 
@@ -198,7 +203,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
         before = read_original(Path(record.backup)).content if record is not None and record.backup else None
         can_restore = is_ours and record is not None and (record.backup is None or before is not None)
         content = before if can_restore else _without(client, original, record)
-        how = "as it was, byte for byte" if can_restore else "without toolcrib; it was changed since it was connected"
+        how = "restored byte for byte" if can_restore else "edited to remove toolcrib, because it has changed since"
         if content == original.content:
             _tell(answer, file, f"{client.title} is not connected.", written=False)
             return
@@ -209,7 +214,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
         if not _agreed(answer, file):
             raise typer.Exit(ExitCode.FAILED)
         if not can_restore and _removed_by_itself(client, record, here):
-            how = f"without toolcrib, by {client.title} itself"
+            how = f"changed by {client.title} itself"
         elif content is None:
             file.unlink(missing_ok=True)
         else:
@@ -218,7 +223,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
         raise ToolcribError(f"{file} could not be changed: {error.strerror}") from error
     if record is not None:
         records.forget(record)
-    _tell(answer, file, f"{client.title} starts toolcrib no longer; restart it. {file} is {how}.", written=True)
+    _tell(answer, file, f"{client.title} no longer starts toolcrib; restart the client. {file} is {how}.", written=True)
 
 
 def _removed_by_itself(client: "Client", record: "Record | None", here: "Surroundings") -> bool:

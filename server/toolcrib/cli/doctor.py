@@ -62,7 +62,7 @@ class Finding:
 
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Make missing folders, and caches anew; nothing else is changed.")
+        bool, typer.Option("--fix", help="Create missing folders and rebuild unusable caches; nothing else is changed.")
     ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -139,18 +139,18 @@ def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
             if fix:
                 private_directory(folder)
         except OSError as error:
-            yield Finding(name, "error", f"{folder} cannot be made: {error.strerror}", "make it, or name another")
+            yield Finding(name, "error", f"{folder} cannot be created: {error.strerror}", "create it, or set another")
             continue
         if folder.is_dir() and not os.access(folder, os.W_OK):
             yield Finding(name, "error", f"{folder} cannot be written", f"chmod u+w {folder}")
         elif not folder.is_dir():
-            yield Finding(name, "warning", f"{folder} is not there yet", "toolcrib doctor --fix makes it")
+            yield Finding(name, "warning", f"{folder} does not exist yet", "toolcrib doctor --fix creates it")
     if settings.state_file.is_file():
         yield Finding("state", "ok", str(settings.state_file))
     elif settings.state_dir.is_dir():
-        yield Finding("state", "ok", f"{settings.state_file}, not made yet: nothing was decided")
+        yield Finding("state", "ok", f"{settings.state_file}, not created yet: no decisions so far")
     for file in set_aside(settings.state_file):
-        yield Finding("state", "warning", f"{file} was damaged and set aside", "decide again what it held; remove it")
+        yield Finding("state", "warning", f"{file} was damaged and set aside", "repeat your decisions; remove it")
 
 
 def _of_sqlite() -> Finding:
@@ -161,7 +161,7 @@ def _of_sqlite() -> Finding:
     facts: JsonObject = {"version": sqlite_version(), "fts5": has_fts5(), "faults": known}
     if facts["fts5"]:
         text = f"{sqlite_version()}, with full-text search" + (
-            f"; has, and avoids: {', '.join(known)}" if known else ""
+            f"; has known bugs, all avoided: {', '.join(known)}" if known else ""
         )
         return Finding("sqlite", "ok", text, "", facts)
     text = f"{sqlite_version()}, without full-text search (FTS5): large catalogs are searched in memory"
@@ -178,9 +178,9 @@ def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
         try:
             discard_indexes(settings)
         except ToolcribError as second:
-            yield Finding("index", "error", f"{error} It was not made anew: {second}", "remove it by hand")
+            yield Finding("index", "error", f"{error} It was not rebuilt: {second}", "remove it manually")
         else:
-            yield Finding("index", "ok", f"made anew: {error}")
+            yield Finding("index", "ok", f"rebuilt: {error}")
     for file in _damaged_caches(settings):
         discard(file)
         yield Finding("index", "ok", f"removed {file}, which was damaged and set aside")
@@ -227,10 +227,12 @@ def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Findi
     place = find_program(target) if isinstance(target, StdioTarget) else target.public_url
     seconds = None if tried.seconds is None else round(tried.seconds, 1)
     facts = {"at": place, "tools": tried.tools, "seconds": seconds, "protocol": tried.era, "last_words": last_words}
-    about, said = f"server {key}", f"; it said: {last_words}" if last_words else ""
+    about, said = f"server {key}", f"; its last output: {last_words}" if last_words else ""
     mend = f"toolcrib logs {key}; toolcrib disable {key}"
     if tried.needs_login:
-        return Finding(about, "error", "it wants a login, and there is none, or it has ended", f"toolcrib login {key}")
+        return Finding(
+            about, "error", "it requires a login, and there is none or it has expired", f"toolcrib login {key}"
+        )
     if tried.failed:
         text = tried.failed if last_words in tried.failed else f"{tried.failed}{said}"
         return Finding(about, "error", text, mend, facts)
@@ -252,7 +254,7 @@ def _of_index(settings: "Settings") -> Iterator[Finding]:
     for file in _damaged_caches(settings):
         yield Finding("index", "warning", f"{file} was damaged and set aside", "toolcrib doctor --fix removes it")
     for file, why in found.rebuilt.items():
-        yield Finding("index", "warning", f"{file} was made anew: {why}", "toolcrib index refresh")
+        yield Finding("index", "warning", f"{file} was rebuilt: {why}", "toolcrib index refresh")
     for server in found.servers:
         for refused in server.listed.refused if server.listed else ():
             text = f"its tool {refused.name} is left out: {refused.reason}"
@@ -286,7 +288,7 @@ def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         text = f"{count} hidden, {reason}: {enumerated(names, _NAMES_ROOM)}"
         yield Finding("skills", "ok", text, "toolcrib skills list --hidden")
     if found.untrusted:
-        text = f"{found.untrusted} of a repository that is not trusted are left out"
+        text = f"{found.untrusted} of an untrusted repository are left out"
         yield Finding("skills", "warning", text, "toolcrib.skills.trust_project: true, once you have read them")
     for error in found.errors:
         folder = folders.get(error.source)
@@ -306,7 +308,7 @@ def _of_surface(config: Path | None, settings: "Settings") -> Iterator[Finding]:
         yield Finding("surface", "error", str(error), "toolcrib tokens")
         return
     text = (
-        f"about {prices.counter} tokens: tools of our own {sum(prices.own.values())}, instructions "
+        f"about {prices.counter} tokens: its own tools {sum(prices.own.values())}, instructions "
         f"{prices.instructions}, always listed {sum(prices.always.values())}; all tools listed {prices.everything}"
     )
     facts = {"tokens": prices.counter, "always": sum(prices.always.values()), "all_listed": prices.everything}
@@ -338,7 +340,7 @@ def _of_clients(tried: "list[tuple[list[Connected], Future[str]]]") -> Iterator[
     for group, why_not in tried:
         yield from (_of_client(entry, why_not.result()) for entry in group)
     if not tried:
-        yield Finding("clients", "warning", "none starts toolcrib", "toolcrib connect CLIENT")
+        yield Finding("clients", "warning", "no client starts toolcrib", "toolcrib connect CLIENT")
 
 
 def _of_client(entry: "Connected", why_not: str) -> Finding:
@@ -364,9 +366,9 @@ def _served(entry: "Connected", environ: dict[str, str]) -> "Served":
 
 def _told_served(served: "Served") -> str:
     listing = {
-        "dynamic": "its list grows by the tools that are used",
-        "stable": "its list never changes",
-        "auto": "its list grows where its protocol has sessions",
+        "dynamic": "its list grows with the tools that are used",
+        "stable": "its list is constant",
+        "auto": "its list grows if its protocol has sessions",
     }[served.listing]
     answers = "text and structured content" if served.structured else "text alone"
     return f"{listing} ({served.listing_reason}); our answers are {answers} ({served.structured_reason})"
@@ -379,5 +381,5 @@ def _long_names(settings: "Settings") -> Iterable[Finding]:
     long = sorted(name for name in tool_names_now(settings) if len(name) > most)
     if long:
         text = f"{len(long)} names are longer than {most} characters: {enumerated(long, _NAMES_ROOM)}"
-        remedy = f"toolcrib.limits.name_max: {most}, for clients that put more in front"
+        remedy = f"toolcrib.limits.name_max: {most}, for clients that add a prefix"
         yield Finding("names", "warning", text, remedy, {"names": long})

@@ -55,7 +55,7 @@ def evaluate(
         for text in _texts(evaluation):
             print_text(text)
     for key in unlisted:
-        print_text(f"{key}: was never listed, so its tools were not looked for", error=True)
+        print_text(f"{key}: was never listed, so its tools were not searched", error=True)
     wanted = ((min_recall, evaluation.recall(_AT)), (min_ndcg, evaluation.ndcg))
     if unlisted or any(least is not None and (share or 0) < least for least, share in wanted):
         raise typer.Exit(ExitCode.FAILED)
@@ -117,12 +117,12 @@ def _texts(evaluation: "Evaluation") -> Iterable[str]:
     if answerable:
         shares = ", ".join(f"{share:.3f} at {depth}" for depth, share in _recalls(evaluation).items())
         yield f"{counted(answerable, 'query', 'queries')}: recall {shares}; nDCG {evaluation.ndcg or 0:.3f} at 10"
-        yield f'"high" is said of {evaluation.high_if_answerable or 0:.1%} of them'
+        yield f'confidence "high": {evaluation.high_if_answerable or 0:.1%} of them'
     if unanswerable:
         high = evaluation.high_if_unanswerable or 0
-        yield f'{counted(unanswerable, "query", "queries")} that no tool serves: "high" is said of {high:.1%}'
+        yield f'{counted(unanswerable, "query", "queries")} that no tool serves: confidence "high" for {high:.1%}'
     if evaluation.first_right_if_high is not None:
-        yield f'where "high" is said the first hit is right in {evaluation.first_right_if_high:.1%}'
+        yield f'first hit right if confidence is "high": {evaluation.first_right_if_high:.1%}'
 
 
 def _row(judged: "Judged") -> tuple[str, ...]:

@@ -54,19 +54,19 @@ class Wanted:
 
 
 def events(  # noqa: PLR0913, PLR0917 - one parameter an option
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until ^C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep watching for new events, until ^C.")] = False,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="TEXT", help="Only sessions with this in their label.")
+        str | None, typer.Option("--session", metavar="TEXT", help="Only sessions with this text in their label.")
     ] = None,
     tool: Annotated[
         str | None,
-        typer.Option("--tool", metavar="GLOB", help="Calls of such tools, and searches that found them."),
+        typer.Option("--tool", metavar="GLOB", help="Only calls of matching tools, and searches that found them."),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only what failed or was refused.")] = False,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Only from then on: 30s, 10m, 2h, 1d, or a date.")
+        str | None, typer.Option("--since", metavar="TIME", help="Only since then: 30s, 10m, 2h, 1d, or a date.")
     ] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=_SHOWN_MAX, help="How many at most.")] = _SHOWN,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=_SHOWN_MAX, help="At most this many.")] = _SHOWN,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -121,6 +121,6 @@ def _moment(text: str | None, now: datetime) -> datetime | None:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise typer.BadParameter(
-            f"{one_line(text)!r} is none: 30s, 10m, 2h, 1d, 2026-11-22, 2026-11-22T09:30"
+            f"{one_line(text)!r} is not valid: write 30s, 10m, 2h, 1d, 2026-11-22, 2026-11-22T09:30"
         ) from None
     return moment if moment.tzinfo else moment.astimezone()

@@ -30,7 +30,7 @@ EnvOption = Annotated[
 ]
 
 DirectOption = Annotated[
-    bool, typer.Option("--direct", help="Write servers that are reached by mcp-remote without it, as toolcrib does.")
+    bool, typer.Option("--direct", help="Import mcp-remote servers by their URL: toolcrib needs no bridge.")
 ]
 
 VARIABLES_FILE = "toolcrib.env"
@@ -53,7 +53,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
         list[str] | None, typer.Option("--from", metavar="CLIENT", help="Only this client's servers; may be repeated.")
     ] = None,
     project: Annotated[
-        bool, typer.Option("--project", help="Take over what the working directory configures too; read it first.")
+        bool, typer.Option("--project", help="Import the working directory's config too; read it first.")
     ] = False,
     env: EnvOption = False,
     direct: DirectOption = False,
@@ -73,10 +73,10 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 
 def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file in which some MCP client keeps servers.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of any MCP client that configures servers.")],
     client: Annotated[
         str | None,
-        typer.Option("--from", metavar="CLIENT", help="Whose file it is; by default, its path and words tell."),
+        typer.Option("--from", metavar="CLIENT", help="The file's client; by default, detected from path and content."),
     ] = None,
     env: EnvOption = False,
     direct: DirectOption = False,
@@ -90,7 +90,7 @@ def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
     here = surroundings()
     found = read_file(file.absolute(), None if client is None else client_named(client), here)
     if found.problems and not found.servers:
-        raise BadRequest(f"{file} cannot be taken over: {'; '.join(map(str, found.problems))}")
+        raise BadRequest(f"{file} cannot be imported: {'; '.join(map(str, found.problems))}")
     _take_over([found], _Wanted(target_file(config, here), env, direct, yes, as_json), [])
 
 
@@ -113,7 +113,7 @@ def client_named(name: str) -> "Client":
 
     client = client_named(name)
     if client is None:
-        raise BadRequest(f"No client is called {name!r}: {did_you_mean(name, [each.key for each in CLIENTS])}")
+        raise BadRequest(f"There is no client {name!r}: {did_you_mean(name, [each.key for each in CLIENTS])}")
     return client
 
 
@@ -150,7 +150,7 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
     if not changes:
         _end_without_changes(drafted, wanted)
     if not written:
-        print_text("Nothing was written. Add --yes to write without being asked.", error=True)
+        print_text("Nothing was written. Add --yes to write without asking.", error=True)
         raise typer.Exit(ExitCode.FAILED)
     _say_written(drafted, written)
 
@@ -159,7 +159,7 @@ def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
     """Return whether servers behind a bridge are to be written without it, as was said or is said now."""
     if not names or wanted.direct:
         return wanted.direct
-    question = f"{', '.join(dict.fromkeys(names))}: reached by mcp-remote. Reach directly instead?"
+    question = f"{', '.join(dict.fromkeys(names))}: reached by mcp-remote. Connect directly instead?"
     return not wanted.yes and agreed(question, yes=False, as_json=wanted.as_json)
 
 
@@ -177,9 +177,9 @@ def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> li
 
 def _end_without_changes(drafted: "Draft", wanted: _Wanted) -> None:
     if not drafted.servers:
-        print_text("No server was found that can be taken over.", error=True)
+        print_text("Found no server to import.", error=True)
         raise typer.Exit(ExitCode.FAILED)
-    print_text(f"{wanted.target} has all of them already.")
+    print_text(f"{wanted.target} already has all of them.")
     raise typer.Exit
 
 
@@ -198,7 +198,7 @@ def _show(files: "Sequence[FoundFile]", drafted: "Draft", unread: Sequence[Path]
         for problem in file.problems:
             print_text(f"{file.file}: {problem}", error=True)
     for path in unread:
-        print_text(f"not looked into: {path}, because it lies in the working directory; --project takes it over too")
+        print_text(f"not read: {path}, because it is in the working directory; --project imports it too")
 
 
 def _target_text(server: "DraftServer") -> str:
@@ -217,19 +217,19 @@ def _notes(server: "DraftServer") -> "Iterator[str]":
     from toolcrib.config.settings import HttpTarget
 
     if server.known:
-        yield "the config has it already"
+        yield "already in the config"
     if server.obstacle:
-        yield f"switched off, because it {server.obstacle}"
+        yield f"disabled, because it {server.obstacle}"
     yield from server.notices
     if not server.known and (bridge := bridge_in(server.entry)):
         url = HttpTarget(bridge.url, {}).public_url
-        yield f"it runs mcp-remote, a bridge to {url}, which toolcrib reaches by itself: --direct writes it so"
+        yield f"it runs mcp-remote, a bridge to {url}, which toolcrib can connect to itself: use --direct"
     if rules := rules_shown(server.denials):
         yield f"its tools: {rules}"
     others = [each for each in server.found[1:] if each.name != server.found[0].name]
     yield from (f"the same as {each.name} of {each.origin}" for each in others)
     if server.secrets and not server.known:
-        yield f"secrets stand in {', '.join(dict.fromkeys(secret.shown for secret in server.secrets))}"
+        yield f"contains secrets in {', '.join(dict.fromkeys(secret.shown for secret in server.secrets))}"
 
 
 def _say_written(drafted: "Draft", written: Sequence[Path]) -> None:

@@ -245,7 +245,7 @@ async def _use(
 
     from toolcrib.app import Outside, open_tools
 
-    answer: _Answer | ToolcribError = ToolcribError("It was given up.")
+    answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
     outside = Outside(only=None if server is None else (server,))
     async with open_tools(settings, outside) as tool_use_cases, anyio.create_task_group() as tasks:
         tasks.start_soon(line.follow, tool_use_cases.fleet)
@@ -293,7 +293,7 @@ def _with_servers(config: Path | None, server: str | None) -> "Settings":
     refuse_nested(os.environ)
     settings = load_settings(config)
     if reason := settings.why_no_servers:
-        raise BadRequest(f"Nothing can be looked for: {reason.reason} ({reason.hint}).")
+        raise BadRequest(f"There is nothing to search: {reason.reason} ({reason.hint}).")
     if server is not None and server not in settings.servers:
         raise _unknown_server(settings, server)
     return settings

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from toolcrib.status import ServerStatus, Status
     from toolcrib.tools.use_cases import ToolUseCases
 
-commands = typer.Typer(help="Look after the index of tools.", no_args_is_help=True)
+commands = typer.Typer(help="Manage the index of tools.", no_args_is_help=True)
 commands.command()(vocabulary)
 
 
@@ -61,14 +61,14 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         print_json({**about, **found.as_json, "listing": over, "hosts": known, "running": running})
         return
     print_text(f"config   {settings.source}")
-    print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not made yet)'}")
-    print_text(f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not made yet)'}")
+    print_text(f"index    {settings.tool_cache}{'' if settings.tool_cache.exists() else ' (not created yet)'}")
+    print_text(f"state    {settings.state_file}{'' if settings.state_file.exists() else ' (not created yet)'}")
     for file in set_aside(settings.state_file):
-        print_text(f"         damaged, and set aside with what was decided before: {file.name}")
+        print_text(f"         damaged and set aside, with your earlier decisions: {file.name}")
     print_text(f"sqlite   {sqlite_version()}")
     for fault in faults_of(sqlite_version()):
-        print_text(f"         may have the fault {fault.name}, {fault.source}: {fault.remedy}")
-    print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP, for clients of which nothing is known")
+        print_text(f"         may have the bug {fault.name}, {fault.source}: {fault.remedy}")
+    print_text(f"listing  {over['stdio']} over stdio, {over['http']} over HTTP, for unknown clients")
     for line in _host_lines(hosts):
         print_text(line)
     for line in _status_lines(found, skills_enabled=settings.toolcrib.skills.enabled):
@@ -109,7 +109,7 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json({"forgotten": forgotten})
     else:
-        print_text(f"Forgot {forgotten} tools, and every skill. The next start lists and reads them anew.")
+        print_text(f"Deleted {forgotten} tools and all skills from the index. The next start lists them again.")
 
 
 def discard_indexes(settings: "Settings") -> None:
@@ -127,9 +127,8 @@ def discard_indexes(settings: "Settings") -> None:
         with open_decisions(settings, Clocks()) as state:
             if not state.has_all:
                 raise StoreError(
-                    "Nothing was removed: the index holds decisions of an earlier version, which "
-                    f"{settings.state_file} could not take over. Make that file's folder writable, or name another as "
-                    "toolcrib.state_dir."
+                    "Nothing was removed: the index has decisions of an earlier version that could not be moved to "
+                    f"{settings.state_file}. Make that file's folder writable, or set another toolcrib.state_dir."
                 )
     for file in indexes:
         discard(file)
@@ -140,7 +139,7 @@ def semantic(
     config: ConfigOption = None,
     as_json: JsonOption = False,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch the model first, from the Hugging Face hub.")
+        bool, typer.Option("--download", help="Download the model first, from the Hugging Face hub.")
     ] = False,
 ) -> None:
     """Show the state of search by meaning, and download its model."""
@@ -152,7 +151,7 @@ def semantic(
     folder = _model_folder(settings)
     if download:
         if folder != user_model_dir(os.environ, section.model):
-            raise ModelUnavailable("tool_search.semantic.path names a folder of your own: put a model there.")
+            raise ModelUnavailable("tool_search.semantic.path names your own folder: put a model there.")
         download_model(section.model, folder)
         load_model(folder)
     state = _semantic_state(settings)
@@ -215,14 +214,18 @@ def _status_lines(found: "Status", *, skills_enabled: bool) -> "Iterator[str]":
     yield from (f"rebuilt  {file}: {reason}" for file, reason in found.rebuilt.items())
     if found.loaded:
         at, failure = found.loaded.as_json["at"], found.loaded.failure
-        told = f"the config could not be read again, so what was in use stays: {failure}" if failure else "read again"
+        told = (
+            f"the config could not be reloaded, so the previous one stays in use: {failure}"
+            if failure
+            else "read again"
+        )
         yield f"reload   {at}: {told}"
 
 
 def _server_text(server: "ServerStatus", failed: str | None = None) -> str:
     listed = server.as_json["listed_at"]
     counts = [f"{server.tools} tools", *(f"{count} {kind}s" for kind, count in server.offers.items() if count)]
-    unlisted = "not started: the policy denies all of it to everyone" if server.is_closed else "not listed yet"
+    unlisted = "not started: the policy denies all its tools to everyone" if server.is_closed else "not listed yet"
     lines = [f"  {server.key}: " + (f"{', '.join(counts)}, listed {listed}" if listed else unlisted)]
     if server.login:
         lines.append(f"    logged in{login_text(server.login)}")

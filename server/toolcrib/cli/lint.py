@@ -31,9 +31,10 @@ _NAME_MAX = 64
 
 def lint(
     server: Annotated[
-        str | None, typer.Option(help="Only this server's tools, among all the others.", autocompletion=server_names)
+        str | None,
+        typer.Option(help="Only this server's tools, searched among all tools.", autocompletion=server_names),
     ] = None,
-    level: Annotated[Level, typer.Option(help="The least level that makes the exit code 1.")] = Level.ERROR,
+    level: Annotated[Level, typer.Option(help="The lowest level for which the exit code is 1.")] = Level.ERROR,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,7 +53,7 @@ def lint(
         for text in _texts(report):
             print_text(text)
     for key in unlisted:
-        print_text(f"{key}: could not be listed, so its tools were not looked at", error=True)
+        print_text(f"{key}: could not be listed, so its tools were not checked", error=True)
     failing = _LEVELS[: _LEVELS.index(level) + 1]
     if unlisted or any(finding.rule.level in failing for finding in report.findings):
         raise typer.Exit(ExitCode.FAILED)

@@ -40,11 +40,9 @@ _Asks = Callable[[], "Ask"]
 
 def login(  # noqa: PLR0913, PLR0917 - one parameter an option
     name: NameArgument = None,
-    every: Annotated[bool, typer.Option("--all", help="Log in to every server that wants it.")] = False,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address, and take the answer by hand.")
-    ] = False,
-    scope: Annotated[str, typer.Option("--scope", help="Ask for this too, separated by spaces.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Log in to every server that requires it.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL; you paste the answer.")] = False,
+    scope: Annotated[str, typer.Option("--scope", help="Request these scopes too, separated by spaces.")] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,7 +58,7 @@ def login(  # noqa: PLR0913, PLR0917 - one parameter an option
     if as_json:
         print_json(shown if every else shown[0])
     elif not servers:
-        print_text("No server here wants a login.")
+        print_text("No server requires a login.")
     if any(each["failed"] for each in shown):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -80,11 +78,11 @@ def logout(
         why_not = None if is_revoked or not was_there else why
         print_json({"server": name, "was_logged_in": was_there, "revoked": is_revoked, "why_not": why_not})
     elif not was_there:
-        print_text(f"Nobody is logged in to {name}.")
+        print_text(f"There is no login to {name}.")
     else:
-        print_text(f"Logged out of {name}; what its login gave is {'revoked and ' if is_revoked else ''}forgotten.")
+        print_text(f"Logged out of {name}; its tokens are {'revoked and ' if is_revoked else ''}deleted.")
         if not is_revoked:
-            print_text(f"It was not revoked: {why}.", error=True)
+            print_text(f"They were not revoked: {why}.", error=True)
 
 
 def _meant(settings: "Settings", name: str | None, *, every: bool) -> "list[ServerSettings]":
@@ -92,7 +90,7 @@ def _meant(settings: "Settings", name: str | None, *, every: bool) -> "list[Serv
     from toolcrib.config.findings import did_you_mean
 
     if every == (name is not None):
-        raise BadRequest("Name one server, or say --all.")
+        raise BadRequest("Name one server, or use --all.")
     if name is None:
         return [server for server in settings.servers.values() if server.may_log_in]
     server = settings.servers.get(name)
@@ -102,7 +100,7 @@ def _meant(settings: "Settings", name: str | None, *, every: bool) -> "list[Serv
         raise BadRequest(f"There is no server {name!r} to log in to: {hint}")
     if not server.may_log_in:
         raise BadRequest(
-            f"{name} takes no login: it is a command, its headers have Authorization, or its auth is none."
+            f"{name} does not use a login: it is a command, its headers have Authorization, or its auth is none."
         )
     return [server]
 
@@ -130,11 +128,11 @@ def _tell(shown: "JsonObject") -> None:
     if found:
         print_text(f"Logged in to {name}{login_text(found)}.")
     if shown["failed"]:
-        what = "but it fails" if found else "is not logged in"
+        what = "still fails" if found else "is not logged in"
         print_text(f"{name} {what}: {shown['failed']}", error=True)
         sys.stdout.flush()
     elif shown["tools"] is None:
-        print_text(f"{name} wants no login.")
+        print_text(f"{name} requires no login.")
     else:
         print_text(f"It has {counted(len(shown['tools']), 'tool')}; `toolcrib tools list --server {name}` shows them.")
 
@@ -187,9 +185,9 @@ def _asking(name: str, scope: str, typed: _Typed | None) -> "Ask":
 
 
 async def _show_only(name: str, address: str, redirect_uri: str) -> None:
-    print_text(f"To log in to {name}, open this address in a browser anywhere:\n\n  {address}\n", error=True)
+    print_text(f"To log in to {name}, open this URL in a browser on any machine:\n\n  {address}\n", error=True)
     print_text(
-        f"Then the browser goes to {redirect_uri}…, where it may find nothing: paste that whole address here.",
+        f"The browser then goes to {redirect_uri}…, where there may be no page: paste that whole URL here.",
         error=True,
     )
 
@@ -197,12 +195,12 @@ async def _show_only(name: str, address: str, redirect_uri: str) -> None:
 async def _show_and_open(name: str, opens: Opens, address: str, redirect_uri: str) -> None:
     import anyio.to_thread
 
-    print_text(f"To log in to {name}, go on in the browser, which is given this address:\n\n  {address}\n", error=True)
+    print_text(f"To log in to {name}, continue in the browser, which opens this URL:\n\n  {address}\n", error=True)
     # A browser in the terminal ends with the login, or never.
     has_one = await anyio.to_thread.run_sync(opens, address, abandon_on_cancel=True)
     if not has_one:
-        print_text("There is no browser here; --no-browser takes the answer by hand.", error=True)
-    print_text(f"The answer is waited for at {redirect_uri}; Ctrl-C gives up.", error=True)
+        print_text("There is no browser here; use --no-browser and paste the answer.", error=True)
+    print_text(f"Waiting for the answer at {redirect_uri}; Ctrl-C cancels.", error=True)
 
 
 async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
@@ -217,7 +215,7 @@ async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
         if answer := answer_in(pasted.partition("?")[2] or pasted, state):
             return answer
         pastes += 1
-        print_text("That is no answer to this login; paste the whole address, with code and state.", error=True)
+        print_text("That is not the answer to this login; paste the whole URL, with code and state.", error=True)
     raise LoginFailed("no answer was given")
 
 
@@ -245,7 +243,7 @@ async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bo
     from toolcrib.login.revocation import revoked
 
     entry = _entry(settings, server)
-    is_revoked, why = False, "the authorization server takes no revocations"
+    is_revoked, why = False, "the authorization server does not support revocation"
     try:
         challenge, _is_wanted = await challenged(server)
         is_private = await is_in_private_network(server_address(server), challenge.peer)

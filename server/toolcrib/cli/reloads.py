@@ -44,7 +44,7 @@ class Reloads:
             for notice in (*serving.settings.notices, *serving.settings.skipped):
                 _say(str(notice))
             if loaded.fixed:
-                _say(f"what has changed in {', '.join(loaded.fixed)} takes a restart of toolcrib")
+                _say(f"restart toolcrib to apply changes in {', '.join(loaded.fixed)}")
 
     async def watch(self, serving: Serving) -> Never:
         """Ask for it each time that the file has changed."""

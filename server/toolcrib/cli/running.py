@@ -69,7 +69,7 @@ def running_lines(cribs: "Sequence[RunningCrib]", now: float) -> Iterator[str]:
         place = f"{crib.transport} {crib.address}".strip()
         yield f"  {crib.pid}: {place}, for {_span(now - crib.began)}{memory}, {crib.config}"
         if crib.reload_failure:
-            yield f"    its config could not be read again: {one_line(crib.reload_failure)}"
+            yield f"    its config could not be reloaded: {one_line(crib.reload_failure)}"
         for session in crib.sessions:
             yield from _session_lines(session, now)
         if crib.session_count > len(crib.sessions):
@@ -80,7 +80,7 @@ def running_lines(cribs: "Sequence[RunningCrib]", now: float) -> Iterator[str]:
 def _session_lines(session: "RunningSession", now: float) -> Iterator[str]:
     done = [counted(session.searches, "search", "searches"), counted(session.calls, "call")]
     failed = f", {session.failed} of them failed" if session.failed else ""
-    asked = f"asked {_span(now - session.active)} ago" if session.active else "has asked for nothing yet"
+    asked = f"asked {_span(now - session.active)} ago" if session.active else "no requests yet"
     yield f"    {session.label}: {', '.join(done)}{failed}; {asked}; {session.listing} list"
     for what, names in (("activated", session.activated), ("skills", session.skills)):
         if names:

@@ -18,9 +18,9 @@ from toolcrib.model import JsonObject
 if TYPE_CHECKING:
     from toolcrib.login.secret_store import GivenSecret, SecretStore
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the secret is called.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.")]
 
-commands = typer.Typer(help="Keep secrets that the config refers to.", no_args_is_help=True)
+commands = typer.Typer(help="Manage secrets that the config refers to.", no_args_is_help=True)
 
 
 @commands.command("set")
@@ -31,7 +31,7 @@ def put(name: NameArgument, as_json: JsonOption = False) -> None:
         print_json(_given_json(given))
         return
     place = "the system's keyring" if given.is_in_keyring else "a file that only you can read"
-    print_text(f"{name} is kept in {place}. In the config, write {given.reference} where it belongs.")
+    print_text(f"{name} is stored in {place}. In the config, write {given.reference} in its place.")
 
 
 @commands.command("list")
@@ -43,7 +43,7 @@ def names(as_json: JsonOption = False) -> None:
     elif kept:
         print_text(table(("name", "in the config"), [(each.name, each.reference) for each in kept]))
     else:
-        print_text("No secret is kept. `toolcrib secret set NAME` keeps one.")
+        print_text("No secret is stored. `toolcrib secret set NAME` stores one.")
 
 
 @commands.command()
@@ -53,11 +53,11 @@ def remove(name: NameArgument, as_json: JsonOption = False) -> None:
 
     store = _store()
     if not store.remove(name):
-        raise BadRequest(f"No secret is called {name!r}: {did_you_mean(name, [each.name for each in store.names()])}")
+        raise BadRequest(f"There is no secret {name!r}: {did_you_mean(name, [each.name for each in store.names()])}")
     if as_json:
         print_json({"removed": name})
         return
-    print_text(f"{name} is forgotten.")
+    print_text(f"{name} is deleted.")
 
 
 def _store() -> "SecretStore":
@@ -78,7 +78,7 @@ def _secret(name: str) -> str:
     try:
         return sys.stdin.read(FILE_MAX_BYTES + 2).rstrip("\r\n")
     except UnicodeDecodeError as error:
-        raise BadRequest("A secret is UTF-8 text; nothing was kept.") from error
+        raise BadRequest("A secret must be UTF-8 text; nothing was stored.") from error
 
 
 def _given_json(given: "GivenSecret") -> JsonObject:

@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", help="address to bind to, over HTTP (default: http.host, 127.0.0.1)")
     parser.add_argument("--port", type=int, help="port, over HTTP (default: http.port, 8765; 0: any free one)")
     parser.add_argument("--listing", choices=("dynamic", "stable", "auto"), help="what tools/list shows (gate.listing)")
-    parser.add_argument("--watch", action="store_true", help="read the config again when its file changes")
+    parser.add_argument("--watch", action="store_true", help="reload the config when its file changes")
     parser.add_argument("--events-file", metavar="FILE", help="where structured events go (events.file)")
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="warning")
@@ -190,8 +190,8 @@ def _waiting_text(settings: Settings) -> str:
     """Return what a person is told who has started this by hand, at a terminal."""
     count = len(settings.servers)
     return (
-        f"toolcrib: serving {count} server{'' if count == 1 else 's'} on stdio, and waiting for an MCP client to speak "
-        "on this terminal. A client starts this command by itself once it is registered there; "
+        f"toolcrib: serving {count} server{'' if count == 1 else 's'} on stdio, waiting for an MCP client on stdin. "
+        "A client starts this command itself once toolcrib is registered there; "
         "`toolcrib search QUERY` tries a search from here. ^C ends it."
     )
 

@@ -37,21 +37,24 @@ NameArgument = Annotated[
 
 
 def add(  # noqa: PLR0913, PLR0917 - one parameter an option
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the server is to be called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new server's name.")],
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[--] COMMAND ARG…", help="What starts it; or its address.")
+        list[str] | None, typer.Argument(metavar="[--] COMMAND ARG…", help="The command that starts it; or use --url.")
     ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="The address of a server reached over HTTP.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The URL of an HTTP server.")] = None,
     transport: Annotated[
-        str | None, typer.Option("--transport", "-t", help="http, the default for an address, or sse.")
+        str | None, typer.Option("--transport", "-t", help="http, the default for a URL, or sse.")
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="Sent with every request.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="A header sent with every request."),
     ] = None,
     env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Added to its environment.")
+        list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="A variable added to its environment.")
     ] = None,
-    no_try: Annotated[bool, typer.Option("--no-try", help="Write it only, without starting it once.")] = False,
+    no_try: Annotated[
+        bool, typer.Option("--no-try", help="Only write the entry, without starting the server.")
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,7 +71,9 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     if not as_json:
         print_text(f"Added {name} to {target}.")
         for secret in secrets:
-            print_text(f"{secret.shown} stands there as it is; ${{{secret.name}}} would take it from the environment.")
+            print_text(
+                f"{secret.shown} is stored in plain text; use ${{{secret.name}}} to take it from the environment."
+            )
     if no_try:
         if as_json:
             print_json({"config": str(target), "server": name, "tools": None, "failed": None})
@@ -93,9 +98,9 @@ def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
     changes = enabling(document, name)
     _change(target, changes)
     denied = (
-        f" toolcrib.policy.deny has {name}.* still: nobody may use its tools." if denies_all(document, name) else ""
+        f" toolcrib.policy.deny still has {name}.*: nobody may use its tools." if denies_all(document, name) else ""
     )
-    _tell(target, name, f"{name} is on {'now' if changes else 'already'}.{denied}", as_json=as_json)
+    _tell(target, name, f"{name} is {'now' if changes else 'already'} enabled.{denied}", as_json=as_json)
 
 
 def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -104,7 +109,7 @@ def disable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption
 
     target, _document = _existing(config, name)
     _change(target, [Put(("toolcrib", "servers", name, "enabled"), value=False)])
-    _tell(target, name, f"{name} is off now; `toolcrib enable {name}` switches it on.", as_json=as_json)
+    _tell(target, name, f"{name} is now disabled; `toolcrib enable {name}` enables it.", as_json=as_json)
 
 
 def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -130,7 +135,7 @@ def get(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = F
 
 def logs(
     name: NameArgument,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="How many at most.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="At most this many.")] = 50,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -147,7 +152,7 @@ def logs(
     for line in found:
         print_text(line)
     if not found:
-        print_text(f"{name} has written nothing to stderr, or was not started here yet.", error=True)
+        print_text(f"{name} has written nothing to stderr, or has not been started yet.", error=True)
 
 
 def _shown(value: Any) -> str:
@@ -171,14 +176,14 @@ def _entry(
 ) -> JsonObject:
     """Return the entry of ``mcpServers`` that was asked for."""
     if bool(words) == (url is not None):
-        raise BadRequest("Say how the server is reached: `-- COMMAND ARG…`, or `--url URL`; one of them.")
+        raise BadRequest("Give either `-- COMMAND ARG…` or `--url URL`.")
     if url is None:
         if headers or transport not in (None, "stdio"):
             raise BadRequest("--header and --transport are for a server with a --url.")
         entry: JsonObject = {"command": words[0], "args": list(words[1:])}
         return {**entry, "env": env} if env else entry
     if env or transport not in (None, "http", "sse"):
-        raise BadRequest("A server with a --url takes no --env, and its --transport is http or sse.")
+        raise BadRequest("With --url, there is no --env, and --transport is http or sse.")
     entry = {"type": transport or "http", "url": url}
     return {**entry, "headers": headers} if headers else entry
 
@@ -191,7 +196,9 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
 
     document = existing_document(target)
     if name in as_object(document.get("mcpServers")):
-        raise BadRequest(f"{target} has a server {name} already: `toolcrib remove {name}` first, or take another name.")
+        raise BadRequest(
+            f"{target} already has a server {name}: `toolcrib remove {name}` first, or choose another name."
+        )
     if wrong := check_entry(os.environ)(name, entry):
         raise BadRequest(f"{name} was not added: {wrong}")
     write_config(target, addition(document, name, entry), is_private=is_private)
@@ -258,7 +265,7 @@ def _tell_tried(target: Path, name: str, found: "tuple[list[JsonObject], str]", 
             print_text(f"  and {len(tools) - _NAMED_MAX} more: toolcrib tools list --server {name}")
     if why:
         if not as_json:
-            print_text(f"It was tried, and failed: {why}", error=True)
-            print_text(f"It stays in the config; `toolcrib remove {name}` takes it out.", error=True)
+            print_text(f"The server failed: {why}", error=True)
+            print_text(f"Its entry stays in the config; `toolcrib remove {name}` removes it.", error=True)
         sys.stdout.flush()
         raise typer.Exit(ExitCode.FAILED)

@@ -46,13 +46,13 @@ class HookHostName(StrEnum):
     CURSOR = "cursor"
 
 
-commands = typer.Typer(help="Look after skills.", no_args_is_help=True)
+commands = typer.Typer(help="Manage skills.", no_args_is_help=True)
 
 
 @commands.command("list")
 def list_skills(
     source: Annotated[str | None, typer.Option(help="Only this source's skills.")] = None,
-    hidden: Annotated[bool, typer.Option("--hidden", help="Also skills that nobody is shown, and why.")] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Also hidden skills, with the reason.")] = False,
     cwd: Annotated[Path | None, typer.Option(help="As for an agent that works in this folder.")] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -61,7 +61,7 @@ def list_skills(
     from toolcrib.skills.overviews import Overviews
 
     if cwd is not None and not cwd.is_dir():
-        raise BadRequest(f"{cwd} is no folder.")
+        raise BadRequest(f"{cwd} is not a folder.")
     config = config and config.absolute()
     with chdir(cwd or "."):
         overview = _with_skills(config, lambda skill_use_cases, session: Overviews(skill_use_cases).overview(session))
@@ -108,8 +108,8 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
 @commands.command()
 def show(
     name: Annotated[str, typer.Argument(help="The skill's name, source/name, id or skill:// URI.")],
-    max_tokens: Annotated[int, typer.Option(min=200, max=6000, help="Within how many tokens.")] = 1500,
-    raw: Annotated[bool, typer.Option("--raw", help="The text as its author wrote it.")] = False,
+    max_tokens: Annotated[int, typer.Option(min=200, max=6000, help="The token budget.")] = 1500,
+    raw: Annotated[bool, typer.Option("--raw", help="The author's text, unchanged.")] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -138,13 +138,13 @@ def show(
 
 @commands.command()
 def relevant(  # noqa: PLR0913, PLR0917 - one parameter an option
-    task: Annotated[str, typer.Argument(help="What is to be done; - reads it, or a hook's JSON, from standard input.")],
+    task: Annotated[str, typer.Argument(help="The task; - reads it, or a hook's JSON, from standard input.")],
     frame: Annotated[str | None, typer.Option(help="Prefer skills of this frame.")] = None,
     task_type: Annotated[TaskType | None, typer.Option(help="Prefer skills of this kind.")] = None,
     top_k: Annotated[int | None, typer.Option(min=1, max=10, help="Most skills.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=200, max=6000, help="Budget for all of them.")] = None,
     hook: Annotated[
-        HookHostName | None, typer.Option(help="Answer as this host's hook has to; whatever goes wrong, it goes on.")
+        HookHostName | None, typer.Option(help="Answer in the format of this host's hook; failures never block it.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -156,7 +156,7 @@ def relevant(  # noqa: PLR0913, PLR0917 - one parameter an option
     try:
         said = task_of(sys.stdin.read(_STDIN_MAX)) if task == "-" else task
         if not said.strip():
-            raise BadRequest("The task is blank. Say in a few words what is to be done.")
+            raise BadRequest("The task is blank. Describe it in a few words.")
         request = RelevantRequest(said, top_k, max_tokens, frame, task_type)
         answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.relevant(session, request))
     except ToolcribError as error:
@@ -211,10 +211,10 @@ def doctor(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         for line in _health_lines(health, now):
             print_text(line)
     faulty = sum(any(health.findings) for health in examined.skills)
-    print_text(f"{counted(len(examined.skills), 'skill')} looked at, something to mend in {faulty}", error=True)
+    print_text(f"{counted(len(examined.skills), 'skill')} checked, problems in {faulty}", error=True)
     if examined.unlisted:
         names = enumerated(examined.unlisted, _NAMES_ROOM)
-        print_text(f"never listed, so nobody knows whether tools of these are missing: {names}", error=True)
+        print_text(f"never listed, so missing tools of these are unknown: {names}", error=True)
 
 
 @commands.command()
@@ -257,7 +257,7 @@ def _switch(name: str, config: Path | None, *, enabled: bool, as_json: bool) -> 
 
 def _with_skills(config: Path | None, use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]") -> _Answer:
     if not load_settings(config).toolcrib.skills.enabled:
-        raise BadRequest("Skills are switched off: set toolcrib.skills.enabled to true in the config.")
+        raise BadRequest("Skills are disabled: set toolcrib.skills.enabled to true in the config.")
     return with_skills(config, use)
 
 
@@ -265,7 +265,7 @@ def _require_source(overview: "Overview", source: str | None) -> None:
     every = (*(each.skill for each in overview.skills), *(skill for skill, _reason in overview.withheld))
     sources = sorted({skill.source for skill in every})
     if source is not None and source not in sources:
-        raise BadRequest(f"No skill comes from {source}. There are skills from: {', '.join(sources) or 'nowhere'}")
+        raise BadRequest(f"There is no skill from {source}. Sources with skills: {', '.join(sources) or 'nowhere'}")
 
 
 def _print_footer(overview: "Overview") -> None:
@@ -277,7 +277,9 @@ def _print_footer(overview: "Overview") -> None:
         count = counted(overview.untrusted, "skill")
         print_text(f"hidden: {count} of the repository, because skills.trust_project is false", error=True)
     if overview.withheld:
-        print_text(f"hidden: {counted(len(overview.withheld), 'skill')}; --hidden shows which and why", error=True)
+        print_text(
+            f"hidden: {counted(len(overview.withheld), 'skill')}; --hidden lists them with the reasons", error=True
+        )
 
 
 def _explanation(explained: "Explained") -> "Iterator[str]":
@@ -299,7 +301,7 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
         yield f"{reports}, {told.failure_share:.0%} of them failures, the last {last}: {cost}{note}"
     for tool in explained.calls:
         calls = counted(tool.calls, "time")
-        yield f"while it was active {tool.tool} was called {calls}, {tool.failed} of these failed"
+        yield f"while it was active, {tool.tool} was called {calls}; {tool.failed} failed"
 
 
 def _health_lines(health: "Health", now: float) -> "Iterator[str]":

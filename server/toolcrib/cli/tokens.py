@@ -181,7 +181,7 @@ def _price_lines(prices: Prices) -> Iterator[str]:
     )
     most = max([prices.counter, *(row[1] for row in rows)])
     width = max(len("toolcrib"), len("all listed"), *(len(row[0]) for row in rows), 0)
-    yield f"What a model reads of tools, in {UNIT}:"
+    yield f"What a model reads about tools, in {UNIT}:"
     for key, total, count in rows:
         yield f"  {key:<{width}}  {_bar(total, most)}  {total:>9,}  {counted(count, 'tool')}"
     every = sum(row[2] for row in rows)
@@ -196,7 +196,7 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
     if not sessions:
         yield "No session is recorded yet."
         return
-    yield f"{counted(len(sessions), 'recorded session')}, each at its end; a hit of a search is taken for {HIT} tokens:"
+    yield f"{counted(len(sessions), 'recorded session')}, each at its end; a search hit counts as {HIT} tokens:"
     for each in sessions[-_SHOWN_MAX:]:
         did = f"{counted(each.searches, 'search', 'searches')}, {counted(each.calls, 'call')}"
         saved = _saved(prices.everything, each.price(prices))
@@ -207,7 +207,7 @@ def _session_lines(prices: Prices, sessions: Sequence[Recorded]) -> Iterator[str
     mean = _saved(prices.everything, round(sum(each.price(prices) for each in sessions) / len(sessions)))
     yield f"On average {mean} in each request; lists changed {changes / len(sessions):.1f} times a session."
     if changes:
-        yield "After a change a host reads its prompt anew, past its cache; `gate: {listing: stable}` keeps the list."
+        yield "Each change invalidates the host's prompt cache; `gate: {listing: stable}` keeps the list constant."
 
 
 def _bar(part: int, most: int) -> str:

@@ -35,7 +35,7 @@ ServerOption = Annotated[
     str | None, typer.Option("--server", help="Only this server's tools.", autocompletion=server_names)
 ]
 
-commands = typer.Typer(help="Look at the tools that an agent can use.", no_args_is_help=True)
+commands = typer.Typer(help="List and show the tools that an agent can use.", no_args_is_help=True)
 
 
 def search(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -220,4 +220,4 @@ def _block_text(block: Any) -> str:
         case {"type": str(kind)}:
             return f"[{kind}: see --json]"
         case _:
-            return "[something that is not in the protocol: see --json]"
+            return "[unknown content type: see --json]"

@@ -49,8 +49,10 @@ class _Left:
 
 
 def uninstall(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List it only.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Your config too, and toolcrib.env beside it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also remove your config, and toolcrib.env beside it.")
+    ] = False,
     yes: YesOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -65,9 +67,9 @@ def uninstall(
     if as_json:
         print_json({**_left_json(left, everything=everything), "removed": is_wanted, "failed": failed})
     elif is_wanted and not failed:
-        print_text("Done. The program itself goes with what installed it: `pipx uninstall toolcrib`, or its like.")
+        print_text("Done. Uninstall the program with the tool that installed it, such as `pipx uninstall toolcrib`.")
     elif not is_wanted and not dry_run and left.has_some(everything):
-        failed = ["Nothing was removed. Add --yes to remove it without being asked."]
+        failed = ["Nothing was removed. Add --yes to remove it without asking."]
     if failed:
         if not as_json:
             print_text("\n".join(failed), error=True)
@@ -111,11 +113,11 @@ def _remove(left: _Left, *, everything: bool) -> list[str]:
         except ToolcribError as error:
             failed.append(str(error))
     if failed:
-        return [*failed, "The files were left as they are, because they hold what these clients had before."]
+        return [*failed, "No file was removed, because they contain what these clients had before."]
     try:
         forget_in_keyring([file for each in left.kept for file in each.own], SystemKeyring())
     except StoreError as error:
-        return [f"The files were left as they are, because they name what lies in the keyring: {error}"]
+        return [f"No file was removed, because they name entries in the keyring: {error}"]
     configs = [(file, file.parent) for file in (left.configs if everything else ())]
     single = [*((file, file) for file in left.completions), *configs]
     for files, root in [*((each.own, each.root) for each in left.kept), *(((file,), root) for file, root in single)]:
@@ -137,13 +139,13 @@ def _lines(left: _Left, *, everything: bool) -> "Iterator[str]":
                 yield f"  and {len(each.own) - _SHOWN_MAX} more; --json names all"
     yield from map(str, left.completions)
     if left.completions:
-        yield "  and the line about it in the file that your shell reads at its start: remove that by hand"
+        yield "  and its line in your shell's startup file: remove it manually"
     for file in left.configs:
         yield str(file) if everything else f"{file} stays; --all removes it too"
     for each in left.kept:
-        yield from (f"{file} stays, because it is not toolcrib's" for file in each.others)
+        yield from (f"{file} stays, because it is not one of toolcrib's files" for file in each.others)
     if not left.has_some(everything):
-        yield "Nothing of toolcrib's is left."
+        yield "Nothing of toolcrib is left."
 
 
 def _counted(files: tuple[Path, ...]) -> str:

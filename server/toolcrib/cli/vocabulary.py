@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
-    word: Annotated[str | None, typer.Argument(help="Only what was learnt about this word.")] = None,
+    word: Annotated[str | None, typer.Argument(help="Only what was learned about this word.")] = None,
     tool: Annotated[
         str | None, typer.Option(help="Only for this tool, by its public name.", autocompletion=tool_names)
     ] = None,
     principal: Annotated[str | None, typer.Option(help="Only from this caller: the subject of a token.")] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Forget it.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="With --forget: forget all of it.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete it.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="With --forget: delete everything.")] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,9 +38,9 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     is_narrowed = any((word, tool, principal))
     if forget and is_narrowed == everything:
-        raise typer.BadParameter("wants a word, --tool or --principal; or --all", param_hint="--forget")
+        raise typer.BadParameter("requires a word, --tool, --principal or --all", param_hint="--forget")
     if everything and not forget:
-        raise typer.BadParameter("goes with --forget: without it, everything is shown", param_hint="--all")
+        raise typer.BadParameter("requires --forget: without it, everything is shown", param_hint="--all")
     settings = load_settings(config)
     meant = _Meant(word, tool, principal)
     with open_catalog(settings, Clocks(), keep_rows=True) as known:
@@ -51,7 +51,7 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
     if as_json:
         print_json({"forgotten": gone})
     else:
-        print_text(f"Forgot {counted(gone, 'lesson')}. A toolcrib that is running forgets within a second of a search.")
+        print_text(f"Deleted {counted(gone, 'lesson')}. A running toolcrib notices within a second of a search.")
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ def _show(found: "list[JsonObject]", *, as_json: bool, learns: bool) -> None:
         print_json(found)
         return
     if not learns:
-        print_text("Nothing is learnt, and nothing learnt counts: tool_search.learn is false.")
+        print_text("Learning is off, and lessons are ignored: tool_search.learn is false.")
     if not found:
-        print_text("Use has taught nothing of this.")
+        print_text("Nothing was learned about this.")
         return
     rows = [(each["word"], each["tool"], _whose(each), f"{each['weight']:.2f}", each["taught_at"]) for each in found]
     print_text(table(("word", "tool", "from", "weight", "last"), rows))
@@ -140,4 +140,4 @@ def _show(found: "list[JsonObject]", *, as_json: bool, learns: bool) -> None:
 
 def _whose(each: "JsonObject") -> str:
     place = "/".join(filter(None, (each["tenant_id"], each["project_id"], each["profile"])))
-    return f"{each['principal'] or 'everybody'}{f' ({place})' if place else ''}"
+    return f"{each['principal'] or 'everyone'}{f' ({place})' if place else ''}"
