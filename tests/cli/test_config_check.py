@@ -138,7 +138,7 @@ def test_a_backslash_that_json_would_drop_is_an_error(check: Check):
     text = '{ // its path: "C:\\d"\n"mcpServers": {"a": {"command": "C:\\Users\\me\\x.exe", "args": [\'\\d\']},}}'
     code, _out, err = check(text)
     assert code == 2
-    assert "line 2 has a backslash that means nothing, as in a Windows path" in err
+    assert "line 2 has an invalid backslash escape, as in a Windows path" in err
 
 
 def test_a_backslash_that_yaml_does_not_know_is_an_error_with_what_to_write(check: Check):
@@ -165,7 +165,7 @@ def test_a_windows_path_where_there_is_no_windows_is_told(check: Check):
 def test_a_home_directory_that_no_shell_fills_in_is_told(argument: str, check: Check):
     code, _out, err = check({"mcpServers": {"a": {**PYTHON, "args": ["-x", argument]}}})
     assert code == 1
-    assert "wrong: mcpServers.a.args[1]: has a ~, which does not become the home directory" in err
+    assert "wrong: mcpServers.a.args[1]: has a ~, which is not expanded to the home directory" in err
     assert check({"mcpServers": {"a": {**PYTHON, "args": ["a~b", "x~"]}}})[0] == 0
 
 
@@ -173,8 +173,8 @@ def test_a_home_directory_that_no_shell_fills_in_is_told(argument: str, check: C
     ("command", "said"),
     [
         ("no-such-program-anywhere", "there is no program no-such-program-anywhere (install it"),
-        ("./no/such/program", "no/such/program (look at the path)"),
-        (f"{sys.executable} -m x", f"holds arguments too (write {sys.executable} alone, and the rest as args"),
+        ("./no/such/program", "no/such/program (check the path)"),
+        (f"{sys.executable} -m x", f"contains arguments too (write {sys.executable} alone, and the rest as args"),
     ],
 )
 def test_a_program_that_is_not_there_is_told(command: str, said: str, check: Check):
@@ -222,7 +222,7 @@ def test_a_program_is_looked_for_in_the_folder_of_its_server(check: Check, tmp_p
     [
         ({}, "there are no servers"),
         ({"mcpServers": {}}, "there are no servers"),
-        ({"mcpServers": {"a": {"command": "x", "disabled": True}}}, "no server is left"),
+        ({"mcpServers": {"a": {"command": "x", "disabled": True}}}, "no server is used"),
     ],
 )
 def test_no_server_is_never_ok(document: dict[str, Any], said: str, check: Check):
@@ -363,7 +363,7 @@ def test_an_example_that_does_not_fit_its_tool_is_told(check_names: Check):
 def test_a_secret_that_is_written_out_is_warned_of_and_not_shown(check: Check, entry: Any, place: str, name: str):
     code, _, err = check({"mcpServers": {"a": entry}})
     assert code == 0
-    assert err.startswith(f"notice: mcpServers.a.{place}: looks like a secret that is written out")
+    assert err.startswith(f"notice: mcpServers.a.{place}: looks like a secret in plain text")
     assert f"toolcrib secret set {name}" in err
     assert "canary" not in err
 
@@ -388,7 +388,7 @@ def test_a_bridge_is_named_with_the_entry_that_needs_none(check: Check):
     _, _, err = check({"mcpServers": {"wiki": {"command": sys.executable, "args": args}}})
     assert "mcp-remote" not in err
     _, _, err = check({"mcpServers": {"wiki": {"command": "npx", "args": args}}})
-    assert "mcpServers.wiki: runs mcp-remote, a bridge to https://host/mcp, which toolcrib reaches by itself" in err
+    assert "mcpServers.wiki: runs mcp-remote, a bridge to https://host/mcp, which toolcrib can connect to itself" in err
     assert 'write {"url":"https://host/mcp","headers":{"X-Key":"***"}}, then run `toolcrib login wiki`' in err
     assert "ignored: --resource" in err
     assert "canary" not in err

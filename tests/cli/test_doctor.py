@@ -139,7 +139,7 @@ def test_a_program_that_is_not_there_is_told_with_what_helps(run: Run, home: Pat
         1,
         "mcpServers.gone.a.command: there is no program no-such-program-here",
     )
-    assert found["config: error"]["remedy"] == "install it, or write its whole path; toolcrib disable gone.a"
+    assert found["config: error"]["remedy"] == "install it, or write its full path; toolcrib disable gone.a"
     assert found["server gone.a: error"]["remedy"] == "toolcrib logs gone.a; toolcrib disable gone.a"
 
 

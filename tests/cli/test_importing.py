@@ -236,7 +236,7 @@ def test_a_server_behind_a_bridge_is_taken_over_as_it_is_and_the_direct_form_is_
     file.write_text(BRIDGED)
     code, out, _ = run("import", str(file), "--yes")
     assert code == 0
-    assert "wiki: it runs mcp-remote, a bridge to https://h/mcp, which toolcrib reaches by itself: --direct" in out
+    assert "wiki: it runs mcp-remote, a bridge to https://h/mcp, which toolcrib can connect to itself" in out
     assert json.loads(written.read_text())["mcpServers"]["wiki"]["command"] == "npx"
 
 
@@ -247,7 +247,7 @@ def test_a_server_behind_a_bridge_is_written_without_it_where_that_is_wanted(
     file.write_text(BRIDGED)
     code, out, _ = run("import", str(file), "--direct", "--yes")
     assert code == 0
-    assert "`toolcrib login` makes one here" in out
+    assert "run `toolcrib login`" in out
     assert "canary" not in out
     servers = json.loads(written.read_text())["mcpServers"]
     assert servers["wiki"] == {"url": "https://h/mcp", "headers": {"Authorization": "Bearer canary-header"}}

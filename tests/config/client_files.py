@@ -54,7 +54,7 @@ CLIENT_TEXTS = (
             "git": Expected(GIT),
             "local": Expected(
                 {"command": "PROJECT/run.sh", "args": ["--root", "."], "cwd": "PROJECT", "disabled": True},
-                said=("switched off there",),
+                said=("disabled there",),
             ),
         },
     ),
@@ -185,7 +185,7 @@ CLIENT_TEXTS = (
             "w": Expected(
                 {"command": "w", "args": ["${workspaceFolder}"], "disabled": True}, obstacle="${workspaceFolder}"
             ),
-            "c": Expected({"command": "c"}, said=("runs where toolcrib runs",)),
+            "c": Expected({"command": "c"}, said=("runs in toolcrib's working directory",)),
         },
     ),
     ClientText(
@@ -220,7 +220,7 @@ CLIENT_TEXTS = (
         "home/.config/Code/User/settings.json",
         """{"editor.tabSize": 2, // two
         "mcp": {"servers": {"git": {"command": "uvx", "args": ["mcp-server-git"], "dev": {"watch": "**"}}}}}""",
-        {"git": Expected(GIT, said=("nothing like dev",))},
+        {"git": Expected(GIT, said=("toolcrib does not support dev",))},
     ),
     ClientText(
         "a project's servers",
@@ -294,7 +294,7 @@ enabled = false
                     "headers": {"X-Region": "eu", "X-Key": "${FIG_KEY}", "Authorization": "Bearer ${FIG}"},
                     "disabled": True,
                 },
-                said=("switched off there",),
+                said=("disabled there",),
             )
         },
     ),
@@ -403,7 +403,7 @@ approval_mode = "prompt"
         '{"mcpServers": {"a": {"disabled": true}, "b": "uvx b", "c": {"command": {"path": 1}}}}',
         {
             "a": Expected(lost="has no command and no url"),
-            "b": Expected(lost="is no object"),
+            "b": Expected(lost="is not an object"),
             "c": Expected(lost="has values that are no text"),
         },
     ),
@@ -588,7 +588,7 @@ extensions:
                     "call_timeout_s": 2.5,
                     "connect_timeout_s": 7,
                 },
-                said=("nothing like alwaysLoadTools",),
+                said=("toolcrib does not support alwaysLoadTools",),
             )
         },
     ),

@@ -314,7 +314,7 @@ def test_a_skill_that_scopes_no_tools_is_told_of(load_document: Any):
     entries = {"review": {"scoped": True}, "release": {"scoped": True, "tools": ["git.*"]}, "letters": {}}
     [told] = load_document({"toolcrib": {"skill_tools": entries}}).without_effect
     assert told.path == "toolcrib.skill_tools.review.scoped"
-    assert "there are none" in told.reason
+    assert "has no tools" in told.reason
 
 
 @pytest.mark.parametrize(

@@ -217,16 +217,16 @@ def test_keys_of_other_programs_in_an_entry_are_noticed(load_server: Any):
 RULES = [
     ({"excludeTools": ["drop", "wipe"]}, 'write toolcrib.policy.deny: ["it.drop", "it.wipe"]'),
     ({"disabled_tools": ["drop"]}, 'write toolcrib.policy.deny: ["it.drop"]'),
-    ({"includeTools": ["read"]}, 'write what may be called into toolcrib.policy.allow: ["it.read"]'),
-    ({"enabled_tools": []}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
-    ({"tools": ["read"]}, 'write what may be called into toolcrib.policy.allow: ["it.read"]'),
-    ({"tools": {"drop": False}}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"includeTools": ["read"]}, 'put tools that may be called into toolcrib.policy.allow: ["it.read"]'),
+    ({"enabled_tools": []}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"tools": ["read"]}, 'put tools that may be called into toolcrib.policy.allow: ["it.read"]'),
+    ({"tools": {"drop": False}}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
     (
         {"toolPermissions": {"drop": "deny"}},
-        'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"',
+        'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"',
     ),
-    ({"blockedToolNames": "drop"}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
-    ({"deny": ["a", 3]}, 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"blockedToolNames": "drop"}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
+    ({"deny": ["a", 3]}, 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'),
 ]
 
 
@@ -238,9 +238,7 @@ def test_a_server_with_rules_of_another_client_is_not_served_and_the_hint_says_w
     assert got.servers == {}
     [problem] = got.skipped
     [name] = keys
-    assert problem.reason == (
-        f"says in another client's words which of its tools may be used ({name}), which toolcrib does not read"
-    )
+    assert problem.reason == (f"restricts its tools with another client's keys ({name}), which toolcrib does not apply")
     assert problem.hint == f"{hint}; then remove {name} here"
 
 

@@ -53,8 +53,8 @@ def _in_section(value: Any, place: str, key: str, depth: int) -> Iterator[Proble
 
 
 def _written_out(place: str, name: str) -> Problem:
-    hint = f"`toolcrib secret set {name}` keeps it and says what to write here, or write ${{{name}}}"
-    return Problem(place, "looks like a secret that is written out", hint)
+    hint = f"`toolcrib secret set {name}` stores it and says what to write here, or write ${{{name}}}"
+    return Problem(place, "looks like a secret in plain text", hint)
 
 
 def _about_bridge(place: str, key: str, bridge: Bridge) -> Problem:
@@ -62,6 +62,8 @@ def _about_bridge(place: str, key: str, bridge: Bridge) -> Problem:
     shown = {**bridge.entry, "url": url}
     if headers := as_object(shown.get("headers")):
         shown["headers"] = dict.fromkeys(headers, MASK)
-    unread = f"; nothing here is made of {', '.join(bridge.unread)}" if bridge.unread else ""
-    reason = f"runs mcp-remote, a bridge to {url}, which toolcrib reaches by itself"
-    return Problem(place, reason, f"write {compact(shown)}, then run `toolcrib login {key}` if it asks for one{unread}")
+    unread = f"; ignored: {', '.join(bridge.unread)}" if bridge.unread else ""
+    reason = f"runs mcp-remote, a bridge to {url}, which toolcrib can connect to itself"
+    return Problem(
+        place, reason, f"write {compact(shown)}, then run `toolcrib login {key}` if it requires a login{unread}"
+    )

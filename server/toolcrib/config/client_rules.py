@@ -32,7 +32,7 @@ def foreign_rules(key: str, entry: Mapping[str, Any], path: str) -> Problem | No
         return None
     named = ", ".join(map(one_line, list(rules)[:_SHOWN_MAX]))
     hints = [_hint(key, name, value) for name, value in rules.items()]
-    reason = f"says in another client's words which of its tools may be used ({named}), which toolcrib does not read"
+    reason = f"restricts its tools with another client's keys ({named}), which toolcrib does not apply"
     return Problem(path, reason, f"{'; '.join(hints[:_SHOWN_MAX])}; then remove {named} here", is_mistake=True)
 
 
@@ -65,9 +65,9 @@ def _hint(key: str, name: str, value: Any) -> str:
     names = cast("list[Any]", value) if isinstance(value, list) else list[Any]()
     tools = [each for each in names if isinstance(each, str) and each]
     if not tools or len(tools) != len(names):
-        return 'write what must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
+        return 'put tools that must not be called into toolcrib.policy.deny, as "SERVER.TOOL"'
     if names_what_may(name):
-        return f"write what may be called into toolcrib.policy.allow: {_globs(key, tools)}"
+        return f"put tools that may be called into toolcrib.policy.allow: {_globs(key, tools)}"
     return f"write toolcrib.policy.deny: {_globs(key, tools)}"
 
 

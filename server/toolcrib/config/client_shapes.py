@@ -63,7 +63,7 @@ _TOML = re.compile(r"^[ \t]*\[(?:mcp_servers|profiles|projects|tools)\b[^\]\n]*\
 
 def import_hint(path: Path) -> str:
     """Return the command that takes over the servers of another client's file."""
-    return f"`toolcrib import {shlex.quote(str(path))}` takes them over"
+    return f"`toolcrib import {shlex.quote(str(path))}` imports them"
 
 
 def foreign_shapes(document: JsonObject, path: Path) -> Iterator[Problem]:
@@ -116,7 +116,7 @@ def is_toml(text: str) -> bool:
 
 
 def _problem(shape: _Shape, path: Path) -> Problem:
-    reason = f"is where {shape.client} keeps servers, and toolcrib does not look there"
+    reason = f"is where {shape.client} keeps servers, which toolcrib does not read"
     return Problem(shape.key, reason, f"{import_hint(path)}; or {shape.hint}")
 
 

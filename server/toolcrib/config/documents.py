@@ -144,7 +144,7 @@ def _parse_commented(text: str, path: Path) -> Any:
         )
     if line := _line_of_stray_escape(text):
         raise DocumentError(
-            f"is not JSON: line {line} has a backslash that means nothing, as in a Windows path: write \\\\ or /"
+            f"is not JSON: line {line} has an invalid backslash escape, as in a Windows path: write \\\\ or /"
         )
     loads = cast("Callable[..., Any]", json5.loads)  # pyright: ignore[reportUnknownMemberType] - not typed
     try:

@@ -15,9 +15,9 @@ from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
 from toolcrib.errors import Problem
 
 _INSTALL = {
-    **dict.fromkeys(("npx", "npm", "node"), "install Node.js, or write its whole path"),
-    **dict.fromkeys(("uvx", "uv"), "install uv, or write its whole path"),
-    "docker": "install Docker, or write its whole path",
+    **dict.fromkeys(("npx", "npm", "node"), "install Node.js, or write its full path"),
+    **dict.fromkeys(("uvx", "uv"), "install uv, or write its full path"),
+    "docker": "install Docker, or write its full path",
     "python": "it may be called python3 here",
 }
 """What helps where one of these programs is not found."""
@@ -49,8 +49,8 @@ def _of_process(server: ServerSettings, target: StdioTarget) -> Iterator[Problem
         if _LOST_BACKSLASHES.match(text):
             yield _lost_backslashes(join(path, "args", number))
         elif _HOME.search(text):
-            hint = "no shell reads it; write ${HOME}"
-            yield Problem(join(path, "args", number), "has a ~, which does not become the home directory", hint)
+            hint = "no shell expands it; write ${HOME}"
+            yield Problem(join(path, "args", number), "has a ~, which is not expanded to the home directory", hint)
 
 
 def _not_found(server: ServerSettings, target: StdioTarget) -> Problem:
@@ -59,13 +59,13 @@ def _not_found(server: ServerSettings, target: StdioTarget) -> Problem:
         return _lost_backslashes(place)
     program, *rest = command.split()
     if rest and is_program(program, target):
-        return Problem(place, "holds arguments too", f"write {program} alone, and the rest as args, one text each")
+        return Problem(place, "contains arguments too", f"write {program} alone, and the rest as args, one text each")
     if os.sep == "/" and _WINDOWS_PATH.match(command):
         hint = "it is a path of Windows"
     elif os.sep in command:
-        hint = "look at the path"
+        hint = "check the path"
     else:
-        hint = _INSTALL.get(command, "install it, or write its whole path")
+        hint = _INSTALL.get(command, "install it, or write its full path")
     return Problem(place, f"there is no program {server.redactor.clean(command)}", hint)
 
 

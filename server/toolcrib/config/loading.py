@@ -147,7 +147,7 @@ def _find(path: Path | None, environ: Mapping[str, str], cwd: Path, findings: Fi
     # A config names programs to start, so starting in a cloned repository must not use its files.
     for name in WORKING_DIRECTORY_FILES:
         if cwd != directory and is_there(cwd / name):
-            reason = "is in the working directory, and such a file is never used by itself"
+            reason = "is in the working directory, and such a file is never used automatically"
             findings.notices.append(Problem(name, reason, f"to use it, add --config {name}"))
     return (own[0], directory) if own else (None, cwd)
 

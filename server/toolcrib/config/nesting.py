@@ -28,7 +28,7 @@ def refuse_nested(environ: Mapping[str, str]) -> None:
     """
     if environ.get(PARENT_MARKER):
         raise StartRefused(
-            "This toolcrib was started by another toolcrib, which would go on without end. Remove the entry that "
+            "This toolcrib was started by another toolcrib, which would recurse without end. Remove the entry that "
             "starts it from mcpServers, and list the servers behind it there instead."
         )
 

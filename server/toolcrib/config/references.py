@@ -73,7 +73,7 @@ class References:
         try:
             value = self._keyring(name)
         except StoreError as error:
-            raise MissingSecret(f"the secret {name} is not to be had: {error}", "or write ${file:PATH}") from error
+            raise MissingSecret(f"the secret {name} is not available: {error}", "or write ${file:PATH}") from error
         if value is None:
             raise MissingSecret(f"the keyring has no secret {name}", f"run `toolcrib secret set {name}`")
         return value
@@ -89,7 +89,7 @@ class References:
                 content = file.read(FILE_MAX_BYTES + 1)
         except OSError as error:
             reason = f"the file {path} cannot be read: {error.strerror}"
-            raise MissingSecret(reason, "write the secret into it, for you alone to read") from error
+            raise MissingSecret(reason, "write the secret into it, readable by you alone") from error
         if sys.platform != "win32" and status.st_mode & stat.S_IROTH:
             self.open_to_others.append(path)
         return _text(content, path)

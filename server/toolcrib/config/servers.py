@@ -179,7 +179,7 @@ def _auth_problems(entry: ServerEntry, own: ServerSection | None, key: str) -> I
     if entry.url is None:
         yield Problem(path, "is for servers with a url", "remove it")
     elif HttpTarget(entry.url, entry.headers or {}).has_own_token:
-        yield Problem(path, "is of no use, because headers has Authorization", "keep one of them")
+        yield Problem(path, "has no effect, because headers has Authorization", "keep one of them")
 
 
 def _auth_secrets(options: ServerSection) -> Iterator[str]:

@@ -147,8 +147,8 @@ class Settings:
         if self.config_path is None:
             return Problem("mcpServers", "there is no config file, so there are no servers", "name one with --config")
         if self.skipped:
-            hint = "`toolcrib config check` says of each why"
-            return Problem("mcpServers", "no server is left, because each of them is left out", hint)
+            hint = "`toolcrib config check` gives the reasons"
+            return Problem("mcpServers", "no server is used, because each of them is left out", hint)
         return Problem("mcpServers", "there are no servers", 'write {"mcpServers": {"NAME": {"command": …}}}')
 
     @property

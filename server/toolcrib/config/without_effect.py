@@ -14,10 +14,10 @@ from toolcrib.errors import Problem
 
 _NO_FALLBACK = "has no effect: full-text search needs no FTS5, so nothing ever falls back to patterns"
 
-_NOTHING_SCOPED = "has no effect: it is about the tools of this entry, and there are none"
+_NOTHING_SCOPED = "has no effect: this entry has no tools"
 _NAME_TOOLS = "name them in 'tools': what the skill's own text names is scoped by server or pattern only"
-_NEVER_OPEN = "is false, and some tools are there only by skills: nobody can ever use them"
-_SWITCH_ON = "switch skills on, or take the loading mode 'skill' and 'scoped' away"
+_NEVER_OPEN = "is false, but some tools are scoped to skills: nobody can ever use them"
+_SWITCH_ON = "enable skills, or remove the loading mode 'skill' and 'scoped'"
 
 REASONS: Mapping[tuple[str, str], str] = {
     ("tool_search", "fts_fallback_to_regex"): _NO_FALLBACK,

@@ -26,8 +26,8 @@ def _direct(server: FoundServer) -> FoundServer:
         return server
     notices = [
         *server.read.notices,
-        "without mcp-remote, which has its logins to itself: `toolcrib login` makes one here",
+        "without mcp-remote, whose logins toolcrib cannot use: run `toolcrib login`",
     ]
     if bridge.unread:
-        notices.append(f"nothing is made of {', '.join(bridge.unread)}")
+        notices.append(f"ignored: {', '.join(bridge.unread)}")
     return replace(server, read=replace(server.read, entry=bridge.entry, notices=tuple(notices)))

@@ -141,9 +141,9 @@ def document_of(original: Original) -> JsonObject:
         if text.strip():
             document = parse_any(text, original.path)
     except (ValueError, RecursionError) as error:
-        raise ToolcribError(f"{original.path} cannot be read, and was left alone: it {error}") from None
+        raise ToolcribError(f"{original.path} cannot be read and was not changed: it {error}") from None
     if not isinstance(document, dict):
-        raise ToolcribError(f"{original.path} is no object, and was left alone.")
+        raise ToolcribError(f"{original.path} is not an object and was not changed.")
     return as_object(document)
 
 
@@ -157,7 +157,7 @@ def edited(original: Original, changes: Sequence[Change]) -> bytes:
     try:
         return changed(original.text, original.path, changes).encode()
     except (EditRefused, UnicodeDecodeError) as error:
-        raise ToolcribError(f"{original.path} was left alone, because it {error}. Change it by hand.") from None
+        raise ToolcribError(f"{original.path} was not changed, because it {error}. Edit it manually.") from None
 
 
 def digest(content: bytes) -> str:

@@ -93,7 +93,7 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
         if with_variables and server.secrets:
             server = replace(server, entry=moved(server.entry, server.secrets, variables))
         if why := unfit(key, server.entry):
-            notices = (*server.notices, f"it is switched off, because {why}")
+            notices = (*server.notices, f"it is disabled, because {why}")
             server = replace(server, entry={**server.entry, "disabled": True}, notices=notices)
         servers.append(server)
     return Draft(tuple(servers), tuple(server for server in found if server.read.lost), variables)
@@ -169,7 +169,7 @@ def _server(key: str, group: Sequence[FoundServer], *, known: bool) -> DraftServ
     notices = [notice for each in group for notice in each.read.notices]
     if key != first.name and not known:
         notices.append(f"it is called {first.name} there")
-    notices += [f"{name} has to be set{f' ({about})' if about else ''}" for name, about in first.read.asked.items()]
+    notices += [f"{name} must be set{f' ({about})' if about else ''}" for name, about in first.read.asked.items()]
     return DraftServer(
         key=key,
         found=tuple(group),

@@ -89,7 +89,7 @@ class ReadEntry:
 def read_entry(raw: Any, client: Client, scene: Scene) -> ReadEntry:
     """Return what one entry of ``client`` is here."""
     if not isinstance(raw, dict):
-        return ReadEntry({}, lost="is no object")
+        return ReadEntry({}, lost="is not an object")
     return _Reading(cast("JsonObject", raw), client, scene).read()
 
 
@@ -123,7 +123,7 @@ class _Reading:
             entry={**entry, "disabled": True} if is_off or obstacle else entry,
             options=options,
             denials=denials,
-            notices=(*self._notices, *(["it is switched off there, and here too"] if is_off else [])),
+            notices=(*self._notices, *(["it is disabled there, and here too"] if is_off else [])),
             asked=self._found.asked,
             inlined=tuple(self._found.inlined),
             obstacle=obstacle,
@@ -132,7 +132,7 @@ class _Reading:
     def _obstacle(self, denials: Denials) -> str:
         """Return why the server must not run as it is written."""
         if denials.unknown:
-            return f"says in a way that is not understood which tools may be used ({', '.join(denials.unknown)})"
+            return f"restricts its tools in a way that is not understood ({', '.join(denials.unknown)})"
         if self._found.obstacles:
             return f"needs {'; '.join(dict.fromkeys(self._found.obstacles))}: write what it stands for"
         return ""
@@ -172,7 +172,7 @@ class _Reading:
 
     def _add_cwd(self, entry: JsonObject, cwd: Any) -> None:
         if self._scene.folder is None and cwd in ("${workspaceFolder}", "${workspaceRoot}", "${cwd}"):
-            self._notices.append("it ran in the folder that was open; here it runs where toolcrib runs")
+            self._notices.append("it ran in the open folder; here it runs in toolcrib's working directory")
             return
         text = self._text(cwd)
         # A relative one starts from the file, there as here; but the file is another one now.
@@ -186,7 +186,7 @@ class _Reading:
             if isinstance(name, str) and _NAME.match(name):
                 # Goose keeps its value in the keyring.
                 found[name] = f"${{{name}}}"
-                self._found.asked[name] = "kept by the client among its secrets"
+                self._found.asked[name] = "stored among the client's secrets"
         found |= self._file_of_variables(raw.get("envFile"))
         for key in _ENVIRONMENTS:
             for name, value in as_object(raw.get(key)).items():
@@ -272,7 +272,7 @@ class _Reading:
         said = {key: value for key, value in self._raw.items() if value not in (None, False, [], {}, "")}
         unread = [key for key in said if key not in known and not is_rule(key)]
         if unread:
-            self._notices.append(f"toolcrib has nothing like {', '.join(unread)}")
+            self._notices.append(f"toolcrib does not support {', '.join(unread)}")
 
     def _text(self, value: Any) -> Any:
         return self._translator.translate(value) if isinstance(value, str) else value

@@ -166,9 +166,9 @@ def _servers(document: JsonObject, of: FoundFile, scene: Scene, rules: list[Stan
             denials, may = with_rules(denials, name, rules)
             if name in gone or not may:
                 denials = denials.narrowed(Denials(denied=("*",)))
-                read = _switched_off(read, "its client is told never to use it, and so is toolcrib")
+                read = _switched_off(read, "its client is told never to use it, so it is disabled here too")
             elif name in off:
-                read = _switched_off(read, "it is switched off there, and here too")
+                read = _switched_off(read, "it is disabled there, and here too")
             yield FoundServer(name, of.client, of.file, (*place, name), replace(read, denials=denials))
 
 

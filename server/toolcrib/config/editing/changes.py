@@ -54,7 +54,7 @@ def changed(text: str, file: Path, changes: Sequence[Change]) -> str:
         )
         wanted = _with(wanted, change)
     if _without_empty(_document(plain, file)) != _without_empty(wanted):
-        raise EditRefused("is written in a way that cannot be changed without a guess")
+        raise EditRefused("is written in a way that cannot be edited safely")
     return mark + plain
 
 
@@ -71,7 +71,7 @@ def _document(text: str, file: Path) -> JsonObject:
     except (ValueError, RecursionError) as error:
         raise EditRefused(str(error) or "is nested too deeply") from None
     if not isinstance(document, dict):
-        raise EditRefused("is no object")
+        raise EditRefused("is not an object")
     # Without what YAML shares between places: each place is changed by itself.
     return cast("JsonObject", json.loads(json.dumps(document, default=str)))
 

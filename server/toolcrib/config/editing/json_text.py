@@ -108,7 +108,7 @@ def _deepest(text: str, path: Sequence[str]) -> tuple[_Object, Sequence[str]]:
     """Return the innermost object on the way to ``path`` that is there, and the keys that are left from it."""
     tokens = [token for token in _tokens(text) if token.kind != "skip"]
     if not tokens or tokens[0].text != "{":
-        raise EditRefused("is no object")
+        raise EditRefused("is not an object")
     holder = _object_at(tokens, 0)
     for number, key in enumerate(path[:-1]):
         member = holder.named(key)
@@ -116,7 +116,7 @@ def _deepest(text: str, path: Sequence[str]) -> tuple[_Object, Sequence[str]]:
             return holder, path[number:]
         at = next(place for place, token in enumerate(tokens) if token.start == member.value)
         if tokens[at].text != "{":
-            raise EditRefused(f"has something else than an object under {key}")
+            raise EditRefused(f"has a value that is not an object under {key}")
         holder = _object_at(tokens, at)
     return holder, path[-1:]
 

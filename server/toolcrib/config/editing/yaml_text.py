@@ -80,7 +80,7 @@ def _root(text: str) -> YamlNode | None:
     except DocumentError as error:
         raise EditRefused(str(error)) from None
     if root is not None and root.members is None and text[root.start : root.end].strip():
-        raise EditRefused("is no object")
+        raise EditRefused("is not an object")
     return None if root is None or root.members is None else root
 
 
@@ -93,7 +93,7 @@ def _deepest(root: YamlNode, path: Sequence[str]) -> tuple[YamlNode, Sequence[st
             return holder, path[number:]
         if member.value.members is None:
             if member.value.end > member.value.start:
-                raise EditRefused(f"has something else than an object under {key}")
+                raise EditRefused(f"has a value that is not an object under {key}")
             return holder, path[number:]
         holder = member.value
     return holder, path[-1:]
