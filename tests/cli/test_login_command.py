@@ -71,7 +71,7 @@ def test_a_person_logs_in_and_sees_what_the_server_has(run: Run, config: Path, g
     assert out.startswith("Logged in to web by http://127.0.0.1:")
     assert "It has 3 tools; `toolcrib tools list --server web` shows them." in out
     assert browser.opened[0] in err
-    assert "toolcrib has the answer" in browser.pages[0]
+    assert "toolcrib has received the answer" in browser.pages[0]
     assert len(browser.opened) == 1
     [client] = guarded.provider.clients.values()
     assert client.client_name == "toolcrib"
@@ -90,7 +90,7 @@ def test_status_and_doctor_tell_who_is_logged_in_and_what_mends_a_server_that_no
     assert run("login", "web", "--config", str(config))[0] == 0
     _code, out, _err = run("status", "--config", str(config))
     assert f"    logged in by {guarded.url.removesuffix('/mcp')}, until 20" in out
-    assert "renewed by itself" in out
+    assert "refreshed automatically" in out
     shown = json.loads(run("status", "--json", "--config", str(config))[1])["servers"][0]["login"]
     assert (shown["as"], shown["scope"], shown["renews"]) == (None, "read", True)
     assert not any(secret in str(shown) for secret in SECRETS)
@@ -141,8 +141,8 @@ def test_a_no_is_told(run: Run, config: Path, guarded: Guarded, browser: Browser
     guarded.provider.refuses_person = True
     code, out, err = run("login", "web", "--config", str(config))
     assert (code, out) == (1, "")
-    assert "web is not logged in: the answer was no: access_denied" in err
-    assert "toolcrib was told no" in browser.pages[0]
+    assert "web is not logged in: the login was denied: access_denied" in err
+    assert "The login was denied" in browser.pages[0]
 
 
 def test_all_logs_in_where_that_is_wanted(run: Run, config: Path, guarded: Guarded, browser: Browser):
@@ -235,7 +235,7 @@ def test_an_answer_that_a_browser_here_brings_is_taken_though_nothing_is_pasted(
     at_last.start()
     code, _out, err = run("login", "web", "--no-browser", "--config", str(config))
     assert code == 0, err
-    assert "toolcrib has the answer" in browser.pages[0]
+    assert "toolcrib has received the answer" in browser.pages[0]
     assert not at_last.finished.is_set()
     at_last.cancel()
 
@@ -344,7 +344,7 @@ def metadata(guarded: Guarded, **changes: Any) -> JSONResponse:
         ({"issuer": "https://other.example"}, "issuer mismatch"),
         ({"registration_endpoint": "http://10.0.0.1/register"}, "is not fetched: it is neither https nor on this"),
         ({"registration_endpoint": "http://evil.example/register"}, "is not fetched: it is neither https nor on this"),
-        ({"registration_endpoint": "https://a:b@127.0.0.1/x"}, "is not fetched: it has a name or a password"),
+        ({"registration_endpoint": "https://a:b@127.0.0.1/x"}, "is not fetched: it contains a user name or password"),
     ],
 )
 def test_an_authorization_server_that_names_something_else_gets_nobody(

@@ -29,7 +29,7 @@ async def test_an_answer_that_comes_again_or_is_followed_by_another_changes_noth
         for later in (ANSWER, {**ANSWER, "code": "another"}, {"error": "access_denied", "state": STATE}):
             again = await client.get(listener.redirect_uri, params=later)
             assert again.status_code == 409
-            assert "There is an answer already." in again.text
+            assert "The answer was already received." in again.text
             assert "the-code" not in again.text
         with anyio.fail_after(20):
             assert (await listener.answer()).code == "the-code"

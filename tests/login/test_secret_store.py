@@ -65,7 +65,7 @@ def test_a_name_that_could_be_another_thing_is_refused(store: SecretStore, name:
 
 @pytest.mark.parametrize("text", ["", "a\0b", "x" * 70_000])
 def test_a_text_that_is_no_secret_is_refused(store: SecretStore, text: str):
-    with pytest.raises(BadRequest, match="nothing was kept"):
+    with pytest.raises(BadRequest, match="nothing was stored"):
         store.put("a", text)
 
 

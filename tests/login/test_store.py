@@ -281,7 +281,7 @@ async def test_two_renewals_take_turns_and_the_second_sees_what_the_first_receiv
 
 async def test_waiting_for_another_renewal_is_bounded_and_says_so(folder: Path):
     async with _entry(folder).refreshing():
-        with pytest.raises(StoreError, match=r"another toolcrib has been renewing the login to wiki for 0\.05 s"):
+        with pytest.raises(StoreError, match=r"another toolcrib has been refreshing the login to wiki for 0\.05 s"):
             async with _entry(folder).refreshing(0.05):
                 pass
     async with _entry(folder).refreshing(0.05) as login:

@@ -24,11 +24,11 @@ def why_not_fetched(url: str) -> str:
     """
     parts = _parts(url)
     if parts is None:
-        return "is no address of the web"
+        return "is not a web URL"
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         return "is neither https nor on this machine"
     if "@" in parts.netloc:
-        return "has a name or a password in it"
+        return "contains a user name or password"
     return ""
 
 

@@ -30,7 +30,7 @@ def answer_in(query: str, state: str) -> AuthorizationCodeResult | None:
     if error := _first(query, "error"):
         said = truncate(one_line(sanitize(_first(query, "error_description"))), _TEXT_MAX)
         word = truncate(one_line(sanitize(error)), _TEXT_MAX)
-        raise LoginFailed(f"the answer was no: {word}{f' ({said})' if said else ''}")
+        raise LoginFailed(f"the login was denied: {word}{f' ({said})' if said else ''}")
     code = _first(query, "code")
     return AuthorizationCodeResult(code=code, state=state, iss=_first(query, "iss") or None) if code else None
 

@@ -78,7 +78,7 @@ class Run:
         outgoing = await anext(flow)
         if outgoing is not probe:  # it renews before a request; here a challenge comes first
             raise LoginFailed(
-                "a token was asked for before the server wanted one, which is a mistake in toolcrib: please report it"
+                "a token was requested before the server required one, which is a bug in toolcrib: please report it"
             )
         probe.headers.pop("authorization", None)
         outgoing = await flow.asend(challenge.response(probe))
@@ -94,7 +94,7 @@ class Run:
 
     async def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "POST" and not _asks_for_token(request) and not self._registers:
-            raise LoginRefused("the authorization server is another one now", is_final=False)
+            raise LoginRefused("the authorization server has changed", is_final=False)
         if request.method == "POST":
             demand_addresses(self._provider.context)
         self._last = None

@@ -132,7 +132,7 @@ class _Asked:
 
     async def _show(self, address: str) -> None:
         if not is_shown(address):
-            raise LoginFailed("the authorization server names an address that no browser is given")
+            raise LoginFailed("the authorization server names a URL that is not opened in a browser")
         self._address = address
         self._listener.expect(address)
         self._until = anyio.current_time() + PERSON_S

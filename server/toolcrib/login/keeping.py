@@ -59,7 +59,7 @@ class Keeper:
         except ValueError:
             return replace(blank, problem=f"{file.path} is damaged, so {_LOG_IN_AGAIN}"), stamp
         if record.entry != blank.entry or record.server != blank.server:
-            return replace(blank, problem=f"{file.path} is of another server, so {_LOG_IN_AGAIN}"), stamp
+            return replace(blank, problem=f"{file.path} belongs to another server, so {_LOG_IN_AGAIN}"), stamp
         return (self._from_keyring(file, record) if record.is_in_keyring else record), stamp
 
     def write(self, file: KeptFile, record: Record) -> Stamp:
@@ -118,8 +118,8 @@ class Keeper:
                 return False
             self._keyring.set(_name_of(file), encoded(record, with_secrets=True))
         except StoreError as error:
-            # What a provider gave can often not be had again, so a keyring that fails must not lose it.
-            _log.warning("%s; the login to %s is kept in a private file instead", error, record.entry)
+            # A provider's tokens can often not be issued again, so a failing keyring must not lose them.
+            _log.warning("%s; the login to %s is stored in a private file instead", error, record.entry)
             return False
         return True
 

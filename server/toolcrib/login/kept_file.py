@@ -51,7 +51,7 @@ class KeptFile:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
-                raise OSError(None, "it is not a file of yours")
+                raise OSError(None, "you do not own it")
             if sys.platform != "win32" and status.st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
             data = file.read(BYTES_MAX + 1)
@@ -69,7 +69,7 @@ class KeptFile:
 
         """
         if len(data) > BYTES_MAX:
-            raise OSError(None, "there is too much to keep")
+            raise OSError(None, "it is too large to store")
         descriptor = self._open_draft()
         try:
             _write_all(descriptor, data)
@@ -136,7 +136,7 @@ class KeptFile:
         private_directory(folder)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or not _is_ours(status):
-            raise OSError(None, f"{folder} is not a folder of yours")
+            raise OSError(None, f"{folder} is not owned by you")
         if sys.platform != "win32" and status.st_mode & 0o077:
             folder.chmod(0o700)
 

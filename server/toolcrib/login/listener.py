@@ -78,15 +78,15 @@ class Listener:
         if method != "GET" or path != _PATH or named.get("host", "").lower() not in self._hosts:
             return "404 Not Found", "There is nothing here."
         if self._result is not None:
-            return "409 Conflict", "There is an answer already."
+            return "409 Conflict", "The answer was already received."
         try:
             self._result = answer_in(query, self._state)
         except LoginFailed as error:
             self._result = error
-            return "200 OK", "toolcrib was told no."
+            return "200 OK", "The login was denied."
         if self._result is None:
-            return "400 Bad Request", "This answers something else than was asked."
-        return "200 OK", "toolcrib has the answer."
+            return "400 Bad Request", "This is not the answer to toolcrib's request."
+        return "200 OK", "toolcrib has received the answer."
 
 
 async def _head(stream: anyio.abc.SocketStream) -> str:
@@ -115,4 +115,4 @@ async def listening(*ports: int) -> AsyncGenerator[Listener]:
             yield waiting
             tasks.cancel_scope.cancel()
         return
-    raise LoginFailed(f"port {ports[0]} of 127.0.0.1, where the answer is to arrive, is taken by another program")
+    raise LoginFailed(f"port {ports[0]} of 127.0.0.1, where the answer is expected, is used by another program")

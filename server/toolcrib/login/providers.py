@@ -130,7 +130,7 @@ class _ByRefresh(OAuthClientProvider):
     async def _perform_authorization(self) -> httpx2.Request:
         settle_method(self.context)
         if not self.context.can_refresh_token():
-            raise LoginRefused("there is nothing to renew it with", is_final=False)
+            raise LoginRefused("there is no refresh token", is_final=False)
         demand_addresses(self.context)
         self._demand_issuer()
         return await self._refresh_token()
@@ -140,9 +140,9 @@ class _ByRefresh(OAuthClientProvider):
         if not self.issuer:
             return
         if metadata is None:
-            raise LoginFailed("the authorization server does not say who it is now")
+            raise LoginFailed("the authorization server no longer states its issuer")
         if not issuers_match(str(metadata.issuer), self.issuer):
-            raise LoginRefused("the authorization server is another one now", is_final=False)
+            raise LoginRefused("the authorization server has changed", is_final=False)
 
 
 def person_provider(server: ServerSettings, entry: LoginEntry, person: Person) -> OAuthClientProvider:
@@ -263,7 +263,7 @@ def _algorithm(private_key: str) -> str:
     try:
         key = load_pem_private_key(private_key.encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise LoginFailed("private_key is no key in PEM that could be read") from None
+        raise LoginFailed("private_key is not a readable PEM key") from None
     match key:
         case rsa.RSAPrivateKey():
             return "RS256"
@@ -274,4 +274,4 @@ def _algorithm(private_key: str) -> str:
         case ed25519.Ed25519PrivateKey():
             return "EdDSA"
         case _:
-            raise LoginFailed("private_key is of a kind that is not used for this")
+            raise LoginFailed("private_key is of an unsupported type")

@@ -38,7 +38,7 @@ async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -
     try:
         context.oauth_metadata = await _metadata(server, login.record.issuer, fetcher)
     except (OAuthFlowError, ValidationError):
-        raise LoginFailed("the authorization server is another one now") from None
+        raise LoginFailed("the authorization server has changed") from None
     metadata = context.oauth_metadata
     if metadata is None or metadata.revocation_endpoint is None or context.client_info is None:
         return False

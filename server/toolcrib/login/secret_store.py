@@ -47,7 +47,7 @@ class SecretStore:
         if not SECRET_NAME.fullmatch(name):
             raise BadRequest(f"{name!r} is not a name for a secret: use letters, digits, - and _.")
         if not text or "\0" in text or len(text.encode()) > FILE_MAX_BYTES:
-            raise BadRequest(f"A secret is a text of at most {FILE_MAX_BYTES} bytes; nothing was kept.")
+            raise BadRequest(f"A secret is text of at most {FILE_MAX_BYTES} bytes; nothing was stored.")
         is_in_keyring = self._keyring.is_usable()
         ending, other = (IN_KEYRING, _IN_FILE) if is_in_keyring else (_IN_FILE, IN_KEYRING)
         with _alone(self._file(name, ending)) as file:

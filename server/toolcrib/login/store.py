@@ -227,14 +227,14 @@ class LoginEntry:
                 await anyio.sleep(pause)
                 pause = min(pause * 2, _LAST_PAUSE_S)
             return descriptor
-        raise StoreError(f"another toolcrib has been renewing the login to {self._blank.entry} for {patience_s:g} s")
+        raise StoreError(f"another toolcrib has been refreshing the login to {self._blank.entry} for {patience_s:g} s")
 
     async def _off_the_loop(self, work: Callable[[], _T]) -> _T:
         try:
             return await anyio.to_thread.run_sync(work)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise StoreError(f"the login to {self._blank.entry} cannot be kept: {reason}") from error
+            raise StoreError(f"the login to {self._blank.entry} cannot be stored: {reason}") from error
 
     def _registered(self, before: Record, client: OAuthClientInformationFull) -> Record:
         if (before.client or {}).get("client_id") != client.client_id or before.issuer != (client.issuer or ""):
@@ -284,5 +284,5 @@ def _login(record: Record) -> Login:
         tokens = None if record.tokens is None else OAuthToken.model_validate(record.tokens)
         client = None if record.client is None else OAuthClientInformationFull.model_validate(record.client)
     except ValidationError:
-        return Login(replace(record, problem="what is kept of the login is damaged, so log in again"))
+        return Login(replace(record, problem="the stored login is damaged, so log in again"))
     return Login(record, tokens, client)

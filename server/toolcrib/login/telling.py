@@ -28,4 +28,4 @@ def login_text(login: JsonObject) -> str:
     who = f" as {login['as']}" if login["as"] else ""
     by = f" by {login['by']}" if login["by"] else ""
     until = f", until {login['until'][:16].replace('T', ' ')}" if login["until"] else ""
-    return f"{who}{by}{until}{', renewed by itself' if login['renews'] else ''}"
+    return f"{who}{by}{until}{', refreshed automatically' if login['renews'] else ''}"
