@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 TOOLS = [tool("feed")]
 MISSING = FileNotFoundError(2, "No such file or directory", "zoo-server")
 REASON = "no such program or folder: 'zoo-server'"
-REMEDY = "Install it, or correct command and cwd in its entry of the config."
+REMEDY = "Install it, or correct command and cwd in its config entry."
 
 
 def broken(error: Exception = MISSING) -> MemoryServer:

@@ -100,7 +100,7 @@ def test_status_and_doctor_tell_who_is_logged_in_and_what_mends_a_server_that_no
 def test_a_server_that_is_added_and_wants_a_login_says_so(run: Run, guarded: Guarded):
     code, _out, err = run("add", "web", guarded.url, "--config", str(Path.cwd() / "new.json"))
     assert code == 1
-    assert "it wants a login by OAuth). Run `toolcrib login web` in a terminal." in err
+    assert "it requires a login by OAuth). Run `toolcrib login web` in a terminal." in err
 
 
 def test_a_second_login_uses_the_same_registration(run: Run, config: Path, guarded: Guarded, browser: Browser):

@@ -311,9 +311,9 @@ async def test_a_server_that_dies_in_a_call_is_told_and_the_call_is_not_repeated
         with pytest.raises(ConnectionLost) as caught:
             await it.call("fake", "crash")
         assert str(caught.value) == (
-            "The server 'fake' went away during the call (it exited with status 1; its last words on stderr: 'crashed "
+            "The server 'fake' went away during the call (it exited with status 1; its last output on stderr: 'crashed "
             "in a call'). The call may have run: check before you repeat it. "
-            "The next call starts or reaches the server anew."
+            "The next call restarts or reconnects to it."
         )
         assert caught.value.server == "fake"
         assert await it.text("fake", "counter") == "1"

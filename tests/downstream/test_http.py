@@ -263,7 +263,7 @@ async def test_a_call_that_is_turned_away_twice_is_not_sent_a_third_time():
         return Answer(404) if request.method == "tools/call" else await healthy(request)
 
     async with scripted(script) as server, fleet_of(http_settings(server.url, protocol="legacy")) as it:
-        with pytest.raises(ConnectionLost, match="'web' did not take the call of 'echo': it does not know our session"):
+        with pytest.raises(ConnectionLost, match="'web' rejected the call of 'echo': it no longer knows our session"):
             await it.call("web", "echo")
         assert len(server.calls()) == 2
 
@@ -443,7 +443,7 @@ async def test_a_refused_login_says_what_to_check(status: int, *, sse: bool):
         return Answer(status, b"<html>no</html>", {"content-type": "text/html"})
 
     async with scripted(script) as server, fleet_of(http_settings(server.url, sse=sse)) as it:
-        with pytest.raises(StartFailed, match=rf"HTTP {status} \w+\. Check the headers in its entry of the config\."):
+        with pytest.raises(StartFailed, match=rf"HTTP {status} \w+\. Check the headers in its config entry\."):
             await it.call("web", "echo")
 
 
@@ -460,9 +460,9 @@ async def test_a_challenge_names_oauth_and_says_what_can_be_done(*, sse: bool):
             await it.call("web", "echo")
         failure = it.fleet["web"].status.failure
     assert failure is not None
-    assert failure.reason.endswith("HTTP 401 Unauthorized (it wants a login by OAuth)")
+    assert failure.reason.endswith("HTTP 401 Unauthorized (it requires a login by OAuth)")
     assert failure.remedy == "Run `toolcrib login web` in a terminal."
-    assert str(caught.value) == f"The server 'web' wants a login, so nothing ran. {failure.remedy}"
+    assert str(caught.value) == f"The server 'web' requires a login, so nothing ran. {failure.remedy}"
 
 
 @pytest.mark.parametrize("sse", [False, True])
@@ -601,7 +601,7 @@ async def test_an_answer_that_breaks_the_protocol_is_told_in_one_line(answer: An
     async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
         with pytest.raises(StartFailed) as caught:
             await it.call("web", "echo")
-    assert "its answer is not what MCP prescribes: " in str(caught.value)
+    assert "its answer is not valid MCP: " in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
 

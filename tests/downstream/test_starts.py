@@ -153,7 +153,8 @@ async def test_a_server_that_hangs_is_given_up_at_its_deadline(tmp_path: Path, p
         watch = Stopwatch()
         said = await refusal(it)
         assert DEADLINE_S * 0.9 < watch.seconds < DEADLINE_S + LATE_S
-        words = "; its last words on stderr: 'loading the model'" if fake.starts() else ""  # it may not have got so far
+        # It may not have got so far.
+        words = "; its last output on stderr: 'loading the model'" if fake.starts() else ""
         assert said == (
             f"The server 'fake' could not be started: it did not answer within 0.5 s (its connect_timeout_s){words}. "
             "Run its command in a terminal to see what it waits for; if it is only slow, raise that limit. "
@@ -170,9 +171,9 @@ async def test_a_server_that_exits_is_told_with_its_status_and_its_last_words(tm
     protocol = {"initialize": "legacy", "discover": "modern"}.get(point, "auto")
     async with fleet_of(settings_of(fake, protocol=protocol)) as it:
         assert await refusal(it) == (
-            "The server 'fake' could not be started: it closed the connection; it exited with status 3; its last words "
-            f"on stderr: 'API key missing / the fake server exits at {point}'. "
-            "Run its command in a terminal to see more; check args, env and cwd in its entry of the config. "
+            "The server 'fake' could not be started: it closed the connection; it exited with status 3; its last "
+            f"output on stderr: 'API key missing / the fake server exits at {point}'. "
+            "Run its command in a terminal to see more; check args, env and cwd in its config entry. "
             "A call in 1 s tries again; other servers are not affected."
         )
         assert it.reason().startswith("it closed the connection; it exited with status 3")
@@ -208,12 +209,15 @@ def no_folder(tmp_path: Path) -> StdioTarget:
     [
         (
             missing,
-            "no such program or folder: '{}/no-such-program'. Install it, or correct command and cwd in its entry",
+            "no such program or folder: '{}/no-such-program'. Install it, or correct command and cwd in its",
         ),
-        (not_executable, "'{}/data' may not be run. Make it executable, or correct the command in its entry"),
+        (
+            not_executable,
+            "'{}/data' cannot be executed. Make it executable, or correct the command in its",
+        ),
         (
             no_folder,
-            "no such program or folder: '{}/no-such-folder'. Install it, or correct command and cwd in its entry",
+            "no such program or folder: '{}/no-such-folder'. Install it, or correct command and cwd in its",
         ),
     ],
 )
@@ -221,7 +225,7 @@ async def test_what_cannot_be_started_is_named_with_what_to_check(tmp_path: Path
     settings = ServerSettings("gone", target(tmp_path), ServerSection(), "fingerprint")
     async with fleet_of(settings) as it:
         said = await refusal(it, "gone")
-        assert said.startswith(f"The server 'gone' could not be started: {reason.format(tmp_path)} of the config. ")
+        assert said.startswith(f"The server 'gone' could not be started: {reason.format(tmp_path)} config entry. ")
         assert it.states_of("gone") == ["starting", "failed"]
 
 
@@ -248,7 +252,7 @@ async def test_too_much_garbage_fails_the_start_and_is_quoted(tmp_path: Path):
     fake = FakeServer(tmp_path, garbage=21, eras=["legacy"])
     async with fleet_of(settings_of(fake, protocol="legacy"), garbage_lines=20) as it:
         said = await refusal(it)
-        assert "it sent 21 lines in a row that are no MCP messages; " in said
+        assert "it sent 21 lines in a row that are not MCP messages; " in said
         assert "it printed 'this is not JSON 0' on stdout, where only MCP messages may go" in said
 
 

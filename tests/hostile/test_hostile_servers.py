@@ -68,7 +68,7 @@ async def test_ten_thousand_lines_of_garbage_fail_that_server_only(tmp_path: Pat
         await crib.initialize()
         answers = await calls(crib, {"noisy": ("noisy__echo", {}), "fine": ("fine__echo", {"n": 1})})
         said = answers["noisy"][1]["content"][0]["text"]
-        assert "lines in a row that are no MCP messages" in said
+        assert "lines in a row that are not MCP messages" in said
         assert "'this is not JSON 0'" in said
         assert answers["fine"][1]["structuredContent"] == {"n": 1}
 

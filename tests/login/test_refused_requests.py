@@ -69,7 +69,7 @@ async def test_what_is_no_challenge_for_a_token_wants_no_login():
         return Answer(401, b"", {"www-authenticate": 'Basic realm="Bearer of bad news"'})
 
     async with scripted(script) as server, fleet_of(http_settings(server.url)) as it:
-        with pytest.raises(StartFailed, match=r"Check the headers in its entry of the config\."):
+        with pytest.raises(StartFailed, match=r"Check the headers in its config entry\."):
             await it.call("web", "echo")
         assert it.states_of("web") == ["starting", "failed"]
 

@@ -29,7 +29,7 @@ from toolcrib.login.store import LoginEntry, TokenStore
 
 pytestmark = pytest.mark.anyio
 
-RUN = r"wants a login, so nothing ran\. Run `toolcrib login web` in a terminal\."
+RUN = r"requires a login, so nothing ran\. Run `toolcrib login web` in a terminal\."
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ async def test_a_login_that_cannot_be_told_to_be_over_is_kept(tmp_path: Path, gu
         guarded.provider.expire()
         guarded.answers["/token"] = JSONResponse({"error": "busy"}, 503)
         with pytest.raises(
-            StartFailed, match=r"its login could not be renewed: 127\.0\.0\.1 refused \(HTTP 503, busy\)"
+            StartFailed, match=r"its login could not be refreshed: 127\.0\.0\.1 refused \(HTTP 503, busy\)"
         ):
             await it.call("web", "echo")
         guarded.answers.clear()
@@ -218,7 +218,7 @@ async def test_a_machine_gives_its_proof_to_its_issuer_only(tmp_path: Path, guar
     if "private_key" in changes:
         del auth["client_secret"]
     async with fleet_with_logins(tmp_path, guarded, auth=auth) as it:
-        with pytest.raises(StartFailed, match="its login could not be renewed: ") as caught:
+        with pytest.raises(StartFailed, match="its login could not be refreshed: ") as caught:
             await it.call("web", "echo")
     assert "s3cr3t" not in str(caught.value)
     assert not guarded.provider.machine_requests

@@ -585,7 +585,7 @@ async def test_too_much_garbage_in_a_row_ends_it():
             await peer.receive()
         os.write(peer.far_out, b"noise\n" * (BOUNDS.garbage_lines + 1))
         await peer.channel.ended.wait()
-        assert peer.channel.fault == "sent 4 lines in a row that are no MCP messages"
+        assert peer.channel.fault == "sent 4 lines in a row that are not MCP messages"
 
 
 async def test_from_a_peer_that_reads_no_answers_nothing_more_is_read():

@@ -21,7 +21,7 @@ ZOO = [tool("feed", "Feed the animals of the zoo.")]
 AT_ONCE = {"limits": {"first_index_wait_s": 0.05}}
 FOREVER = {"limits": {"first_index_wait_s": 3600}}
 MISSING = FileNotFoundError(2, "No such file or directory", "zoo-server")
-FAILURE = "no such program or folder: 'zoo-server'. Install it, or correct command and cwd in its entry of the config."
+FAILURE = "no such program or folder: 'zoo-server'. Install it, or correct command and cwd in its config entry."
 
 
 @dataclass(eq=False)

@@ -428,7 +428,7 @@ async def test_a_caller_that_gives_up_its_call_ends_the_question_and_the_server_
         with given_up:
             await client.call("zoo__feed")
         await until(lambda: bool(errors))
-        assert "gave it up" in errors[0].message
+        assert "cancelled it" in errors[0].message
 
 
 async def test_a_server_that_asks_on_and_on_by_its_results_is_stopped(tmp_path):

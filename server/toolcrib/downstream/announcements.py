@@ -190,4 +190,4 @@ async def _hold_once(session: ClientSession, news: News, uri: str, on_held: Call
             code = error.code if isinstance(error, MCPError) else types.INTERNAL_ERROR
             raise DownstreamError(code, str(error)) from None
     if not held:
-        raise DownstreamError(types.INVALID_PARAMS, "The server does not tell of changes of this resource.")
+        raise DownstreamError(types.INVALID_PARAMS, "The server does not notify changes of this resource.")

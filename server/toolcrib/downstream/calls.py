@@ -164,7 +164,7 @@ class Calls:
             except Undelivered as error:
                 raise self._not_run(exchange, str(error)) from None
             except Outdated:
-                raise self._not_run(exchange, "it has started anew, and the tool has changed") from None
+                raise self._not_run(exchange, "it has restarted, and the tool has changed") from None
 
     async def _answer(self, connection: Connection, exchange: Exchange, line: Line) -> JsonObject:
         """Send the request and wait for its result, no longer than the deadline allows."""
@@ -246,7 +246,7 @@ class Calls:
     def _not_answered(self, reason: str) -> Unavailable:
         return Unavailable(
             self._settings.key,
-            f"The server {self._settings.key!r} asked for input in the middle of the call, and got none: {reason}",
+            f"The server {self._settings.key!r} asked for input during the call, and got none: {reason}",
         )
 
     async def _lost(self, connection: Connection, reason: str) -> ConnectionLost:
@@ -254,12 +254,12 @@ class Calls:
         return ConnectionLost(
             self._settings.key,
             f"The server {self._settings.key!r} went away during the call ({known}). "
-            "The call may have run: check before you repeat it. The next call starts or reaches the server anew.",
+            "The call may have run: check before you repeat it. The next call restarts or reconnects to it.",
         )
 
     def _not_run(self, exchange: Exchange, reason: str) -> ConnectionLost:
         return ConnectionLost(
             self._settings.key,
-            f"The server {self._settings.key!r} did not take the call of {exchange.target!r}: {self._clean(reason)}. "
+            f"The server {self._settings.key!r} rejected the call of {exchange.target!r}: {self._clean(reason)}. "
             "Nothing ran; search for the tool again, then repeat the call.",
         )

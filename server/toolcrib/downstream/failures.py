@@ -24,9 +24,9 @@ _ENDED_TEXT = "Connection closed"
 _CLOSED_TEXTS = (_ENDED_TEXT, "SSE stream ")
 """How the SDK begins its own errors of code CONNECTION_CLOSED; servers use that code for whatever they like."""
 
-_CHECK_HEADERS = "Check the headers in its entry of the config."
+_CHECK_HEADERS = "Check the headers in its config entry."
 _NO_LOGIN = (
-    "Get a token from whoever runs the server, and put it into headers in its entry of the config, as "
+    "Get a token from whoever runs the server, and put it into headers in its config entry, as "
     '"Authorization": "Bearer ${TOKEN}"; or have neither that nor "auth": {"type": "none"} there, and run '
 )
 
@@ -53,7 +53,7 @@ def reason_of(failure: BaseException) -> str:
         case FileNotFoundError() | NotADirectoryError() as error:
             return f"no such program or folder: {str(error.filename)!r}"
         case PermissionError() as error:
-            return f"{str(error.filename)!r} may not be run"
+            return f"{str(error.filename)!r} cannot be executed"
         case anyio.BrokenResourceError() | anyio.ClosedResourceError():
             return "the connection was closed"
         case MCPError() | httpx2.HTTPStatusError() | ValidationError() as error:
@@ -96,7 +96,9 @@ def login_failure(server: ServerSettings, reason: str, data: object = None) -> F
     if not server.may_log_in:
         return Failure(reason, f"{_NO_LOGIN}{command}.")
     if server.options.auth is not None and server.options.auth.type == "client_credentials":
-        return Failure(reason, f"Check toolcrib.servers.{server.key}.auth in the config: it does not take that login.")
+        return Failure(
+            reason, f"Check toolcrib.servers.{server.key}.auth in the config: the server rejects that login."
+        )
     if scope := as_object(data).get("scope"):
         scope = server.redactor.clean(str(scope))  # the server names it, and may name what it was sent
         command = f"`toolcrib login {shlex.quote(server.key)} --scope {shlex.quote(scope)}`"
@@ -106,7 +108,7 @@ def login_failure(server: ServerSettings, reason: str, data: object = None) -> F
 def silence_of(server: ServerSettings, reason: str, known: str = "") -> Failure:
     """Return what is told of a server that gave no answer in time."""
     if isinstance(server.target, HttpTarget):
-        remedy = "Check the url in its entry of the config, and that it is running"
+        remedy = "Check the url in its config entry, and that it is running"
     else:
         remedy = "Run its command in a terminal to see what it waits for"
     text = "; ".join(filter(None, (reason, known)))
@@ -115,7 +117,7 @@ def silence_of(server: ServerSettings, reason: str, known: str = "") -> Failure:
 
 def login_needed(server: ServerSettings, failure: Failure) -> LoginNeeded:
     """Return what callers of a server are told that wants a login."""
-    return LoginNeeded(server.key, f"The server {server.key!r} wants a login, so nothing ran. {failure.remedy}")
+    return LoginNeeded(server.key, f"The server {server.key!r} requires a login, so nothing ran. {failure.remedy}")
 
 
 def advice_on(error: MCPError) -> str:
@@ -126,22 +128,22 @@ def advice_on(error: MCPError) -> str:
 def _remedy(failure: BaseException, server: ServerSettings) -> str:
     match failure:
         case FileNotFoundError() | NotADirectoryError():
-            return "Install it, or correct command and cwd in its entry of the config."
+            return "Install it, or correct command and cwd in its config entry."
         case PermissionError():
-            return "Make it executable, or correct the command in its entry of the config."
+            return "Make it executable, or correct the command in its config entry."
         case MCPError(code=code) if code == REFUSED:
             return _CHECK_HEADERS
         case httpx2.HTTPStatusError(response=response) if code_of(response) == REFUSED:
             return _CHECK_HEADERS
         case _ if isinstance(server.target, HttpTarget):
-            return "Check the url in its entry of the config, and that an MCP server is running there."
+            return "Check the url in its config entry, and that an MCP server is running there."
         case _:
-            return "Run its command in a terminal to see more; check args, env and cwd in its entry of the config."
+            return "Run its command in a terminal to see more; check args, env and cwd in its config entry."
 
 
 def _reason_of_answer(error: MCPError | httpx2.HTTPStatusError | ValidationError) -> str:
     if isinstance(error, ValidationError):
-        return f"its answer is not what MCP prescribes: {_first_problem(error)}"
+        return f"its answer is not valid MCP: {_first_problem(error)}"
     if isinstance(error, httpx2.HTTPStatusError):
         return f"it answered with {status_text(error.response)}"
     if error.code in (UNDELIVERED, BROKEN):

@@ -119,7 +119,7 @@ class Fleet:
         """
         server = self._servers.get(key)
         if server is None:
-            raise Unavailable(key, f"The server {key!r} has been taken out of the config. Nothing ran.")
+            raise Unavailable(key, f"The server {key!r} was removed from the config. Nothing ran.")
         scope = self._around.front.scope(server.settings, server.era, party)
         if scope == SHARED:
             return server
@@ -145,7 +145,7 @@ class Fleet:
         if len(scoped) >= most:
             raise Unavailable(
                 key,
-                f"The server {key!r} has {most} connections, each of somebody else (limits.connections_per_server). "
+                f"The server {key!r} has {most} connections, all used by others (limits.connections_per_server). "
                 "Nothing ran; try again later.",
             )
 

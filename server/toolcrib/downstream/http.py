@@ -122,7 +122,7 @@ class HttpClient(httpx2.AsyncClient):
                 raise type(error)(reason) from error
             return self._answer(request, UNDELIVERED if isinstance(error, _NEVER_SENT) else BROKEN, reason)
         except LoginFailed as error:
-            reason = f"its login could not be renewed: {error}"
+            reason = f"its login could not be refreshed: {error}"
             if request.method != "POST":
                 raise httpx2.ConnectError(reason) from error
             return self._answer(request, UNDELIVERED, reason)
@@ -161,7 +161,7 @@ class HttpClient(httpx2.AsyncClient):
         """Return a refusal as it is if it is a JSON-RPC error, else one made of its status; know a lost session."""
         body = await _body(response)
         if _has_session(request) and _has_lost_session(response.status_code, body):
-            return self._answer(request, UNDELIVERED, "it does not know our session any more")
+            return self._answer(request, UNDELIVERED, "it no longer knows our session")
         was_sent = "authorization" in request.headers
         is_expected = self._login is not None and (self._login.is_expected or was_sent)
         code = code_of(response, is_expected=is_expected)
@@ -310,7 +310,7 @@ def status_text(response: httpx2.Response) -> str:
     if code_of(response) != WANTS_LOGIN:
         return text
     more = challenge.wants_more if (challenge := challenge_of(response)) else False
-    return f"{text} (its login does not reach far enough)" if more else f"{text} (it wants a login by OAuth)"
+    return f"{text} (the scope of its login is insufficient)" if more else f"{text} (it requires a login by OAuth)"
 
 
 def _names_bearer(response: httpx2.Response) -> bool:

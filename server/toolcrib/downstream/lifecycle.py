@@ -145,7 +145,7 @@ class Downstream:
             start = self._current()
         if self._has_left:
             key = self.settings.key
-            raise StartFailed(key, f"The server {key!r} is another one, or none, in the config by now. Nothing ran.")
+            raise StartFailed(key, f"The server {key!r} was changed or removed in the config. Nothing ran.")
         if start is None:
             start = self._start = _Start(wanted)
             self._tasks.start_soon(self._own, start)

@@ -13,7 +13,7 @@ from toolcrib.downstream.parking import Parked, Parking
 from toolcrib.errors import ConnectionLost
 from toolcrib.model import JsonObject
 
-_GIVEN_UP = "The call was given up, because nobody waited for it."
+_GIVEN_UP = "The call was cancelled, because nobody waited for it."
 
 
 class ParkedWork:

@@ -32,8 +32,8 @@ _GONE_PARAMS = ("elicitationId", "task")
 """What questions had in the handshake era, and have no more."""
 
 _UNKNOWN = (
-    "This requestState belongs to no call of yours that waits for an answer: it was taken up already, it has expired, "
-    "the server has gone, or it is of another call. Nothing was run again. Call without requestState to begin anew; "
+    "This requestState belongs to no call of yours that waits for an answer: it was already used, it has expired, "
+    "the server has gone, or it is of another call. Nothing was run again. Call without requestState to start over; "
     "check first what the earlier call has done."
 )
 

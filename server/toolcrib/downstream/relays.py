@@ -173,7 +173,7 @@ class Relays:
             with line.patience.paused(self._answer_s), anyio.move_on_after(self._answer_s):
                 return await line.asker.ask(method, params)
             raise MCPError(types.REQUEST_TIMEOUT, f"Nobody answered within {self._answer_s:g} s.")
-        raise MCPError(types.INVALID_REQUEST, "The request that this was asked for has ended: its caller gave it up.")
+        raise MCPError(types.INVALID_REQUEST, "The request this belongs to has ended: its caller cancelled it.")
 
     @asynccontextmanager
     async def _question_of(self, line: Line) -> AsyncGenerator[None]:
@@ -197,7 +197,7 @@ class Relays:
         line = carried_by.get()
         if line is not None:
             if line not in self._lines:
-                raise MCPError(types.INVALID_REQUEST, "The request that this was asked for has ended.")
+                raise MCPError(types.INVALID_REQUEST, "The request this belongs to has ended.")
             return [line]
         with anyio.move_on_after(self._hold_s):
             while True:

@@ -183,7 +183,7 @@ async def _process_streams(
             async def explain() -> str:
                 said = await _state_of(channel, child)
                 if words := clean(" / ".join(last_words(child.stderr))):
-                    said.append(f"its last words on stderr: {_quoted(words[-_QUOTED_MAX:])}")
+                    said.append(f"its last output on stderr: {_quoted(words[-_QUOTED_MAX:])}")
                 if first_garbage:
                     said.append(f"it printed {first_garbage[0]} on stdout, where only MCP messages may go")
                 return "; ".join(said)

@@ -199,7 +199,7 @@ class LineDispatcher(Channel):
         self._garbage += 1
         self._on_garbage(line[:_GARBAGE_KEPT].decode("utf-8", "replace"))
         if self._garbage > self._bounds.garbage_lines:
-            self._reader.end(f"sent {self._garbage} lines in a row that are no MCP messages")
+            self._reader.end(f"sent {self._garbage} lines in a row that are not MCP messages")
 
     def _is_taken(self, message: Any) -> bool:
         """Dispatch a message; return whether it is a valid one (JSON-RPC 2.0, params by name only)."""
