@@ -298,11 +298,14 @@ def test_a_name_that_no_tool_of_the_server_has_is_told_with_the_nearest(
         ({"tool_search": {"always_loaded_patterns": ["create_issue"]}}, "(write *.create_issue)"),
         ({"tool_search": {"always_loaded_patterns": ["zo.*"]}}, "there is no server zo (did you mean zoo?)"),
         ({"tool_search": {"preferred_namespaces": ["zo"]}}, "there is no server zo (did you mean zoo?)"),
-        ({"policy": {"deny": ["drop_al"]}}, "policy.deny[0]: no tool is called so: drop_al (did you mean drop_all?)"),
+        ({"policy": {"deny": ["drop_al"]}}, "policy.deny[0]: there is no such tool: drop_al (did you mean drop_all?)"),
         ({"policy": {"confirm": {"tools": ["zoo__drop_al"]}}}, "confirm.tools[0]: zoo has no such tool: drop_al"),
         ({"policy": {"deny": ["zoo__drop_al"]}}, "policy.deny[0]: zoo has no such tool: drop_al"),
         ({"policy": {"allow": ["zoo.*", "zoo.x*"]}}, "policy.allow[1]: zoo has no such tool: x*"),
-        ({"policy": {"visibility": [{"when": {}, "deny": ["drop_al"]}]}}, "policy.visibility[0].deny[0]: no tool"),
+        (
+            {"policy": {"visibility": [{"when": {}, "deny": ["drop_al"]}]}},
+            "policy.visibility[0].deny[0]: there is no such",
+        ),
     ],
 )
 def test_a_pattern_that_matches_nothing_is_told(section: dict[str, Any], said: str, check_names: Check):

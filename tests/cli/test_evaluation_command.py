@@ -83,9 +83,9 @@ def test_a_threshold_decides_the_exit_code(run: Run, options: tuple[str, ...], c
     ("lines", "said"),
     [
         ((), "it has no queries"),
-        (("{",), "line 1: it is no JSON object"),
-        (({"query": "x"},), "line 1: it is no JSON object"),
-        ((FEED, {"query": " ", "tools": []}), 'line 2: "query" is no text'),
+        (("{",), "line 1: it is not a JSON object"),
+        (({"query": "x"},), "line 1: it is not a JSON object"),
+        ((FEED, {"query": " ", "tools": []}), 'line 2: "query" is not text'),
         (({"query": "x", "tools": "zoo__feed_lion"},), 'line 1: "tools" is not a list'),
         (({"query": "x", "tools": ["zoo__feed_tiger"]},), "line 1: there is no tool 'zoo__feed_tiger'"),
     ],

@@ -65,7 +65,7 @@ def test_a_model_that_is_not_there_is_named_with_what_fetches_it(run: Run, hub: 
     assert code == 1
     assert json.loads(out) == {
         "state": "unavailable",
-        "reason": "The model is not there; `toolcrib index semantic --download` fetches it.",
+        "reason": "The model is not there; `toolcrib index semantic --download` downloads it.",
         "model": "some/model",
         "path": str(tmp_path / "cache" / "toolcrib" / "models" / "some" / "model"),
     }

@@ -110,7 +110,7 @@ async def test_a_folder_that_everybody_may_write_to_is_closed_and_that_is_said(t
     async with world(tmp_path, {"zoo": [tool("feed")]}) as w:
         assert mode_of(cache) == 0o755
         assert w.catalog_file.exists()
-    assert f"everybody could write to {cache}; its mode is 755 now" in caplog.text
+    assert f"{cache} was world-writable; its mode is now 755" in caplog.text
 
 
 async def test_one_that_is_not_ours_to_close_is_not_used(tmp_path, monkeypatch):
@@ -122,7 +122,7 @@ async def test_one_that_is_not_ours_to_close_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fchmod", refuse)
     async with world(tmp_path, {"zoo": [tool("feed")]}) as w, w.client() as client:
         assert await client.found("feed") == ["zoo__feed"]
-        assert "everybody may write to this folder" in w.happened("index_rebuilt")[0]["reason"]
+        assert "this folder is world-writable" in w.happened("index_rebuilt")[0]["reason"]
     assert list(cache.iterdir()) == []
 
 

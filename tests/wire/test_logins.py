@@ -75,7 +75,7 @@ async def test_a_call_goes_on_after_the_login_that_its_person_makes(tmp_path, gu
     [asked] = person.asked
     assert asked.mode == "url"
     assert asked.url.startswith(guarded.url.removesuffix("/mcp") + "/authorize?")
-    assert asked.message == "The server web wants you to log in, in the browser on this computer."
+    assert asked.message == "The server web requires you to log in, in the browser on this computer."
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -97,7 +97,7 @@ async def test_a_client_that_shows_no_address_is_told_what_to_run(tmp_path, guar
     ):
         assert RUN in await said(client, "tool_call")
         answer = await client.call("tool_search", {"query": "web echo"})
-        assert f"Server web wants a login, which a person makes. {RUN}" in str(answer)
+        assert f"Server web requires a login by a person. {RUN}" in str(answer)
     assert not guarded.asked("/register")
 
 

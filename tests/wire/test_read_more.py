@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 LINES = "".join(f"line {number}\n" for number in range(400))
 SMALL = {"limits": {"result_max_bytes": 1024}}
 IMAGE = {"type": "image", "data": "x" * 3000, "mimeType": "image/png"}
-NOTHING = "There is nothing to read by this handle"
+NOTHING = "There is nothing to read with this handle"
 
 
 def server(result: JsonObject) -> dict[str, MemoryServer]:

@@ -59,9 +59,9 @@ def load_model(folder: Path) -> StaticModel:
     folder = folder.absolute()
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
-        public = "The model is not there; `toolcrib index semantic --download` fetches it."
+        public = "The model is not there; `toolcrib index semantic --download` downloads it."
         raise ModelUnavailable(public, detail=f"{folder} lacks {', '.join(missing)}")
-    with _skill_errors("The model is broken; `toolcrib index semantic --download` fetches it anew"):
+    with _skill_errors("The model is broken; `toolcrib index semantic --download` downloads it again"):
         model = import_module("model2vec").StaticModel.from_pretrained(folder)
         return StaticModel(model, _model_id(folder))
 

@@ -31,7 +31,7 @@ def task_of(given: str) -> str:
         return given
     found = next((said[name] for name in _PROMPTS if isinstance(said.get(name), str)), None)
     if found is None:
-        raise BadRequest("There is no prompt in what the hook was given.")
+        raise BadRequest("The hook's input contains no prompt.")
     return found
 
 

@@ -58,8 +58,8 @@ def _close_to_others(folder: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise OSError(errno.EPERM, "everybody may write to this folder", str(folder)) from error
-    _log.warning("everybody could write to %s; its mode is %o now", folder, closed)
+        raise OSError(errno.EPERM, "this folder is world-writable", str(folder)) from error
+    _log.warning("%s was world-writable; its mode is now %o", folder, closed)
 
 
 def linked_part(path: Path) -> str | None:

@@ -366,5 +366,5 @@ def _store_errors(name: str) -> Generator[None]:
 
 
 def _made_ours(kind: type[StoreError], name: str, error: Exception) -> StoreError:
-    public = f"The file {name} cannot be used just now; if this stays, restart toolcrib."
+    public = f"The file {name} cannot be used at the moment; if this persists, restart toolcrib."
     return kind(public, detail=f"{type(error).__name__}: {error}")

@@ -28,5 +28,5 @@ def damaged_rows(of: str = "tools") -> Generator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError) as error:
-        public = f"The index of {of} is damaged; `toolcrib index clear` makes it anew."
+        public = f"The index of {of} is damaged; `toolcrib index clear` rebuilds it."
         raise StoreError(public, detail=f"{type(error).__name__}: {error}") from error

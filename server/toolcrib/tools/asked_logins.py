@@ -79,7 +79,7 @@ class AskedLogins:
         async def show(address: str, _redirect_uri: str) -> None:
             question: JsonObject = {
                 "mode": "url",
-                "message": f"The server {server.key} wants you to log in, in the browser on this computer.",
+                "message": f"The server {server.key} requires you to log in, in the browser on this computer.",
                 "url": address,
                 "elicitationId": elicitation,
             }

@@ -168,7 +168,7 @@ class _Names:
             return f"there is no server {begin}", meant
         if not self._is_complete or self._may_be_denied(glob):
             return None
-        return f"no tool is called so: {glob}", did_you_mean(glob, self._bare if bare_too else self._qualified)
+        return f"there is no such tool: {glob}", did_you_mean(glob, self._bare if bare_too else self._qualified)
 
     def _is_besides_tools(self, glob: str, matches: Callable[[str], bool]) -> bool:
         """Return whether a pattern is, or may be, about a resource or a prompt."""

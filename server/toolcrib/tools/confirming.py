@@ -140,7 +140,7 @@ def _form(message: str, choices: list[str]) -> JsonObject:
     answer = {
         "type": "string",
         "title": "Allow it",
-        "description": "A later change of it is asked about again, whatever is chosen here.",
+        "description": "If it changes later, you are asked again, whatever you choose here.",
         "enum": choices,
         "default": ONCE,
     }

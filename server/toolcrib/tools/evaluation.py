@@ -151,10 +151,10 @@ def _case(number: int, line: str, public_name: Callable[[str], str | None]) -> C
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or cast("dict[str, Any]", value).keys() != _KEYS:
-        raise BadRequest('it is no JSON object with the keys "query" and "tools"')
+        raise BadRequest('it is not a JSON object with the keys "query" and "tools"')
     query, tools = cast("dict[str, Any]", value)["query"], cast("dict[str, Any]", value)["tools"]
     if not isinstance(query, str) or not query.strip():
-        raise BadRequest('"query" is no text, or a blank one')
+        raise BadRequest('"query" is not text, or is blank')
     if not isinstance(tools, list) or not all(isinstance(name, str) for name in cast("list[Any]", tools)):
         raise BadRequest('"tools" is not a list of names')
     return Case(number, query, _public_names(cast("list[str]", tools), public_name))
@@ -164,7 +164,7 @@ def _public_names(spellings: Collection[str], public_name: Callable[[str], str |
     named = {spelling: public_name(spelling) for spelling in spellings}
     missing = [spelling for spelling, name in named.items() if name is None]
     if missing:
-        raise BadRequest(f"there is no tool {missing[0]!r}, or several are called so; toolcrib tools list shows all")
+        raise BadRequest(f"there is no tool {missing[0]!r}, or several have this name; toolcrib tools list shows all")
     return tuple(dict.fromkeys(name for name in named.values() if name is not None))
 
 

@@ -15,7 +15,7 @@ _HANDLE_BYTES = 16
 """Random bytes of a handle; the owner is compared as well."""
 
 _NOTHING = (
-    "There is nothing to read by this handle: it is not one of this session, or its time is over. Call the tool again, "
+    "There is nothing to read with this handle: it is not one of this session, or it has expired. Call the tool again, "
     "and ask for less at a time."
 )
 

@@ -67,35 +67,34 @@ class Rule:
 NOT_FOUND_BY_NAME = Rule(
     "not-found-by-name",
     Level.ERROR,
-    "Give it a name of words that no twenty other tools are called by, or take tools with the same name away "
-    "(policy.deny).",
+    "Give it a name that fewer than twenty other tools share, or deny tools with the same name (policy.deny).",
 )
 HIDDEN = Rule(
     "hidden-by-near-duplicate",
     Level.WARNING,
-    "Say in the first sentence what only this tool does, or give it words of its own (servers.{server}.tags); a tool "
-    "that nobody needs beside its duplicate can be denied (policy.deny).",
+    "Say in the first sentence what only this tool does, or add distinctive words (servers.{server}.tags); an unneeded "
+    "duplicate can be denied (policy.deny).",
 )
 HARD_TO_ASK_FOR = Rule(
     "hard-to-ask-for",
     Level.INFO,
-    "Whoever asks for it without its name gets those first: begin the description with the word that tells it from "
-    "them, or give it words that people use for it (servers.{server}.tags).",
+    "Requests without its name find those first: begin the description with the word that distinguishes it, or add "
+    "words that people use for it (servers.{server}.tags).",
 )
 NO_DESCRIPTION = Rule(
     "no-description",
     Level.WARNING,
-    "Describe it in its server, what it does in the first sentence; until then servers.{server}.tags gives it words.",
+    "Describe it in its server, with what it does in the first sentence; until then servers.{server}.tags adds words.",
 )
 SHARED_WORDS = Rule(
     "words-shared-with-many",
     Level.WARNING,
-    "Say in the first sentence what makes it different, or give it words of its own (servers.{server}.tags).",
+    "Say in the first sentence what makes it different, or add distinctive words (servers.{server}.tags).",
 )
 SAME_DESCRIPTION = Rule(
     "same-description",
     Level.WARNING,
-    "Say in the description of each what the others do not do; until then servers.{server}.tags can tell them apart.",
+    "Say in the description of each what the others do not do; until then servers.{server}.tags distinguishes them.",
 )
 SHORT_DESCRIPTION = Rule(
     "short-description",
@@ -106,8 +105,8 @@ SHORT_DESCRIPTION = Rule(
 LONG_NAME = Rule(
     "long-name",
     Level.INFO,
-    "Give the server a shorter key in mcpServers; limits.name_max: 49 shortens names for clients that put "
-    "mcp__toolcrib__ before them.",
+    "Give the server a shorter key in mcpServers; limits.name_max: 49 shortens names for clients that add the prefix "
+    "mcp__toolcrib__.",
 )
 NO_PARAMETER_DESCRIPTIONS = Rule(
     "no-parameter-descriptions",

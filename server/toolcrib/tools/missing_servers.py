@@ -151,7 +151,7 @@ def _failed(key: str, now: ServersNow, clean: Clean) -> str:
     if failure is None:
         return ""
     if failure.needs_login:
-        return f"Server {key} wants a login, which a person makes. {failure.remedy}"
+        return f"Server {key} requires a login by a person. {failure.remedy}"
     return f"Server {key} has failed: {truncate(clean(str(failure)), _FAILURE_MAX)}"
 
 

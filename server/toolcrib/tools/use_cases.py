@@ -257,7 +257,7 @@ class ToolUseCases:
                     if not await self._asked_logins.settle(session, call.asker, error.server):
                         raise
                 return await attempt()
-        text = f"The tool {call.name} is changed by its server again and again. Nothing ran; try later."
+        text = f"The tool {call.name} keeps being changed by its server. Nothing ran; try later."
         raise Unavailable("", text)
 
     async def _resolve(self, session: Session, name: str, *, forgiving: bool) -> Tool:

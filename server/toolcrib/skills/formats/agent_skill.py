@@ -192,7 +192,7 @@ def _optional_findings(values: JsonObject) -> Iterator[tuple[str, str]]:
     if other:
         yield (
             "metadata-not-text",
-            f"metadata holds values that are no text; put them in quotes: {', '.join(other[:_LISTED_MAX])}",
+            f"metadata has values that are not text; put them in quotes: {', '.join(other[:_LISTED_MAX])}",
         )
     try:
         # YAML has infinities and NaN; the frontmatter is sent to hosts as JSON (SEP-2640), which has neither.
@@ -270,7 +270,7 @@ class Reading:
             self._take("task_type")
             return TaskType(said.lower())
         if said:
-            self._note("task-type-unknown", f"task_type '{_shown(said)}' is none of {', '.join(TaskType)}")
+            self._note("task-type-unknown", f"task_type '{_shown(said)}' is not one of {', '.join(TaskType)}")
         return TaskType.UNKNOWN
 
     def _tags(self) -> tuple[str, ...]:

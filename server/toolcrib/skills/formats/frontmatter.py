@@ -81,7 +81,7 @@ def decode(raw: bytes, max_bytes: int) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UnreadableText(
-            "file-not-utf8", f"is not UTF-8 text at byte {error.start + 1:,}; save it so", line
+            "file-not-utf8", f"is not UTF-8 text at byte {error.start + 1:,}; save it as UTF-8", line
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -119,7 +119,7 @@ def split(text: str, *, path: str) -> Front:
 def _unclosed(rest: str, first: int, path: str, problems: list[SkillProblem]) -> Front:
     """Return the lines that look like YAML as the frontmatter, and everything else as the body."""
     yaml, body = _leading(rest)
-    reason = "the frontmatter has no closing ---; the lines that look like its fields are taken"
+    reason = "the frontmatter has no closing ---; the lines that look like its fields are used"
     problems.append(SkillProblem(path, first - 1, "warning", "frontmatter-unclosed", reason))
     return Front(yaml, first, body, first + yaml.count("\n"), tuple(problems))
 
@@ -181,8 +181,8 @@ def _mended(front: Front, error: YamlError, path: str) -> Fields:
 
     # The mildest repair first: each further one changes more of what the author wrote.
     for cut, told in (
-        (front, warning("yaml-quoted", "values were read as if they stood in quotes")),
-        (_ended(front), warning("frontmatter-unclosed", "it was ended where its fields end")),
+        (front, warning("yaml-quoted", "values were read as if quoted")),
+        (_ended(front), warning("frontmatter-unclosed", "it was assumed to end where its fields end")),
     ):
         try:
             return _fields(cut, _parse(_with_quotes(cut.yaml or ""), cut.yaml_line), path, told)

@@ -114,7 +114,7 @@ class _Reader:
             self._read_document(text, 0, is_yaml=kind == "yaml")
         else:
             endings = ", ".join(f"*{ending}" for known in PACK_FILES.values() for ending in known)
-            self._report("error", "no-format", f"has a name that tells no format; known are {endings}")
+            self._report("error", "no-format", f"has an unknown suffix; known are {endings}")
 
     def _read_markdown(self, text: str) -> None:
         fields = read_frontmatter(text, path=self._path)
@@ -146,7 +146,7 @@ class _Reader:
             if isinstance(value, dict):
                 self._add(_Entry(cast("JsonObject", value), line=line))
             else:
-                hint = "; many skills in one file are one object a line in *.skill.jsonl"
+                hint = "; for several skills in one file, write one object per line in *.skill.jsonl"
                 self._report("error", "not-an-object", f"is not one object of a skill's fields{hint}", line)
 
     def _add(self, entry: _Entry) -> None:
@@ -211,7 +211,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _recommended(text: SkillText) -> tuple[tuple[str, object], ...]:

@@ -176,7 +176,7 @@ class _Search:
             places.append(package.parents[1] / "packs" / CORE_PACK)
         folder = next(filter(self._is_folder, places), None)
         if folder is None:
-            self.problems.append(Problem(join(_SECTION, "core_pack"), "the pack that ships with toolcrib is not there"))
+            self.problems.append(Problem(join(_SECTION, "core_pack"), "the pack that ships with toolcrib is missing"))
         else:
             self._add_pack(SkillPackConfig(name=CORE_PACK, path=str(folder), scope_mode="global"), folder, is_core=True)
 

@@ -262,7 +262,7 @@ class _Walker:
         """Return whether ``name`` can be used in a URI and in the index; report it if not."""
         if path_segments(name) is not None:
             return True
-        message = "has a name that is no plain text, so it is left out: rename it"
+        message = "has a name that is not plain text, so it is left out: rename it"
         self._report(folder.prefix + name, "warning", "name-unusable", message)
         return False
 
