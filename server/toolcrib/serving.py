@@ -158,7 +158,7 @@ class _Reports:
         """
         now = self.world.settings.servers.get(server.key)
         if now is None or not is_same_entry(server, now):
-            raise StartFailed(server.key, f"The server {server.key!r} is another one, or none, in the config by now.")
+            raise StartFailed(server.key, f"The server {server.key!r} was changed or removed in the config.")
         return now
 
 

@@ -42,7 +42,7 @@ def test_a_known_host_gets_text_alone_and_the_list_that_suits_it(tmp_path, clien
 def test_of_others_nothing_is_known_and_they_get_both_forms_and_a_list_that_grows(tmp_path, client):
     served = hosts(tmp_path).of(client)
     assert (served.structured, served.listing) == (True, "dynamic")
-    assert served.listing_reason == served.structured_reason == "nothing is known of this client"
+    assert served.listing_reason == served.structured_reason == "this client is unknown"
 
 
 def test_over_http_with_tokens_an_unknown_client_is_served_by_its_own_protocol(tmp_path):
@@ -55,7 +55,7 @@ def test_over_http_with_tokens_an_unknown_client_is_served_by_its_own_protocol(t
 @pytest.mark.parametrize("client", ["opencode", "claude-code", "somebody"])
 def test_a_list_that_is_written_by_hand_is_the_one_that_everybody_gets(tmp_path, client, listing):
     served = hosts(tmp_path, gate={"listing": listing}).of(client)
-    assert (served.listing, served.listing_reason) == (listing, "gate.listing or --listing says so")
+    assert (served.listing, served.listing_reason) == (listing, "set by gate.listing or --listing")
 
 
 def test_what_is_said_of_a_client_by_name_goes_before_what_is_said_of_all(tmp_path):
@@ -63,7 +63,7 @@ def test_what_is_said_of_a_client_by_name_goes_before_what_is_said_of_all(tmp_pa
     found = hosts(tmp_path, results={"structured": "never", "hosts": by_name}, gate={"listing": "dynamic"})
     served = found.of("somebody")
     assert (served.structured, served.listing) == (True, "stable")
-    assert served.listing_reason == served.structured_reason == 'results.hosts["some*"] says so'
+    assert served.listing_reason == served.structured_reason == 'set by results.hosts["some*"]'
     assert (found.of("other").structured, found.of("other").listing) == (False, "dynamic")
 
 

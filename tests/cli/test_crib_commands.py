@@ -81,7 +81,7 @@ def test_status_says_which_list_and_which_answers_known_clients_get_and_why(run:
     assert "stable, text alone: codex-mcp-client, gemini-cli-mcp-client*, " in out
     assert "auto, structured answers: mine-*\n" in out
     hosts = {host["clients"]: host for host in json.loads(run("status", "--json", toolcrib=section)[1])["hosts"]}
-    assert hosts["mine-*"]["listing_reason"] == 'results.hosts["mine-*"] says so'
+    assert hosts["mine-*"]["listing_reason"] == 'set by results.hosts["mine-*"]'
     assert "shows its model the text of a result" in hosts["opencode"]["structured_reason"]
 
 

@@ -166,7 +166,7 @@ def test_list_tells_what_is_hidden_and_why_only_when_asked(run: Run, repository:
     assert "hidden: 2 skills; --hidden lists them with the reasons" in err
     _code, out, _err = run("list", "--hidden")
     assert "deploy  [repo]  hidden: needs the environment variable DEPLOY_TOKEN_OF_MINE" in out
-    assert "manual  [repo]  hidden: its author keeps it from models (disable-model-invocation)" in out
+    assert "manual  [repo]  hidden: its author hides it from models (disable-model-invocation)" in out
 
 
 def test_list_says_how_many_skills_of_an_untrusted_repository_are_hidden_and_why(run: Run):

@@ -250,7 +250,7 @@ async def test_a_caller_whose_token_stands_for_nobody_is_served_nothing(tmp_path
         for era in ERAS:
             async with w.client(era, caller=Caller(nobody)) as client:
                 for method in ("tools/list", "tools/call"):
-                    with pytest.raises(MCPError, match="stands for nobody"):
+                    with pytest.raises(MCPError, match="identifies no caller"):
                         await client.ask(method, {"name": "db__read"})
         assert w["db"].calls() == []
 

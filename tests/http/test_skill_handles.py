@@ -222,7 +222,7 @@ async def test_a_handle_of_another_reports_nothing(shelf):
         handle = await handle_of(ann, "git-review")
         result = await bob.call("skill_report_outcome", {"name": "git-review", "success": False, "handle": handle})
         assert result["isError"]
-        assert "handle is not one of yours" in result["content"][0]["text"]
+        assert "handle is not yours" in result["content"][0]["text"]
         assert await reported(ann, handle=handle)
 
 

@@ -50,5 +50,5 @@ async def test_an_answer_always_comes_over_http(tmp_path: Path, era: str):
 
         cut, deep, fine = [await call(name) for name in SAID]
     assert {key: cut["result"][key] for key in WHOLE} == WHOLE
-    assert "What was asked for was done, but its answer cannot come: it is nested" in deep["error"]["message"]
+    assert "The request was processed, but its answer cannot be sent: it is nested" in deep["error"]["message"]
     assert fine["result"]["structuredContent"] == {"a": "👍"}

@@ -130,7 +130,7 @@ async def test_a_task_is_told_how_to_get_more_of_its_skills_and_their_tools(form
 
 async def test_what_fits_no_skill_is_said_to(forms):
     async with world(forms, {}, skills()) as w, w.client() as client:
-        assert await got(client, TASK, task="xyzzy") == "No skill fits this task; go on without one."
+        assert await got(client, TASK, task="xyzzy") == "No skill fits this task; continue without one."
         [event] = w.happened("skills_retrieved")
     assert (event["skill_count"], event["final_tokens_est"], event["raw_tokens_est"]) == (0, 0, 0)
 

@@ -26,8 +26,8 @@ _SHOWS = {
 }
 _GROWN_LIST = {
     "head": "changes the head of its model's prompt when the list grows",
-    "later": "takes up a grown list without changing the head of its model's prompt",
-    "never": "does not take up a grown list",
+    "later": "follows list changes without changing the head of its model's prompt",
+    "never": "ignores list changes",
 }
 
 
@@ -129,7 +129,7 @@ class Hosts:
 
     def _as(self, glob: str, said: HostSection, host: Host | None) -> Served:
         """Return how a client is served of which ``said`` is written under ``glob``, and ``host`` known."""
-        by_name = f"results.hosts[{json.dumps(glob)}] says so"
+        by_name = f"set by results.hosts[{json.dumps(glob)}]"
         listing, listing_reason = self._listing(said.listing, by_name, host)
         structured, structured_reason = self._structured(said.structured, by_name, host)
         follows = host is None or host.grown_list != "never"
@@ -141,19 +141,19 @@ class Hosts:
         if said:
             return said, by_name
         if self._gate.listing:
-            return self._gate.listing, "gate.listing or --listing says so"
+            return self._gate.listing, "set by gate.listing or --listing"
         if host:
             return host.listing, host.told(_GROWN_LIST[host.grown_list])
-        return self._by_transport, "nothing is known of this client"
+        return self._by_transport, "this client is unknown"
 
     def _structured(self, said: str | None, by_name: str, host: Host | None) -> tuple[bool, str]:
         if said:
             return said == "always", by_name
         if self._results.structured != "auto":
-            return self._results.structured == "always", "results.structured says so"
+            return self._results.structured == "always", "set by results.structured"
         if host:
             return not host.shows_text_alone, host.told(_SHOWS[host.shows])
-        return True, "nothing is known of this client"
+        return True, "this client is unknown"
 
 
 def _table() -> Iterator[Host]:

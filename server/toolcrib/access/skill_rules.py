@@ -32,7 +32,7 @@ class Visibility:
         if self._action(skill) == "deny":
             return "skills.permissions: deny"
         if skill.is_hidden and not by_person:
-            return "its author keeps it from models (disable-model-invocation)"
+            return "its author hides it from models (disable-model-invocation)"
         missing = self.missing(skill)
         return f"needs the environment variable {', '.join(missing)}" if missing else None
 

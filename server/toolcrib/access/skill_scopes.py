@@ -19,7 +19,7 @@ HANDLE_BYTES = 16
 _NAMED_MAX, _HANDLES_MAX = 1000, 100
 """Scopes of one principal that are kept by id and by handle; the one unused for longest goes."""
 
-_UNKNOWN = "This handle is not one of yours, or its time is over: skill_get gives a new one with the skill."
+_UNKNOWN = "This handle is not yours or has expired: skill_get returns a new one with the skill."
 
 
 @dataclass(slots=True)

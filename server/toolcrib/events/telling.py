@@ -102,7 +102,7 @@ def _skill_search(event: JsonObject, _origin: str) -> str:
 
 def _skills_read(event: JsonObject, _origin: str) -> str:
     names = [str(name) for name in as_list(event.get("names"))]
-    return f"read skills: {enumerated(names, _HITS_ROOM)}" if names else "asked for skills that are not there"
+    return f"read skills: {enumerated(names, _HITS_ROOM)}" if names else "asked for unknown skills"
 
 
 def _server(event: JsonObject, _origin: str) -> str:
@@ -117,11 +117,11 @@ def _redefined(event: JsonObject, _origin: str) -> str:
 
 
 def _reloaded(event: JsonObject, _origin: str) -> str:
-    return "the config was read again" if event.get("ok") else f"the config was not taken: {event.get('reason')}"
+    return "the config was reloaded" if event.get("ok") else f"the config was rejected: {event.get('reason')}"
 
 
 def _replaced(event: JsonObject, _origin: str) -> str:
-    return f"{event.get('file')} was made anew: {event.get('reason')}"
+    return f"{event.get('file')} was rebuilt: {event.get('reason')}"
 
 
 _TOLD: Mapping[str, Callable[[JsonObject, str], str]] = {

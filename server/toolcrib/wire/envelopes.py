@@ -57,7 +57,7 @@ def enveloped(result: JsonObject, server_info: JsonObject | None) -> JsonObject:
     if result.get("resultType", "complete") != "complete":
         raise MCPError(
             code=types.INVALID_REQUEST,
-            message="The server asks for input in the middle of it, which this client's protocol cannot carry.",
+            message="The server asks for input during the call, which this client's protocol cannot carry.",
         )
     plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
     return {**plain, "_meta": meta} if meta else plain
@@ -83,9 +83,7 @@ def call_result(result: JsonObject, server_info: JsonObject | None) -> JsonObjec
         stamped = {**meta, types.SERVER_INFO_META_KEY: server_info}
         return {"resultType": "complete", **result, "_meta": stamped}
     if result.get("resultType", "complete") != "complete":
-        return failure(
-            "The server asks for input in the middle of the call, which this client's protocol cannot carry."
-        )
+        return failure("The server asks for input during the call, which this client's protocol cannot carry.")
     plain = {key: value for key, value in result.items() if key not in MODERN_ONLY and key != "_meta"}
     if meta:
         plain["_meta"] = meta

@@ -124,7 +124,7 @@ async def _carried(ctx: Context, call_next: CallNext) -> HandlerResult:
         raise
     except ValueError as error:
         raise MCPError(
-            types.INTERNAL_ERROR, f"What was asked for was done, but its answer cannot come: {error}."
+            types.INTERNAL_ERROR, f"The request was processed, but its answer cannot be sent: {error}."
         ) from None
 
 

@@ -39,7 +39,7 @@ _REFUSAL = {
     "id": None,
     "error": {
         "code": -32000,
-        "message": "Too many open sessions of this token's subject: end one, or wait for one to.",
+        "message": "Too many open sessions of this token's subject: end one, or wait until one ends.",
     },
 }
 

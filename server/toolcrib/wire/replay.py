@@ -87,8 +87,8 @@ class SessionEvents(EventStore):
 def _too_large(answer: JSONRPCResponse) -> JSONRPCError:
     """Return the replacement of an answer that is not stored: a client that resumes would otherwise wait in vain."""
     message = (
-        "The connection broke before the answer had come, and the answer is too large to be sent again "
-        "(limits.replay_max_bytes). What was asked for has run: check before you repeat it."
+        "The connection broke before the answer arrived, and the answer is too large to be sent again "
+        "(limits.replay_max_bytes). The request has run: check before you repeat it."
     )
     return JSONRPCError(jsonrpc="2.0", id=answer.id, error=ErrorData(code=INTERNAL_ERROR, message=message))
 

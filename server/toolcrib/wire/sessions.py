@@ -288,7 +288,7 @@ class Sessions:
             return self._local
         claims = token.claims or {}
         if token.subject is None:
-            raise MCPError(code=types.INVALID_REQUEST, message="This token stands for nobody.")
+            raise MCPError(code=types.INVALID_REQUEST, message="This token identifies no caller.")
         return Caller(token.subject, claims.get("tenant_id"), claims.get("project_id"), claims.get("profile"))
 
 

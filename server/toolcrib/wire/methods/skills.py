@@ -31,9 +31,9 @@ _DIGITS_MAX = 9
 _FOR_TASK = types.Prompt(
     name="skills_for_task",
     title="Skills for a task",
-    description="The skills that fit a task best, in brief, with the way to their whole texts.",
+    description="Summaries of the skills that fit a task best.",
     arguments=[
-        types.PromptArgument(name="task", description="What is to be done", required=True),
+        types.PromptArgument(name="task", description="The task", required=True),
         types.PromptArgument(name="top_k", description="Most skills"),
         types.PromptArgument(name="frame", description="Prefer skills of this frame, a tag"),
         types.PromptArgument(name="task_type", description="Prefer skills of this kind: browser, api, code or domain"),
@@ -176,7 +176,7 @@ class SkillPrompts:
         task_type = TaskType(kind) if kind is not None else None
         request = RelevantRequest(_required(given, "task"), top_k, max_tokens, given.get("frame"), task_type)
         answer = await self._skill_use_cases.relevant(session, request)
-        return answer.formatted or "No skill fits this task; go on without one."
+        return answer.formatted or "No skill fits this task; continue without one."
 
 
 def _message(text: str) -> JsonObject:
