@@ -10,15 +10,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from counts import FULL
 from hypothesis import Phase, settings
 
 import blocking
 from e2e.npm import HOW_TO_INSTALL, Npm, find
+from patience import patience_s
 
 blocking.install()
 
-SLOW_S = 3600 if os.environ.get(FULL) else 600
+SLOW_S = patience_s(600)
 """Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)

@@ -16,7 +16,7 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from hostile.counts import patience_s
+from patience import patience_s
 from toolcrib.wire.http import TokenTable, bind, http_app, serve_http, url_of
 from worlds import Client, JsonObject, Servers, World, world
 

@@ -24,7 +24,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp_types import Implementation
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
-from hostile.counts import patience_s
+from patience import patience_s
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside
 from toolcrib.config.loading import load

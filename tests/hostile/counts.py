@@ -9,8 +9,7 @@ may be busy, it records whether the goal was met with ``record_property("goal me
 import os
 from dataclasses import dataclass
 
-FULL = "TOOLCRIB_HOSTILE_FULL"
-"""The variable of the environment that asks for full counts."""
+from patience import FULL
 
 
 @dataclass(frozen=True)
@@ -326,12 +325,7 @@ THREATS = {
         "seconds",
     ),
 }
-"""By name, what is tried."""
-
-
-def patience_s(seconds: float) -> float:
-    """Return how long a test may take that takes so long at most where counts are small."""
-    return 3600 if os.environ.get(FULL) else seconds
+"""The threats by name."""
 
 
 def count(name: str) -> int:
