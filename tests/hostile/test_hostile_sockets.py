@@ -53,7 +53,7 @@ def test_more_silent_sockets_than_descriptors_keep_nobody_out_and_fill_no_log(tm
 
 
 async def test_a_good_client_does_not_wait_for_those_that_send_a_byte_now_and_then(tmp_path: Path, record_property):
-    took, seconds = list[float](), count("sockets")
+    took, worked, seconds = list[float](), list[float](), count("sockets")
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n"
     async with online(tmp_path, {"zoo": [tool("feed")]}, listing="auto") as it, anyio.create_task_group() as tasks:
         port = int(it.url.rpartition(":")[2].partition("/")[0])
@@ -61,16 +61,19 @@ async def test_a_good_client_does_not_wait_for_those_that_send_a_byte_now_and_th
             tasks.start_soon(trickle, port, head, number)
         ends_at = anyio.current_time() + seconds
         while anyio.current_time() < ends_at:
-            began = time.perf_counter()
+            began, before = time.perf_counter(), time.process_time()
             assert (await it.modern("tools/call", {"name": "zoo__feed", "arguments": {}})).status_code == 200
             took.append(time.perf_counter() - began)
+            worked.append(time.process_time() - before)
             await anyio.sleep(0.01)
         lasted = round(anyio.current_time() - ends_at + seconds)
         tasks.cancel_scope.cancel()
-    p99 = sorted(took)[int(len(took) * 0.99)]
+    p99, cpu_p99 = (sorted(each)[int(len(each) * 0.99)] for each in (took, worked))
     record_property("count", lasted)
-    record_property("worst", f"p99 of {len(took)} calls beside {SLOW} slow sockets in {seconds} s: {p99 * 1000:.0f} ms")
+    figures = f"{p99 * 1000:.0f} ms, in which this process worked for {cpu_p99 * 1000:.0f} ms"
+    record_property("worst", f"p99 of {len(took)} calls beside {SLOW} slow sockets in {seconds} s: {figures}")
     record_property("goal met", p99 < 0.2)
+    assert cpu_p99 < 0.2
     assert p99 < 2  # a bound against waiting, on a busy machine; the figure is in the report
 
 
