@@ -5,13 +5,11 @@ Knows only that a value came out of a JSON parser; never knows what it means.
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import Any
 
 from toolcrib.model import JsonObject
 
 _Json = dict[str, Any] | list[Any] | str | float | bool | None
-
-_CONTAINERS: tuple[type, ...] = (dict, list)
 _TYPES: tuple[tuple[type, str], ...] = (
     # First, because in Python a bool is an int.
     (bool, "boolean"),
@@ -25,12 +23,14 @@ _TYPES: tuple[tuple[type, str], ...] = (
 
 def as_object(value: Any) -> JsonObject:
     """Return ``value`` if it is a JSON object, else an empty one."""
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
+    json_value: _Json = value
+    return json_value if isinstance(json_value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
     """Return ``value`` if it is a JSON array, else an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    json_value: _Json = value
+    return json_value if isinstance(json_value, list) else []
 
 
 def value_at(value: Any, place: Iterable[str]) -> Any:
@@ -52,12 +52,12 @@ def json_type(value: Any) -> str:
 
 def levels(value: Any) -> Iterator[list[Any]]:
     """Yield the objects and arrays of each level of nesting, outermost first. Holds one level at a time."""
-    # Without recursion, because a hostile value may be nested more deeply than Python can go.
-    containers: list[Any] = [value]
-    while containers := [each for each in containers if isinstance(each, _CONTAINERS)]:
+    # Without recursion, because a hostile value may exceed Python's recursion limit.
+    containers: list[dict[str, Any] | list[Any]] = [value] if isinstance(value, (dict, list)) else []
+    while containers:
         yield containers
-        members = [as_object(each).values() or as_list(each) for each in containers]
-        containers = [child for each in members for child in each]
+        members = (each.values() if isinstance(each, dict) else each for each in containers)
+        containers = [child for each in members for child in each if isinstance(child, (dict, list))]
 
 
 def weight(value: Any, limit: int) -> int:
