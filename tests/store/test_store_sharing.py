@@ -2,7 +2,7 @@
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,15 @@ def test_a_reader_sees_one_state_while_another_thread_writes(path: Path):
             writer.join(5)
             assert connection.execute("SELECT count(*) FROM notes").fetchone()[0] == 1
         assert texts(store) == ["first", "second"]
+
+
+def test_of_the_connections_of_a_burst_of_readers_only_some_are_kept(path: Path):
+    with Store(path, SCHEMA) as store:
+        with ExitStack() as readers:
+            for _ in range(20):
+                readers.enter_context(store.read())
+        assert len(store._idle) == 8
+        assert texts(store) == []
 
 
 def test_many_threads_read_and_write_at_once(path: Path):

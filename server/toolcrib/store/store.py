@@ -34,7 +34,10 @@ _CHECKPOINT_BYTES = 4 * 1024 * 1024
 """About the size at which SQLite's automatic checkpoint runs, 1,000 pages."""
 _TRY_FILE_EVERY_S = 60.0
 _ATTEMPTS = 4
-"""One change can meet damage, damage once more, and a disk that takes nothing; then there is only memory left."""
+"""One change can meet damage, damage again, and an unwritable disk; after that only memory is left."""
+
+_IDLE_MAX = 8
+"""Idle connections kept for later readers, each with up to 2 MB of pages; more come from bursts only."""
 
 _OWED_MAX = 1000
 """Maximum number of changes remembered while the disk is not writable."""
@@ -314,7 +317,7 @@ class Store:
 
     def _give_back(self, connection: sqlite3.Connection, generation: int) -> None:
         with self._pool:
-            if not self._closed and generation == self.generation:
+            if not self._closed and generation == self.generation and len(self._idle) < _IDLE_MAX:
                 self._idle.append(connection)
                 return
         connection.close()
