@@ -43,7 +43,7 @@ LAYERS = {
         opening
     """,
     "base": """
-        clocks json_values names paging patterns recent text
+        clocks json_values names paging patterns recent remembered text
         addresses spellings
     """,
     "config": """

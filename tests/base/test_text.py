@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from toolcrib.base.text import (
     QUERY_MAX,
     STOP_WORDS,
+    SearchTexts,
     enumerated,
     estimate_tokens,
     glob_matcher,
@@ -76,6 +77,12 @@ def test_search_text_is_the_words(text: str):
     assert search_text(text) == " ".join(words(text))
     if text.isascii():
         assert joined(text) == "".join(words(text))
+
+
+@given(st.lists(ANY_TEXT | st.text("aB1 _\n\u1680\u0301é中", max_size=60), max_size=3))
+def test_search_texts_of_many_texts_are_those_of_each(texts: list[str]):
+    many = SearchTexts()
+    assert [many.of(text) for text in (*texts, *texts)] == [search_text(text) for text in (*texts, *texts)]
 
 
 def test_every_spelling_of_a_name_is_joined_to_one():

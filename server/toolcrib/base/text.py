@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 
+from toolcrib.base.remembered import SENTENCE_MAX, WORD_MAX, Remembered
+
 QUERY_MAX = 2000
 """Maximum number of characters of a query that count (C30)."""
 
@@ -35,6 +37,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?。!?])\s+|\n\s*\n|\r?\n(?=\s*[-*#])")
 _SPACE = re.compile(r"\s+")
 _WILDCARD = re.compile(r"[*?\[]")
 _KEPT_CONTROLS = "\n\t"
+_TOKEN = 4
+"""Approximate characters per token (R144)."""
+_WORDS_KEPT, _TEXTS_KEPT = 20_000, 10_000
 _ASCII_MARKS = {code: None for code in range(128) if not chr(code).isalnum()}
 
 
@@ -88,6 +93,22 @@ def _pairs(run: str) -> list[str]:
 def search_text(text: str) -> str:
     """Return ``text`` as the index stores it: its words separated by spaces."""
     return " ".join(words(text))
+
+
+class SearchTexts:
+    """Computes search texts, caching short texts and words. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._of_word = Remembered(search_text, _WORDS_KEPT, WORD_MAX)
+        self._of_text = Remembered(self._made, _TEXTS_KEPT, SENTENCE_MAX)
+
+    def of(self, text: str) -> str:
+        """Return the result of :func:`search_text`."""
+        return self._of_text[text]
+
+    def _made(self, text: str) -> str:
+        # No white space is part of a word.
+        return " ".join(filter(None, map(self._of_word.__getitem__, text.split())))
 
 
 def joined(text: str) -> str:
@@ -153,7 +174,12 @@ def split_summary(text: str) -> tuple[str, str]:
 
 def estimate_tokens(text: str) -> int:
     """Return the estimated number of tokens of ``text``: a quarter of its characters, rounded up (R144)."""
-    return -(-len(text) // 4)
+    return -(-len(text) // _TOKEN)
+
+
+def characters_of(tokens: int) -> int:
+    """Return the maximum length of a text of this many estimated tokens."""
+    return tokens * _TOKEN
 
 
 def glob_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from toolcrib.base.text import search_text
+from toolcrib.base.text import SearchTexts
 from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.store.values import to_json
 
@@ -54,8 +54,9 @@ def tool_of(row: GateRow) -> Tool:
     )
 
 
-def columns_of(record: ToolRecord, now: float) -> dict[str, str | float | None]:
-    """Return a record as the values of its row, by column: all but the ``id``, which SQLite gives."""
+def columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dict[str, str | float | None]:
+    """Return a record as the values of its row, by column: all except ``id``, which SQLite assigns."""
+    search_text = search_texts.of
     definition = dict(record.definition)
     if definition.get("name") == record.name:
         del definition["name"]

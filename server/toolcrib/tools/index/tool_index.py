@@ -13,6 +13,7 @@ from pathlib import Path
 
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
+from toolcrib.base.text import SearchTexts
 from toolcrib.model import Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.search.stemming import stem
 from toolcrib.store.opening import connect_existing
@@ -98,7 +99,7 @@ class ToolIndex:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._search_texts = store, SearchTexts()
         store.prepare(TOOLS_FULL_TEXT.keep_in_step)
         self.stems = Stems(store, TOOL_STEMS, stem)
 
@@ -130,7 +131,7 @@ class ToolIndex:
             redefined = _redefined(connection, ingest.server, stored, wanted)
             gone = "DELETE FROM tools WHERE name IN (SELECT value FROM json_each(?))"
             connection.execute(gone, (to_json(sorted(removed)),))
-            rows = [columns_of(record, now) for record in (*updated, *added)]
+            rows = [columns_of(record, now, self._search_texts) for record in (*updated, *added)]
             upsert(connection, "tools", "name", rows, kept=("created_at",))
             facts = (
                 config_fingerprint,
