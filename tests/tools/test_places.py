@@ -1,12 +1,13 @@
 """Where a text may name a tool: by the form of a word anywhere, a plain word only in code or where it is called one."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.tools.places import by_code_marks, candidates, instead_of, places, several_words
+from toolcrib.tools.places import Candidates, by_code_marks, candidates, instead_of, places, several_words
 
 SEVERAL_WORDS_START = re.compile(
     r"""(?<![A-Za-z0-9_\u00c0-\u1fff-])(?=
@@ -149,6 +150,27 @@ def test_no_character_is_lost_between_code_and_prose(text: str):
 @given(TEXTS | st.text("aB tooL`~_-.:/\\\u0301é9", max_size=20))
 def test_what_may_be_a_name_is_all_that_stands_at_places(text: str):
     assert [start for start, _ in candidates(text)] == [place.start for place in places(text)]
+
+
+PARTS = ("Use the", "search", "tool", "a_b.", "x:", "`", "``c_d``", "```\n", "~~~", "\n\n", "\n- ", "end.", "no!")
+MORE_PARTS = ("\u1680", ",", "http://a.io/b_c.", "e.g.", "another tool", "'", "/", "\t")
+SENTENCES = st.lists(st.sampled_from(PARTS + MORE_PARTS), max_size=14).map(" ".join)
+
+
+@settings(max_examples=300)
+@given(st.lists(SENTENCES | TEXTS, max_size=3))
+def test_what_is_found_in_many_texts_is_what_is_found_in_each(texts: list[str]):
+    assert Candidates().among(texts) == [name for text in texts for name in found(text)]
+
+
+@settings(max_examples=300)
+@given(SENTENCES | TEXTS, st.data())
+def test_what_is_found_in_parts_of_a_text_is_what_begins_there(text: str, data: st.DataObject):
+    ends = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
+    parts = [
+        [name for at, name in candidates(text) if start <= at < end] for start, end in pairwise((0, *ends, len(text)))
+    ]
+    assert [list(part) for part in Candidates().parted(text, *ends)] == parts
 
 
 @settings(max_examples=300)

@@ -4,11 +4,11 @@ Knows how names are spelled and how Markdown marks code; never knows which tools
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from toolcrib.base.remembered import SENTENCE_MAX, WORD_MAX, Remembered
 from toolcrib.formats.markdown import fences
 
 Kind = Literal["prose", "code", "alone"]
@@ -76,11 +76,14 @@ _DETERMINER_MAX = 16
 
 _BLANK_LINES = re.compile(r"(\n[ \t\r]*\n)")
 _TICKS = re.compile(r"`+")
+_CODE_MARKS, _FENCES = ("`", "~~~"), ("```", "~~~")
+
+_AFTER_SENTENCE = re.compile(r"(?<=[.!?]) ")
+_PARTS_KEPT, _TEXTS_KEPT = 20_000, 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A word of a text, as the characters from ``start`` to before ``end``, that may be or hold the name of a tool.
+class Place(NamedTuple):
+    """A word of a text, from ``start`` to before ``end``, that may be or contain the name of a tool.
 
     In ``prose`` only a name of several words counts.
     """
@@ -156,12 +159,87 @@ def _of_word(found: re.Match[str], at: int, kind: Kind) -> Iterator[Place]:
 
 
 def candidates(text: str) -> list[tuple[int, str]]:
-    """Return where each place of ``text`` begins and what stands there, a word in code with a backtick before it."""
-    if "`" not in text and "~~~" not in text and not _A_TOOL.search(text) and not _MARK.search(text):
-        return []  # as in most texts, which is found out much faster
-    return [
-        (place.start, ("" if place.kind == "prose" else "`") + text[place.start : place.end]) for place in places(text)
-    ]
+    """Return the position and text of each place, with a backtick before a word in code."""
+    if not _has_code(text) and not _A_TOOL.search(text) and not _MARK.search(text):
+        return []  # true of most texts, and checked much faster
+    return [(place.start, _candidate(text, place)) for place in places(text)]
+
+
+def _candidate(text: str, place: Place) -> str:
+    return ("" if place.kind == "prose" else "`") + text[place.start : place.end]
+
+
+class Candidates:
+    """Finds the texts of :func:`candidates` in many texts. Safe to use from several threads.
+
+    Outside code, and unless something is called a tool, a space-separated word contains the same names wherever it
+    occurs. So each short text is examined once, and of longer ones each such word, and each sentence about tools.
+    """
+
+    def __init__(self) -> None:
+        self._of_part = Remembered(_of_prose, _PARTS_KEPT, SENTENCE_MAX)
+        self._of_code = Remembered(_of_code, _TEXTS_KEPT, WORD_MAX)
+        self._of_text = Remembered(self._made, _TEXTS_KEPT, SENTENCE_MAX)
+
+    def among(self, texts: Iterable[str]) -> list[str]:
+        """Return the possible names in these texts, in order."""
+        return list(chain.from_iterable(map(self._of_text.__getitem__, texts)))
+
+    def parted(self, text: str, *ends: int) -> Iterator[Sequence[str]]:
+        """Yield the possible names in ``text``: those that begin before each of these positions, and the rest."""
+        bounds = [0, *ends, len(text)]
+        if all(_is_apart(text, end) for end in ends):
+            yield from (self._made(text[start:end]) for start, end in pairwise(bounds))
+        else:
+            found = candidates(text)
+            yield from ([name for at, name in found if start <= at < end] for start, end in pairwise(bounds))
+
+    def _made(self, text: str) -> tuple[str, ...]:
+        if not _has_code(text):
+            return self._in_prose(text)
+        pieces = by_code_marks(text)
+        every = (self._of_code[piece] if is_code else self._in_prose(piece) for piece, is_code in pieces)
+        return tuple(chain.from_iterable(every))
+
+    def _in_prose(self, text: str) -> tuple[str, ...]:
+        if not _says_tool(text):
+            return self._in_words(text)
+        sentences = _AFTER_SENTENCE.split(text)
+        every = (self._of_part[each] if _says_tool(each) else self._in_words(each) for each in sentences)
+        return tuple(chain.from_iterable(every))
+
+    def _in_words(self, text: str) -> tuple[str, ...]:
+        words = text.replace("\n", " ").split(" ")
+        return tuple(chain.from_iterable(filter(None, map(self._of_part.__getitem__, words))))
+
+
+def _of_prose(text: str) -> tuple[str, ...]:
+    """Return the possible names in a text without code, whatever marks it has."""
+    if not _A_TOOL.search(text) and not _MARK.search(text):
+        return ()  # true of most words
+    return tuple(_candidate(text, place) for place in _in_prose(text, 0))
+
+
+def _of_code(text: str) -> tuple[str, ...]:
+    return tuple(_candidate(text, place) for place in _in_code(text, 0))
+
+
+def _has_code(text: str) -> bool:
+    return any(mark in text for mark in _CODE_MARKS)
+
+
+def _says_tool(text: str) -> bool:
+    return "tool" in text.lower()
+
+
+def _is_apart(text: str, at: int) -> bool:
+    """Return whether the texts before and after ``at`` can be examined separately."""
+    if at in (0, len(text)):
+        return True
+    if text[at] not in " \n" or (text[at - 1] not in ".!?" and _says_tool(text)):
+        return False
+    # A code span that begins after it stays one; a fence might become one by beginning a line there.
+    return not _has_code(text) or not (_has_code(text[:at]) or any(mark in text for mark in _FENCES))
 
 
 def is_several_words(name: str) -> bool:
