@@ -113,16 +113,15 @@ def statistics_of(reader: StemReader, seen: Seen, fields: Sequence[Field], edite
     """Count the documents that one caller may see: stored counts of servers, less hidden and edited documents."""
     servers, adjusted = _adjusted(reader, seen, edited)
     by_term: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for mask, having in adjusted.having.items():
-        for term, number in having.items():
-            by_term[term].append((mask, number))
+    for (term, mask), number in adjusted.having.items():
+        by_term[term].append((mask, number))
     size, lengths = adjusted.documents, adjusted.lengths
     for documents, sums in reader.sums(servers):
         size += documents
         lengths = [one + other for one, other in zip(lengths, sums, strict=True)]
     common = _common(reader, fields, size, servers, by_term)
     for place, terms in enumerate(common):
-        lengths[place] -= sum(reader.uses(term, place, servers) + adjusted.uses[place][term] for term in terms)
+        lengths[place] -= sum(reader.uses(term, place, servers) + adjusted.uses[term, place] for term in terms)
     return Statistics(
         stamp=reader.stamp,
         fields=fields,
@@ -156,18 +155,17 @@ def _adjusted(reader: StemReader, seen: Seen, edited: Edited) -> tuple[Collectio
             less += apart if len(shown) == len(rows) else {*rows}.difference(shown) | apart
         else:
             more += {*shown} - apart
-        for row in apart:
-            tally.add(_counted(edited[seen.number_by_row[row]]))
-    for document in _read(reader, less):
-        tally.take(document)
-    for document in _read(reader, more):
-        tally.add(document)
+        tally.add([_counted(edited[seen.number_by_row[row]]) for row in apart])
+    for documents in _read(reader, less):
+        tally.take(documents)
+    for documents in _read(reader, more):
+        tally.add(documents)
     return None if len(taken) == len(rows_of) else taken, tally
 
 
-def _read(reader: StemReader, rows: Sequence[int]) -> Iterator[Document]:
+def _read(reader: StemReader, rows: Sequence[int]) -> Iterator[Sequence[Document]]:
     for start in range(0, len(rows), BATCH):
-        yield from map(_counted, reader.texts(rows[start : start + BATCH]).values())
+        yield [_counted(texts) for texts in reader.texts(rows[start : start + BATCH]).values()]
 
 
 def _counted(texts: Iterable[str]) -> Document:

@@ -7,15 +7,15 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
 from toolcrib.store.store import Store
+from toolcrib.store.upsert import insert
 from toolcrib.store.values import damaged_rows, to_json
 
 BATCH = 2000
@@ -119,28 +119,23 @@ class StemTables:
         by_place = dict(zip(self.counted, _OF_COUNTED[: len(self.counted)], strict=True))
         return tuple(by_place.get(place, "") for place in range(len(self.columns)))
 
-    def _indexed(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return what is indexed of the stems of a row, a text for each field and one for its name alone."""
-        pairs = [*zip(self.marks, texts, strict=True), (IN_NAME, texts[0])]
-        return tuple(mark + text.replace(" ", f" {mark}") if mark and text else text for mark, text in pairs)
-
-    def by_mask(self, document: Document) -> Iterator[tuple[int, AbstractSet[str]]]:
-        """Yield the stems that a document has in the same fields, with the mask that says in which."""
-        masked: list[tuple[int, AbstractSet[str]]] = [(0, set(chain.from_iterable(document)))]
-        for bit, places in self._places_of_bits:
-            having = set(chain.from_iterable(document[place] for place in places))
-            masked = [
-                part
-                for mask, stems in masked
-                for part in ((mask | bit, stems & having), (mask, stems - having))
-                if part[1]
-            ]
-        yield from masked
-
     @cached_property
-    def _places_of_bits(self) -> Sequence[tuple[int, Sequence[int]]]:
-        every = (1 << number for number in range(len(self.counted) + 2))
-        return [(bit, [place for place, bits in enumerate(self.bits) if bits & bit]) for bit in every]
+    def _indexed(self) -> str:
+        """The indexed text of a row of stems, as SQL: a text per field, and one for the name alone."""
+        pairs = [*((mark, f"f{place}") for place, mark in enumerate(self.marks)), (IN_NAME, "f0")]
+        marked = "CASE {1} WHEN '' THEN '' ELSE '{0}' || replace({1}, ' ', ' {0}') END"
+        return ", ".join(marked.format(*pair) if pair[0] else pair[1] for pair in pairs)
+
+    def masks(self, document: Document) -> Mapping[str, int]:
+        """Return each stem of a document with the mask of the fields in which it occurs."""
+        everywhere = chain.from_iterable(stems for place, stems in enumerate(document) if place not in self.counted)
+        masks = dict.fromkeys(everywhere, self.outside)
+        masks |= dict.fromkeys(document[0], self.bits[0])
+        for place in self.counted:
+            bit = self.bits[place]
+            for stem in document[place]:
+                masks[stem] = masks.get(stem, 0) | bit
+        return masks
 
     def tally(self) -> "Tally":
         """Return an empty tally."""
@@ -168,32 +163,33 @@ class StemTables:
 
     def _take_out(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"]) -> None:
         stems = f"{self.table}_stems"
-        query = f"SELECT server, id, {self.fields} FROM {stems}_rows WHERE id {_CHOSEN}"
-        before = connection.execute(query, (ids,)).fetchall()
-        for row in before:
-            tallies[row[0]].take([text.split() for text in row[2:]])
-        # A table without content needs the old words to take them out (FTS5, "Contentless Tables").
-        delete = f"INSERT INTO {stems}({stems}, rowid, {self.fields}, named) VALUES ('delete', {self._values(2)})"
-        connection.executemany(delete, [(row[1], *self._indexed(row[2:])) for row in before])
+        query = f"SELECT server, {self.fields} FROM {stems}_rows WHERE id {_CHOSEN}"
+        before: defaultdict[str, list[Document]] = defaultdict(list)
+        for owner, *texts in connection.execute(query, (ids,)).fetchall():
+            before[owner].append([text.split() for text in texts])
+        for owner, documents in before.items():
+            tallies[owner].take(documents)
+        # A contentless table requires the old words for a deletion (FTS5, "Contentless Tables").
+        columns = f"{stems}, rowid, {self.fields}, named"
+        delete = f"SELECT 'delete', id, {self._indexed} FROM {stems}_rows WHERE id {_CHOSEN}"
+        connection.execute(f"INSERT INTO {stems}({columns}) {delete}", (ids,))
         connection.execute(f"DELETE FROM {stems}_rows WHERE id {_CHOSEN}", (ids,))
 
     def _put_in(self, connection: sqlite3.Connection, ids: str, tallies: Mapping[str, "Tally"], stem: Stem) -> None:
         stems, columns = f"{self.table}_stems", ", ".join(self.columns)
         select = f"SELECT {self.key}, {self.owner}, {columns} FROM {self.table} WHERE {self.key} {_CHOSEN} "
         select += f"AND {self.trusted} != ''"
-        rows: list[tuple[str, int, Sequence[str]]] = []
-        for number, owner, *texts in connection.execute(select, (ids,)):
+        rows: list[Sequence[object]] = []
+        documents: defaultdict[str, list[Document]] = defaultdict(list)
+        for number, owner, *texts in connection.execute(select, (ids,)).fetchall():
             stemmed = [list(map(stem, text.split())) for text in self.reads(texts)]
-            tallies[owner].add(stemmed)
-            rows.append((owner, number, tuple(map(" ".join, stemmed))))
-        insert = f"INSERT INTO {stems}_rows(server, id, {self.fields}) VALUES ({self._values(2)})"
-        connection.executemany(insert, ((owner, number, *texts) for owner, number, texts in rows))
-        insert = f"INSERT INTO {stems}(rowid, {self.fields}, named) VALUES ({self._values(2)})"
-        connection.executemany(insert, ((number, *self._indexed(texts)) for _, number, texts in rows))
-
-    def _values(self, more: int) -> str:
-        """Return the placeholders for the values of all fields and so many others."""
-        return ", ".join("?" * (len(self.columns) + more))
+            documents[owner].append(stemmed)
+            rows.append((owner, number, *map(" ".join, stemmed)))
+        for owner, each in documents.items():
+            tallies[owner].add(each)
+        insert(connection, f"{stems}_rows(server, id, {self.fields})", rows)
+        indexed = f"SELECT id, {self._indexed} FROM {stems}_rows WHERE id {_CHOSEN}"
+        connection.execute(f"INSERT INTO {stems}(rowid, {self.fields}, named) {indexed}", (ids,))
 
     def _count(self, connection: sqlite3.Connection, tallies: Mapping[str, "Tally"]) -> None:
         """Add counts to those in the tables, for each server and for all of them together."""
@@ -206,9 +202,9 @@ class StemTables:
             counts.add(connection, owner, tally.having)
             uses.add(connection, owner, tally.uses)
         words = f"{self.table}_stems_words"
-        terms = sorted({term[::-1] for having in every.having.values() for term in having})
-        connection.executemany(f"INSERT OR IGNORE INTO {words} VALUES (?)", [(term,) for term in terms])
-        fewer = {term for having in every.having.values() for term, number in having.items() if number < 0}
+        terms = {term for term, _ in every.having}
+        insert(connection, words, sorted((term[::-1],) for term in terms), "ON CONFLICT DO NOTHING")
+        fewer = {term for (term, _), number in every.having.items() if number < 0}
         nowhere = f"NOT EXISTS (SELECT 1 FROM {counts.table} WHERE server = '{EVERYBODY}' AND term = ?)"
         gone = [(term[::-1], term) for term in sorted(fewer)]
         connection.executemany(f"DELETE FROM {words} WHERE backwards = ? AND {nowhere}", gone)
@@ -292,36 +288,37 @@ class Tally:
     tables: StemTables
     lengths: list[int]
     documents: int = 0
-    having: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict[int, Counter[str]](Counter))
-    uses: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict[int, Counter[str]](Counter))
+    having: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    uses: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
 
-    def add(self, document: Document) -> None:
-        """Count a document."""
-        self._measure(document, 1)
-        for place in self.tables.counted:
-            self.uses[place].update(document[place])
-        for mask, stems in self.tables.by_mask(document):
-            self.having[mask].update(stems)
+    def add(self, documents: Sequence[Document]) -> None:
+        """Add documents to the counts."""
+        self._measure(documents, 1)
+        self.having.update(self._having(documents))
+        self.uses.update(self._uses(documents))
 
-    def take(self, document: Document) -> None:
-        """Count a document no more."""
-        self._measure(document, -1)
-        for place in self.tables.counted:
-            self.uses[place].subtract(document[place])
-        for mask, stems in self.tables.by_mask(document):
-            self.having[mask].subtract(stems)
+    def take(self, documents: Sequence[Document]) -> None:
+        """Subtract documents from the counts."""
+        self._measure(documents, -1)
+        self.having.subtract(self._having(documents))
+        self.uses.subtract(self._uses(documents))
 
     def join(self, other: "Tally") -> None:
-        """Count what another tally has."""
-        for mask, having in other.having.items():
-            self.having[mask].update(having)
-        for place, used in other.uses.items():
-            self.uses[place].update(used)
+        """Add the stem counts of another tally; not its documents and lengths."""
+        self.having.update(other.having)
+        self.uses.update(other.uses)
 
-    def _measure(self, document: Document, sign: int) -> None:
-        self.documents += sign
-        for place, stems in enumerate(document):
-            self.lengths[place] += sign * len(stems)
+    def _measure(self, documents: Sequence[Document], sign: int) -> None:
+        self.documents += sign * len(documents)
+        for place in range(len(self.lengths)):
+            self.lengths[place] += sign * sum(len(document[place]) for document in documents)
+
+    def _having(self, documents: Sequence[Document]) -> Iterator[tuple[str, int]]:
+        return chain.from_iterable(self.tables.masks(document).items() for document in documents)
+
+    def _uses(self, documents: Sequence[Document]) -> Iterator[tuple[str, int]]:
+        places = ((document[place], place) for place in self.tables.counted for document in documents)
+        return chain.from_iterable(zip(stems, repeat(place)) for stems, place in places)
 
 
 class _Numbers(NamedTuple):
@@ -331,16 +328,14 @@ class _Numbers(NamedTuple):
     key: str
     number: str
 
-    def add(self, connection: sqlite3.Connection, owner: str, numbers: Mapping[int, Counter[str]]) -> None:
-        """Add numbers, by key and stem, to those that stand there; a row that comes to 0 is gone."""
-        rows = [(stem, key, count) for key, counts in numbers.items() for stem, count in counts.items() if count]
-        rows.sort(key=itemgetter(0))  # in the order of the table, where one stands beside the other
-        columns, number = f"server, term, {self.key}, {self.number}", self.number
-        insert = f"INSERT INTO {self.table}({columns}) VALUES (?, ?, ?, ?) "
-        insert += f"ON CONFLICT DO UPDATE SET {number} = {number} + excluded.{number}"
-        connection.executemany(insert, ((owner, *row) for row in rows))
+    def add(self, connection: sqlite3.Connection, owner: str, numbers: Mapping[tuple[str, int], int]) -> None:
+        """Add numbers, by stem and key, to the stored ones; a row that reaches 0 is deleted."""
+        rows = [(owner, stem, key, number) for (stem, key), number in numbers.items() if number]
+        rows.sort(key=itemgetter(1))  # in primary key order, for locality
+        into, number = f"{self.table}(server, term, {self.key}, {self.number})", self.number
+        insert(connection, into, rows, f"ON CONFLICT DO UPDATE SET {number} = {number} + excluded.{number}")
         gone = f"DELETE FROM {self.table} WHERE server = ? AND term = ? AND {self.key} = ? AND {number} = 0"
-        connection.executemany(gone, ((owner, stem, key) for stem, key, count in rows if count < 0))
+        connection.executemany(gone, [row[:3] for row in rows if row[3] < 0])
 
 
 def sums_of(row: tuple[int, str]) -> tuple[int, list[int]]:

@@ -5,9 +5,10 @@ Knows the SQL of it; never knows what a column means.
 
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 
-_BATCH_MAX = 128
-"""Rows of one statement; with more there is little to gain."""
+_VALUES_MAX = 4096
+"""Values per statement; larger ones gain little."""
 
 Row = Mapping[str, object]
 
@@ -25,19 +26,28 @@ def upsert(
         return
     columns = tuple(rows[0])
     replaced = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in (key, *kept))
-    values = f"({', '.join('?' * len(columns))})"
-    # SQLite bounds the variables of a statement; older builds allow 999.
-    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
-    for batch in _batches(rows, min(most, _BATCH_MAX)):
-        statement = (
-            f"INSERT INTO {table}({', '.join(columns)}) VALUES {', '.join([values] * len(batch))} "  # noqa: S608 - own
-            f"ON CONFLICT({key}) DO UPDATE SET {replaced}"
-        )
-        connection.execute(statement, [row[column] for row in batch for column in columns])
+    into, otherwise = f"{table}({', '.join(columns)})", f"ON CONFLICT({key}) DO UPDATE SET {replaced}"
+    insert(connection, into, [[row[column] for column in columns] for row in rows], otherwise)
 
 
-def _batches(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
-    """Yield the rows in parts whose sizes are powers of two, so that SQLite has few statements to prepare."""
+def insert(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]], otherwise: str = "") -> None:
+    """Insert ``rows``, each with the values of the columns that ``into`` names: ``table(a, b)``.
+
+    ``otherwise`` is the conflict clause. Each statement releases the GIL when it begins, and has to acquire it again
+    when it ends: with a statement per row, writing takes many times as long beside compute-bound threads.
+    """
+    if not rows:
+        return
+    values = f"({', '.join('?' * len(rows[0]))})"
+    # SQLite limits the variables of a statement; older builds allow 999.
+    most = min(connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER), _VALUES_MAX) // len(rows[0])
+    for batch in _batches(rows, most):
+        statement = f"INSERT INTO {into} VALUES {', '.join([values] * len(batch))} {otherwise}"  # noqa: S608 - own names
+        connection.execute(statement, list(chain.from_iterable(batch)))
+
+
+def _batches(rows: Sequence[Sequence[object]], most: int) -> Iterator[Sequence[Sequence[object]]]:
+    """Yield the rows in batches whose sizes are powers of two, so that SQLite prepares few distinct statements."""
     start = 0
     while start < len(rows):
         size = 1 << min(len(rows) - start, most).bit_length() - 1
