@@ -20,6 +20,7 @@ TINY = {
     "authorised_call": ["--repeat", "1", "--calls", "4"],
     "index_write": ["--repeat", "1", "--size", "30"],
     "ingest": ["--repeat", "1", "--sizes", "1"],
+    "stages": ["--repeat", "1", "--size", "30", "--against", str(BENCHMARKS.parent)],
     "against": ["--repeat", "1", "--requests", "4", "--against", str(BENCHMARKS.parent)],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
     "commands": ["--repeat", "1"],

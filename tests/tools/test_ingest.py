@@ -2,6 +2,8 @@
 
 import json
 import time
+from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.tools.definitions.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
 from toolcrib.tools.definitions.texts import TEXT_MAX
+from toolcrib.tools.index.rows import ROW_FORMAT
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
 needs_catalog = pytest.mark.skipif(not CATALOG.is_dir(), reason="the catalog of real tool lists is not here")
@@ -365,6 +368,24 @@ def test_search_text_is_clean_and_bounded():
 
 
 # Fingerprint
+
+
+@given(TOOL)
+def test_the_fingerprint_is_that_of_one_canonical_document(tool: dict[str, Any]):
+    for record in take([tool]).records:
+        document = {
+            "server": record.server,
+            "name": record.name,
+            "public_name": record.public_name,
+            "loading_mode": record.loading_mode,
+            "side_effects": record.side_effects,
+            "tags": record.tags,
+            "examples": [asdict(example) for example in record.examples],
+            "definition": record.definition,
+            "row_format": ROW_FORMAT,
+        }
+        canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        assert record.fingerprint == sha256(canonical.encode()).hexdigest()
 
 
 def test_the_fingerprint_does_not_depend_on_the_order_of_keys():

@@ -72,7 +72,7 @@ def _record(kind: OfferKind, item: Any, max_bytes: int) -> OfferRecord:
             kept = _REPAIRS[field](value) if field in _REPAIRS else value
             if kept is not None:
                 definition[field] = kept
-    definition = encodable(definition, max_bytes)
+    definition, _ = encodable(definition, max_bytes)
     return OfferRecord(definition["name"], address, _cleaned(kind, definition))
 
 

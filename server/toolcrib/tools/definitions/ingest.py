@@ -3,11 +3,9 @@
 Knows how the config and the policy affect a tool; never knows a connection, a database or a caller.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
@@ -15,19 +13,19 @@ from typing import Any
 from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.names import name_digest, public_name, qualified_spellings, tool_matcher
-from toolcrib.base.text import glob_matcher, one_line, search_text, truncate
+from toolcrib.base.text import SearchTexts, glob_matcher, one_line, truncate
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection
 from toolcrib.config.scoping import scoped_globs
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.config.tool_search_schema import ToolSearchSection
-from toolcrib.model import Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
+from toolcrib.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.tools.definitions.examples import Fits, collect
-from toolcrib.tools.definitions.listable import DefinitionError, listable, tool_name
-from toolcrib.tools.definitions.parameters import parameters, resolve
+from toolcrib.tools.definitions.listable import DefinitionError, canonical_json, listable, tool_name
+from toolcrib.tools.definitions.parameters import Parameter, declares, parameters, resolve
 from toolcrib.tools.definitions.signature import signature
-from toolcrib.tools.definitions.texts import TEXT_MAX, prose_of, said, sanitized, texts_in, texts_in_value
+from toolcrib.tools.definitions.texts import TEXT_MAX, Path, prose_of, said, sanitized, texts_in, texts_in_value
 from toolcrib.tools.index.rows import ROW_FORMAT
-from toolcrib.tools.places import candidates
+from toolcrib.tools.places import Candidates
 
 TAGS_MAX = 20
 """Maximum number of tags of a tool."""
@@ -35,11 +33,9 @@ TAGS_MAX = 20
 TAG_MAX = 64
 """Maximum length of a tag in characters."""
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 _HASHED_AT_ONCE = 2047
 """Bytes hashed while holding the interpreter lock: hashlib releases it from 2,048 bytes on."""
 _SHOWN_NAME_MAX = 80
-_TEXTS_CACHED = 4096
 _PARAMETERS_MAX = 500
 _PARAMETER_DEPTH = 2
 _VALUES_MAX = 30
@@ -51,7 +47,8 @@ _COMMON_TOOLS_MIN = 8
 class Shaping:
     """The parts of the config that shape every server's tools; ``fits`` checks their examples.
 
-    ``scoped`` are globs of the tools that are there by skills alone.
+    ``scoped`` are globs of the tools that are only available through skills. ``search_texts`` and ``candidates`` are
+    caches shared by all lists: most words of a tool occur in others too.
     """
 
     policy: Policy
@@ -60,6 +57,8 @@ class Shaping:
     tool_examples: ToolExamplesSection
     fits: Fits
     scoped: tuple[str, ...] = ()
+    search_texts: SearchTexts = field(default_factory=SearchTexts)
+    candidates: Candidates = field(default_factory=Candidates)
 
     @classmethod
     def of(cls, settings: Settings, fits: Fits) -> "Shaping":
@@ -88,12 +87,18 @@ class _Denied:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A tool that can be offered. ``parameters`` are names and what is told of each, nested ones too."""
+    """A tool that can be offered. ``canonical`` is the JSON of its definition that is hashed, ``texts`` are its texts.
+
+    ``declared`` are its parameters; ``parameters`` are names and descriptions, including nested ones.
+    """
 
     name: str
     public_name: str
     definition: JsonObject
-    parameters: tuple[tuple[str, str], ...]
+    canonical: str
+    texts: Sequence[tuple[Path, str]]
+    declared: Sequence[Parameter]
+    parameters: Sequence[tuple[str, str]]
 
 
 def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -> Ingest:
@@ -175,22 +180,28 @@ def _refused(name: str, reason: str) -> Refused:
 
 
 def _draft(tool: _Found, max_bytes: int) -> _Draft:
-    definition = sanitized(listable(tool.raw, max_bytes))
+    listed, canonical = listable(tool.raw, max_bytes)
+    texts = texts_in(listed)
+    definition = sanitized(listed, texts)
+    if definition is not listed:
+        canonical, texts = canonical_json(definition), texts_in(definition)
     schema = as_object(definition["inputSchema"])
-    described = islice(_described(schema, schema, _PARAMETER_DEPTH), _PARAMETERS_MAX)
-    return _Draft(tool.name, tool.public_name, definition, tuple(described))
+    declared = list(parameters(schema, schema))
+    described = list(islice(_described(declared, schema, _PARAMETER_DEPTH), _PARAMETERS_MAX))
+    return _Draft(tool.name, tool.public_name, definition, canonical, texts, declared, described)
 
 
-def _described(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the name of each parameter with its description and values, and of those inside objects and lists."""
-    for parameter in parameters(schema, root):
-        description = parameter.schema.get("description")
-        values = as_list(parameter.schema.get("enum")) or as_list(as_object(parameter.schema.get("items")).get("enum"))
-        told = [description, *values[:_VALUES_MAX]]
-        yield parameter.name, " ".join(text for text in told if isinstance(text, str))
+def _described(every: Iterable[Parameter], root: JsonObject, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield the name of each parameter with its description and values, including those inside objects and lists."""
+    for parameter in every:
+        declared, item = parameter.schema, parameter.schema.get("items")
+        values = as_list(declared.get("enum")) or as_list(as_object(item).get("enum"))
+        told = [declared.get("description"), *values[:_VALUES_MAX]]
+        yield parameter.name, " ".join([text for text in told if isinstance(text, str)])
         if depth > 1:
-            item = parameter.schema.get("items")
-            yield from _described(resolve(item, root) if item else parameter.schema, root, depth - 1)
+            inside = resolve(item, root) if item else declared
+            if declares(inside):
+                yield from _described(parameters(inside, root), root, depth - 1)
 
 
 def _common_parameters(drafts: Sequence[_Draft]) -> frozenset[str]:
@@ -209,9 +220,7 @@ class _Rules:
         self._server = server.key
         self._options = options
         self._examples, self._fits = shaping.tool_examples, shaping.fits
-        # Parameters of one server repeat: "owner" is described alike in many of its tools.
-        self._search_text = lru_cache(_TEXTS_CACHED)(search_text)
-        self._names_in = lru_cache(_TEXTS_CACHED)(_names_in)
+        self._search_text, self._candidates = shaping.search_texts.of, shaping.candidates
         self._always_everywhere = glob_matcher(search.always_loaded_patterns)
         self._scoped = tool_matcher(shaping.scoped)
         self._always = glob_matcher(options.always_loaded_tools)
@@ -226,48 +235,55 @@ class _Rules:
         hints = as_object(definition.get("annotations"))
         summary, body = said(definition)
         own = [(name, description) for name, description in draft.parameters if name not in common]
-        record = ToolRecord(
+        descriptions = [description for _, description in own]
+        facts = _Facts(
+            loading_mode=self._loading_mode(draft),
+            side_effects=self._side_effects_of(draft.name, hints),
+            tags=self._tags_of(draft.name, as_object(definition.get("_meta"))),
+            examples=collect(draft.name, definition, self._options, self._examples, self._fits),
+        )
+        return ToolRecord(
             server=self._server,
             name=draft.name,
             public_name=draft.public_name,
-            loading_mode=self._loading_mode(draft),
-            side_effects=self._side_effects_of(draft.name, hints),
+            loading_mode=facts.loading_mode,
+            side_effects=facts.side_effects,
             read_only=hints.get("readOnlyHint") is True,
             definition=definition,
-            tags=self._tags_of(draft.name, as_object(definition.get("_meta"))),
-            examples=collect(draft.name, definition, self._options, self._examples, self._fits),
-            signature=signature(draft.public_name, definition["inputSchema"]),
+            tags=facts.tags,
+            examples=facts.examples,
+            signature=signature(draft.public_name, definition["inputSchema"], declared=draft.declared),
             summary=summary,
             body=body,
-            name_text=search_text(draft.name),
+            name_text=self._search_text(draft.name),
             params_text=self._joined(dict.fromkeys(name for name, _ in own)),
-            params_description_text=self._joined(description for _, description in own),
-            fingerprint="",
+            params_description_text=self._joined(descriptions),
+            fingerprint=_fingerprint(self._server, draft, facts),
+            mentions=self._mentions(draft, facts, summary, descriptions),
         )
-        mentions = self._mentions(record, [description for _, description in own])
-        return replace(record, mentions=mentions, fingerprint=_fingerprint(record))
 
-    def _mentions(self, record: ToolRecord, descriptions: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return what may be a tool's name, by column; ``descriptions`` of parameters are those that are searched."""
-        key, prose = prose_of(record.definition)
-        # The summary and the rest are searched as columns of their own, and each candidate belongs to one of them.
-        summary_end = prose.find(record.summary) + len(record.summary)
-        in_prose = candidates(prose)
+    def _mentions(
+        self, draft: _Draft, facts: "_Facts", summary: str, descriptions: Sequence[str]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return possible tool names, by column; ``descriptions`` are the searched ones of parameters."""
+        among = self._candidates.among
+        key, prose = prose_of(draft.definition)
+        # The summary and the rest are searched as separate columns, and each candidate belongs to one of them.
+        summary_end = prose.find(summary) + len(summary)
+        in_summary, in_body, beyond = self._candidates.parted(prose, summary_end, min(TEXT_MAX, len(prose)))
         searched = {
-            "summary_text": tuple(name for start, name in in_prose if start < summary_end),
-            "body_text": tuple(name for start, name in in_prose if summary_end <= start < TEXT_MAX),
-            "params_description_text": self._names(descriptions),
-            "tags_text": self._names(record.tags),
+            "summary_text": in_summary,
+            "body_text": in_body,
+            "params_description_text": among(descriptions),
+            "tags_text": among(facts.tags),
         }
-        examples = chain.from_iterable(texts_in_value([each.description, dict(each.args)]) for each in record.examples)
-        # The prose is left out, because it has been looked through above.
-        texts = (text for path, text in chain(texts_in(record.definition), examples) if path != (key,))
-        read = {name for _, name in in_prose} | set(self._names(texts))
+        examples = texts_in_value([[each.description, dict(each.args)] for each in facts.examples])
+        # Texts examined above are skipped.
+        seen = set(descriptions)
+        others = [text for path, text in chain(draft.texts, examples) if path != (key,) and text not in seen]
+        read = {*beyond, *among(others)}
         rest = read.difference(*searched.values())
-        return {column: names for column, names in {**searched, "": tuple(sorted(rest))}.items() if names}
-
-    def _names(self, texts: Iterable[str]) -> tuple[str, ...]:
-        return tuple(chain.from_iterable(map(self._names_in, texts)))
+        return {column: tuple(names) for column, names in {**searched, "": sorted(rest)}.items() if names}
 
     def _joined(self, parts: Iterable[str]) -> str:
         return " ".join(map(self._search_text, parts))[:TEXT_MAX]
@@ -310,25 +326,33 @@ class _Rules:
         return tuple(islice(dict.fromkeys(tag for tag in cleaned if tag), TAGS_MAX))
 
 
-def _names_in(text: str) -> tuple[str, ...]:
-    return tuple(name for _, name in candidates(text))
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known about a tool besides its definition and counts in its fingerprint."""
+
+    loading_mode: LoadingMode
+    side_effects: SideEffects | None
+    tags: tuple[str, ...]
+    examples: tuple[Example, ...]
 
 
-def _fingerprint(record: ToolRecord) -> str:
+def _fingerprint(server: str, draft: _Draft, facts: _Facts) -> str:
     """Return the SHA-256 of a tool's canonical JSON (R46); its examples count (R47)."""
-    canonical = {
-        "server": record.server,
-        "name": record.name,
-        "public_name": record.public_name,
-        "loading_mode": record.loading_mode,
-        "side_effects": record.side_effects,
-        "tags": record.tags,
-        "examples": [asdict(example) for example in record.examples],
-        "definition": record.definition,
-        # Has rows of an earlier format written again although the tools are the same.
-        "row_format": ROW_FORMAT,
-    }
-    return _digest(_CANONICAL.encode(canonical).encode())
+    others = canonical_json(
+        {
+            "server": server,
+            "name": draft.name,
+            "public_name": draft.public_name,
+            "loading_mode": facts.loading_mode,
+            "side_effects": facts.side_effects,
+            "tags": facts.tags,
+            "examples": [asdict(example) for example in facts.examples],
+            # Forces rows of an earlier format to be rewritten although the tools are the same.
+            "row_format": ROW_FORMAT,
+        }
+    )
+    # The definition, already serialized, is the first of the members in key order.
+    return _digest(f'{{"definition":{draft.canonical},{others[1:]}'.encode())
 
 
 def _digest(data: bytes) -> str:

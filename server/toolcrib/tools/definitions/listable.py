@@ -19,7 +19,10 @@ DEPTH_MAX = 64
 
 # The specification reserves keys with this prefix.
 _RESERVED_META = "io.modelcontextprotocol/"
-_STRICT_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_UTF8_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_CANONICAL_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+_SURROGATE = "\\ud"
+"""The prefix of an escaped surrogate in ASCII JSON, alone or in a pair."""
 _HINTS: Mapping[str, type] = {
     "title": str,
     "readOnlyHint": bool,
@@ -55,10 +58,20 @@ def tool_name(item: Any) -> str:
     return name
 
 
-def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
-    """Return ``raw`` as both protocol eras can list it: what is valid unchanged, the rest repaired or dropped.
+def canonical_json(value: JsonObject) -> str:
+    """Return the hashed form: ASCII JSON without spaces and with sorted keys.
 
-    Keys that the protocol does not know are kept. ``max_bytes`` bounds the whole as JSON.
+    Raises:
+        ValueError: it contains a number that JSON cannot represent.
+
+    """
+    return _CANONICAL_JSON.encode(value)
+
+
+def listable(raw: JsonObject, max_bytes: int) -> tuple[JsonObject, str]:
+    """Return ``raw`` in a form that both protocol eras can list: valid parts unchanged, others repaired or dropped.
+
+    Unknown keys are kept. ``max_bytes`` bounds the whole as JSON. The second value is its canonical JSON.
 
     Raises:
         DefinitionError: the input schema is not one of an object, or the whole is too deep, too large or not JSON.
@@ -73,29 +86,34 @@ def listable(raw: JsonObject, max_bytes: int) -> JsonObject:
     return encodable(definition, max_bytes)
 
 
-def encodable(definition: JsonObject, max_bytes: int) -> JsonObject:
-    """Return ``definition`` as UTF-8 JSON can carry it: lone surrogates are replaced.
+def encodable(definition: JsonObject, max_bytes: int) -> tuple[JsonObject, str]:
+    """Return ``definition`` with lone surrogates replaced, so that it can be sent as UTF-8, and its canonical JSON.
 
     Raises:
         DefinitionError: it is not JSON, too deep, or has more than ``max_bytes`` in UTF-8.
 
     """
     try:
-        text = _STRICT_JSON.encode(definition)
+        canonical = canonical_json(definition)
     except ValueError:
         raise DefinitionError("holds a number that JSON cannot carry") from None
     except RecursionError:
         raise DefinitionError(_TOO_DEEP) from None
     # Most have so few objects and lists that they cannot be too deep.
-    if text.count("{") + text.count("[") > DEPTH_MAX and any(islice(levels(definition), DEPTH_MAX, None)):
+    if canonical.count("{") + canonical.count("[") > DEPTH_MAX and any(islice(levels(definition), DEPTH_MAX, None)):
         raise DefinitionError(_TOO_DEEP)
-    if text.isascii() and len(text) <= max_bytes:
-        return definition
+    # No character is shorter in ASCII than in UTF-8.
+    if len(canonical) <= max_bytes and _SURROGATE not in canonical:
+        return definition, canonical
+    text = _UTF8_JSON.encode(definition)
     data = text.encode("utf-8", "replace")
     if len(data) > max_bytes:
         raise DefinitionError(f"has {len(data)} bytes; limits.definition_max_bytes is {max_bytes}")
+    if data.decode() == text:
+        return definition, canonical
     # Only a definition with a lone surrogate differs and has to be decoded again.
-    return definition if data.decode() == text else json.loads(data)
+    definition = json.loads(data)
+    return definition, canonical_json(definition)
 
 
 def _input_schema(value: Any) -> JsonObject:

@@ -4,10 +4,9 @@ Knows how JSON Schema names properties; never knows how they are shown, indexed 
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from toolcrib.base.json_values import as_list, as_object
@@ -23,9 +22,8 @@ _DECLARING = _COMPOSING | {"properties"}
 _INDEX = re.compile(r"[0-9]{1,6}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One property of an object schema. ``schema`` has its ``$ref`` followed already."""
+class Parameter(NamedTuple):
+    """One property of an object schema. ``$ref`` in ``schema`` is already resolved."""
 
     name: str
     schema: JsonObject
@@ -39,25 +37,38 @@ def parameters(schema: JsonObject, root: JsonObject) -> Iterator[Parameter]:
     optional. ``root`` is the whole document, in which references are looked up. At most the first 512 properties count.
     Never raises.
     """
-    if schema.keys().isdisjoint(_DECLARING):
+    if not declares(schema):
         return
     together, alternatives = [schema], list[JsonObject]()
     if not schema.keys().isdisjoint(_COMPOSING):
         together += _branches(schema, root, "allOf")
         alternatives = [*_branches(schema, root, "anyOf"), *_branches(schema, root, "oneOf")]
-    declared: dict[str, Any] = {}
-    every = chain.from_iterable(as_object(part.get("properties")).items() for part in (*together, *alternatives))
-    for name, subschema in islice(every, _PROPERTIES_MAX):
-        declared.setdefault(name, subschema)
-    required = chain.from_iterable(as_list(part.get("required")) for part in together)
+    declared = _properties([*together, *alternatives])
+    required = chain.from_iterable([as_list(part.get("required")) for part in together])
     first = dict.fromkeys(
-        name for name in islice(required, _PROPERTIES_MAX) if isinstance(name, str) and name in declared
+        [name for name in islice(required, _PROPERTIES_MAX) if isinstance(name, str) and name in declared]
     )
     for name in first:
         yield Parameter(name, resolve(declared[name], root), required=True)
     for name, subschema in declared.items():
         if name not in first:
             yield Parameter(name, resolve(subschema, root), required=False)
+
+
+def declares(schema: JsonObject) -> bool:
+    """Return whether a schema may declare properties; most subschemas do not."""
+    return not schema.keys().isdisjoint(_DECLARING)
+
+
+def _properties(parts: Sequence[JsonObject]) -> JsonObject:
+    """Return the properties that these parts of a schema declare, earlier parts taking precedence."""
+    if len(parts) == 1 and len(only := as_object(parts[0].get("properties"))) <= _PROPERTIES_MAX:
+        return only
+    declared: JsonObject = {}
+    every = chain.from_iterable(as_object(part.get("properties")).items() for part in parts)
+    for name, subschema in islice(every, _PROPERTIES_MAX):
+        declared.setdefault(name, subschema)
+    return declared
 
 
 def _branches(schema: JsonObject, root: JsonObject, keyword: str) -> list[JsonObject]:

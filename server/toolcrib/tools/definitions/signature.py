@@ -11,13 +11,14 @@ from itertools import islice
 from typing import Any
 
 from toolcrib.base.json_values import as_list
-from toolcrib.base.text import estimate_tokens, one_line, truncate
+from toolcrib.base.text import characters_of, one_line, truncate
 from toolcrib.model import JsonObject
 from toolcrib.tools.definitions.parameters import Parameter, parameters, resolve
 
 _CUT = "…"
 _PLAIN = re.compile(r"[A-Za-z0-9_$@.-]{1,64}\Z")
 _PRIMITIVES = ("string", "integer", "number", "boolean", "null")
+_LITERALS = frozenset(("const", "enum"))
 _NAME_MAX = 64
 _LITERAL_MAX = 24
 _ALTERNATIVES_MAX = 64
@@ -31,29 +32,41 @@ _Speller = Callable[[Parameter], str]
 _Fits = Callable[[Sequence[str]], bool]
 
 
-def signature(name: str, schema: JsonObject, limit_tokens: int = 30) -> str:
-    """Return ``name(...)`` with the parameters of an input schema, about ``limit_tokens`` long at most.
+def signature(
+    name: str, schema: JsonObject, limit_tokens: int = 30, declared: Iterable[Parameter] | None = None
+) -> str:
+    """Return ``name(...)`` with the parameters of an input schema, at most about ``limit_tokens`` long.
 
-    Required parameters come first and stay as long as possible: types are shortened before one is left out.
-    Optional ones are marked ``?``; ``…`` stands for all that did not fit. Never raises.
+    ``declared`` are these parameters, if they are already known. Required parameters come first and are kept as long as
+    possible: types are shortened before one is omitted. Optional ones are marked ``?``; ``…`` replaces everything that
+    did not fit. Never raises.
     """
     head = _identifier(name)
 
+    room = characters_of(limit_tokens) - len(f"{head}({_CUT})")
+
     def fits(parts: Sequence[str]) -> bool:
-        return estimate_tokens(f"{head}({', '.join([*parts, _CUT])})") <= limit_tokens
+        return _length(parts) <= room
 
     # More cannot fit: with comma and space each takes more than half a token.
-    declared = list(islice(parameters(schema, schema), 2 * limit_tokens))
+    shown = list(islice(parameters(schema, schema) if declared is None else declared, 2 * limit_tokens))
     types = _Types(schema)
     spellers = [partial(types.parameter, depth=depth, width=width) for depth, width in _DETAILS]
-    parts = _required_parts([parameter for parameter in declared if parameter.required], spellers, fits)
-    for parameter in declared[len(parts) :]:
+    parts = _required_parts([parameter for parameter in shown if parameter.required], spellers, fits)
+    left = room - _length(parts)
+    for parameter in shown[len(parts) :]:
         spellings = (spell(parameter) for spell in spellers)
-        part = next((spelling for spelling in spellings if fits([*parts, spelling])), _CUT)
+        part = next((spelling for spelling in spellings if _length([spelling]) <= left), _CUT)
         parts.append(part)
         if part == _CUT:
             break
+        left -= _length([part])
     return f"{head}({', '.join(parts)})"
+
+
+def _length(parts: Sequence[str]) -> int:
+    """Return the length of these parts, including separators."""
+    return sum(map(len, parts)) + len(", ") * len(parts)
 
 
 def _required_parts(required: Sequence[Parameter], spellers: Sequence[_Speller], fits: _Fits) -> list[str]:
@@ -109,10 +122,19 @@ class _Types:
             return "any"
         self._steps_left -= 1
         kind = schema.get("type")
+        if schema.keys().isdisjoint(_LITERALS) and kind in _PRIMITIVES:
+            return kind  # true of most parameters
+        return self._literals(schema) or self._of_kind(kind, schema, depth)
+
+    def _literals(self, schema: JsonObject) -> str:
+        """Return the literal values that ``schema`` allows; empty if it names none."""
         if "const" in schema:
             return _literal(schema["const"])
         if values := as_list(schema.get("enum")):
             return self._union(_literal(value) for value in values if value is not None)
+        return ""
+
+    def _of_kind(self, kind: Any, schema: JsonObject, depth: int) -> str:
         if kinds := as_list(kind):
             return self._union(self._kind(each, schema, depth) for each in kinds if each != "null")
         if kind is None:

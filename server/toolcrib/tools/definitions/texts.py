@@ -3,6 +3,7 @@
 Knows definitions and JSON Schema; never knows what is done to a text, or for whom.
 """
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from toolcrib.base.text import sanitize, split_summary
@@ -64,13 +65,20 @@ def _in_schema(value: Any, path: Path, found: list[tuple[Path, str]]) -> None:
             _in_schema(item, (*path, number), found)
     elif isinstance(value, dict):
         for key, member in cast("JsonObject", value).items():
-            if key in _NAMED_SCHEMAS and isinstance(member, dict):
-                for name, schema in cast("JsonObject", member).items():
-                    _in_schema(schema, (*path, key, name), found)
-            elif key in _VALUES:
-                _in_value(member, (*path, key), found)
-            elif key not in _DATA:
-                _in_schema(member, (*path, key), found)
+            if key not in _DATA:
+                _in_member(key, member, (*path, key), found)
+
+
+def _in_member(key: str, member: Any, path: Path, found: list[tuple[Path, str]]) -> None:
+    if isinstance(member, str):  # true of most
+        found.append((path, member))
+    elif key in _NAMED_SCHEMAS and isinstance(member, dict):
+        for name, schema in cast("JsonObject", member).items():
+            _in_schema(schema, (*path, name), found)
+    elif key in _VALUES:
+        _in_value(member, path, found)
+    else:
+        _in_schema(member, path, found)
 
 
 def prose_of(definition: JsonObject) -> tuple[str, str]:
@@ -83,21 +91,6 @@ def said(definition: JsonObject) -> tuple[str, str]:
     """Return the first sentence of a definition's description, and the rest, 4,000 characters in all."""
     _, prose = prose_of(definition)
     return split_summary(prose[:TEXT_MAX])
-
-
-def _strings(value: Any) -> list[str]:
-    """Return every string of a JSON value, in any order; names of members are none."""
-    found: list[str] = []
-    left: list[Any] = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, str):
-            found.append(item)
-        elif isinstance(item, dict):
-            left += cast("JsonObject", item).values()
-        elif isinstance(item, list):
-            left += cast("list[Any]", item)
-    return found
 
 
 def text_at(value: Any, path: Path) -> str | None:
@@ -124,12 +117,12 @@ def with_text(value: Any, path: Path, text: str) -> Any:
     return copy
 
 
-def sanitized(definition: JsonObject) -> JsonObject:
-    """Return a definition whose texts have no characters that hide text or control a terminal."""
-    every = "".join(_strings(definition))
-    if sanitize(every) == every:  # of nearly all definitions, so that their texts need not be looked at one by one
+def sanitized(definition: JsonObject, texts: Sequence[tuple[Path, str]]) -> JsonObject:
+    """Return a definition with these ``texts`` freed of hidden and terminal control characters."""
+    every = "".join([text for _, text in texts])
+    if sanitize(every) == every:  # true of nearly all definitions, whose texts then need not be checked one by one
         return definition
-    for path, text in texts_in(definition):
+    for path, text in texts:
         if (clean := sanitize(text)) != text:
             definition = with_text(definition, path, clean)
     return definition
