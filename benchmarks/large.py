@@ -40,7 +40,7 @@ LOOK_S = 0.5
 SOURCES = {"memory": 10_000_000, "FTS5": 0}
 IN_THE_WAY = (
     "one process reads, checks and stores all lists, so they come no faster than one core makes them",
-    "each list that comes makes the table of all names anew: the time of it grows with lists times tools",
+    "lists that come together make the table of all names anew: the time of it grows with lists times tools",
     "names and fingerprints of all tools stay in memory",
     "words that very many tools have are read whole where a request has no others",
 )

@@ -164,11 +164,11 @@ def test_an_empty_catalog_is_a_catalog():
 
 def test_a_new_list_leaves_what_other_servers_have():
     before = catalog(("git", "log"), ("git", "blame"), ("svn", "log"))
-    after = before.with_list("git", [tool(9, "git", "diff")], ())
+    after = before.with_lists(["git"], [tool(9, "git", "diff")], ())
     assert [each.public_name for each in after.tools] == ["git__diff", "svn__log"]
     assert after.generation == before.generation + 1
     assert after.find("log").server == "svn"
     assert after.find("git.log") is None
     assert [each.row for each in after.exact("GIT diff")] == [9]
     assert [each.public_name for each in before.tools] == ["git__blame", "git__log", "svn__log"]
-    assert [each.public_name for each in after.with_list("git", [], ()).tools] == ["svn__log"]
+    assert [each.public_name for each in after.with_lists(["git"], [], ()).tools] == ["svn__log"]

@@ -1,10 +1,13 @@
 """From a server's list to the catalog: what is trusted, what has to be listed again, and who is told."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import anyio
@@ -13,10 +16,12 @@ import pytest
 
 from fakes.menu import tool
 from toolcrib.access.policy import Policy, policy_of
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.errors import StoreError
+from toolcrib.model import Ingest, Tool
 from toolcrib.store.store import Store
 from toolcrib.tools import indexing as indexing_module
+from toolcrib.tools.definitions import ingest as ingest_module
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import Changes, ToolIndex
 from toolcrib.tools.indexing import CatalogChange, Indexer
@@ -94,6 +99,57 @@ async def test_lists_of_many_servers_at_once_all_arrive(tmp_path):
             for key in "abcdefgh":
                 tasks.start_soon(it.take_in, key, tool("x"))
         assert it.names() == [f"{key}__x" for key in "abcdefgh"]
+
+
+async def test_lists_that_come_while_a_catalog_is_made_share_the_next_one(tmp_path, monkeypatch):
+    told: list[CatalogChange] = []
+    may_go_on = threading.Event()
+    with indexing(tmp_path, servers="abcd") as it:
+        it.indexer.subscribe(told.append)
+        load = it.index.load
+
+        def load_when_all_are_ready(servers: Mapping[str, str]) -> list[Tool]:
+            assert may_go_on.wait(60)
+            return load(servers)
+
+        monkeypatch.setattr(it.index, "load", load_when_all_are_ready)
+        async with anyio.create_task_group() as tasks:
+            for key in "abcd":
+                tasks.start_soon(it.take_in, key, tool("x"))
+            await until(lambda: it.indexer._swap.statistics().tasks_waiting == 3)
+            may_go_on.set()
+        assert it.names() == ["a__x", "b__x", "c__x", "d__x"]
+    assert sorted(str(change.server) for change in told) == ["a", "b", "c", "d"]
+    assert all(change.rows == Changes(1, 0, 0) for change in told)
+    assert all(one.after is other.before for one, other in pairwise(told))
+    assert told[0].before.tools == ()
+    assert len({change.after.generation for change in told}) == 2
+
+
+async def test_large_lists_are_checked_one_after_the_other_and_make_no_small_one_wait(tmp_path, monkeypatch):
+    going: list[str] = []
+    small_is_checked, ingest = Event(), ingest_module.ingest
+
+    def noted(server: ServerSettings, *rest: Any) -> Ingest:
+        going.append(f"{server.key} begins")
+        taken = ingest(server, *rest)
+        if server.key == "c":
+            small_is_checked.set()
+        assert small_is_checked.wait(30)
+        going.append(f"{server.key} ends")
+        return taken
+
+    monkeypatch.setattr(ingest_module, "ingest", noted)
+    monkeypatch.setattr(indexing_module, "_LARGE_LIST", 2)
+    with indexing(tmp_path, servers="abc") as it:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(it.take_in, "a", tool("x"), tool("y"))
+            tasks.start_soon(it.take_in, "b", tool("x"), tool("y"))
+            await until(lambda: bool(going))
+            tasks.start_soon(it.take_in, "c", tool("x"))
+        assert len(it.names()) == 5
+    large = [each for each in going if each[0] in "ab"]
+    assert [each.split()[1] for each in large] == ["begins", "ends"] * 2
 
 
 async def test_a_list_is_in_the_catalog_once_its_stems_are_made_and_when_they_cannot_be(tmp_path, monkeypatch, caplog):

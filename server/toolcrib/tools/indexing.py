@@ -4,7 +4,7 @@ Knows when rows are trusted, stale or missing; never knows callers, sessions or 
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Never
@@ -23,6 +23,11 @@ from toolcrib.tools.index.tool_index import Changes, ToolIndex
 if TYPE_CHECKING:
     from toolcrib.tools.definitions.examples import Fits
     from toolcrib.tools.definitions.ingest import Shaping
+
+_LARGE_LIST = 200
+"""A list of this size takes so long to be validated that only one such list is processed at a time; small ones need not
+wait.
+"""
 
 _REST_S = 0.25
 """Minimum interval between two checks for changes by other processes, in seconds."""
@@ -43,8 +48,14 @@ class CatalogChange:
     rows: Changes | None
 
 
-_Was = tuple[int, int]
-"""The generation and version of the index before a list was stored."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A stored list: ``generation`` and ``version`` are those of the index before."""
+
+    generation: int
+    version: int
+    rows: Changes
+    refused: tuple[Refused, ...]
 
 
 class Indexer:
@@ -62,9 +73,12 @@ class Indexer:
         self._fits = fits
         self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
         self.closed = frozenset(key for key in settings.servers if not policy.anyone.permits_some_of(key))
-        self._swap = anyio.Lock()
-        # One at a time, without a thread for each list that waits: what one brings up to date is done for all.
-        self._filling = anyio.Lock()
+        # Each is done by one task at a time, without a thread for each waiting list: one update or swap covers all
+        # lists that are ready.
+        self._storing, self._filling, self._swap = anyio.Lock(), anyio.Lock(), anyio.Lock()
+        self._ready: dict[str, _Stored] = {}
+        # Compute-bound threads take turns, so further ones slow down concurrent searches, and speed up no list.
+        self._turns = {is_large: anyio.CapacityLimiter(1) for is_large in (False, True)}
         self._version = self._generation = 0
         self._look_wanted = anyio.Event()
         self._on_change: list[Callable[[CatalogChange], None]] = []
@@ -156,32 +170,48 @@ class Indexer:
             list_again(await anyio.to_thread.run_sync(self.unlisted))
 
     async def listed(self, server: ServerSettings, raw_tools: list[Any], era: str) -> dict[str, str]:
-        """Take in a server's whole list. Return its tools' names with the fingerprints of their records."""
-        taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools)
-        async with self._swap:
-            was, rows = await anyio.to_thread.run_sync(self._store, taken, era)
-        # Before anybody knows of the list: a search waits for the stems of what it knows. Others are stored meanwhile.
+        """Store a server's complete list. Return its tools' names with the fingerprints of their records."""
+        taken = await self._shaped(server, raw_tools)
+        async with self._storing:
+            stored = await anyio.to_thread.run_sync(self._store, taken, era)
+        # Before the list is published: a search waits for the stems of its catalog. Other lists are stored meanwhile.
         async with self._filling:
             await anyio.to_thread.run_sync(self._fill_stems)
+        self._ready[server.key] = stored
         async with self._swap:
-            before = self.catalog
-            self._version, self.catalog = await anyio.to_thread.run_sync(self._known_with, server.key, was)
-            after = self.catalog
-            self.refused[server.key] = taken.refused
-        self._tell(CatalogChange(server.key, before, after, rows))
+            if self._ready.get(server.key) is stored:
+                await self._show_ready()
         if self._index.generation != self._generation:
             self.look()  # the rows of the other servers were lost with the file
         return {record.name: record.fingerprint for record in taken.records}
+
+    async def _show_ready(self) -> None:
+        """Publish a catalog with every list that is ready. Each publication builds a new one from all tools.
+
+        So lists that arrive meanwhile share the next one. The lock for it must be held.
+        """
+        lists, before = dict(self._ready), self.catalog
+        self._version, self.catalog = await anyio.to_thread.run_sync(self._known_with, lists)
+        for server, stored in lists.items():
+            if self._ready[server] is stored:
+                del self._ready[server]
+            self.refused[server] = stored.refused
+            self._tell(CatalogChange(server, before, self.catalog, stored.rows))
+            before = self.catalog
 
     async def compared(self, server: ServerSettings, raw_tools: list[Any]) -> tuple[dict[str, str], bool]:
         """Return the result of :meth:`listed`, and whether that is indexed; store nothing.
 
         For a connection that is not shared: its list only determines what is called over it.
         """
-        taken = await anyio.to_thread.run_sync(self._taken, server, raw_tools)
+        taken = await self._shaped(server, raw_tools)
         tools = {record.name: record.fingerprint for record in taken.records}
         indexed = {tool.name: tool.fingerprint for tool in self.catalog.tools if tool.server == server.key}
         return tools, tools == indexed
+
+    async def _shaped(self, server: ServerSettings, raw_tools: list[Any]) -> Ingest:
+        turn = self._turns[len(raw_tools) >= _LARGE_LIST]
+        return await anyio.to_thread.run_sync(self._taken, server, raw_tools, limiter=turn)
 
     def _taken(self, server: ServerSettings, raw_tools: list[Any]) -> Ingest:
         from toolcrib.tools.definitions.ingest import ingest  # noqa: PLC0415 - as above
@@ -192,19 +222,22 @@ class Indexer:
         for on_change in self._on_change:
             on_change(change)
 
-    def _store(self, taken: Ingest, era: str) -> tuple[_Was, Changes]:
-        was, fingerprint = (self._index.generation, self._index.data_version()), self._fingerprints[taken.server]
-        return was, self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
+    def _store(self, taken: Ingest, era: str) -> _Stored:
+        generation, version = self._index.generation, self._index.data_version()
+        fingerprint = self._fingerprints[taken.server]
+        rows = self._index.replace(taken, config_fingerprint=fingerprint, now=self._now(), era=era)
+        return _Stored(generation, version, rows, taken.refused)
 
-    def _known_with(self, server: str, was: _Was) -> tuple[int, Catalog]:
-        """Return the catalog in which a server's list is new, and the version of the index that it shows."""
-        generation, before = was
-        if self._index.generation != generation:
-            return before, self._prepared()  # the next look finds another file, and has the other servers listed
-        version = self._index.data_version()  # before the rows are read: what is written meanwhile is seen next time
+    def _known_with(self, lists: Mapping[str, _Stored]) -> tuple[int, Catalog]:
+        """Return the catalog with new lists of these servers, and the version of the index it shows."""
+        for stored in lists.values():
+            if self._index.generation != stored.generation:
+                # The next check finds another file, and lists the other servers again.
+                return stored.version, self._prepared()
+        version = self._index.data_version()  # before the rows are read: concurrent changes are found by the next check
         if version != self._version:
             return version, self._prepared()
-        return version, self._with_list(server)
+        return version, self._with_lists(lists)
 
     def _fill_stems(self) -> None:
         """Build the stems of what was stored. If that fails the list is still published: a search tries again."""
@@ -213,11 +246,11 @@ class Indexer:
         except StoreError as error:
             _log.warning("the words of new tools are not all indexed yet; a search does the rest: %s", error)
 
-    def _with_list(self, server: str) -> Catalog:
-        """Build the catalog in which one server's list is new: of the others nobody has written anything."""
-        tools = self._index.load({server: self._fingerprints[server]})
+    def _with_lists(self, servers: Collection[str]) -> Catalog:
+        """Build the catalog with new lists of these servers; nobody has changed the others."""
+        tools = self._index.load({server: self._fingerprints[server] for server in servers})
         withheld = self._index.withheld(self._fingerprints, self.closed)
-        catalog = self.catalog.with_list(server, tools, withheld)
+        catalog = self.catalog.with_lists(servers, tools, withheld)
         catalog.prepare()
         return self._permitted(catalog)
 

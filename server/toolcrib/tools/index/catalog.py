@@ -103,9 +103,9 @@ class Catalog:
         self._permitted: dict[tuple[int, ...], Permitted] = {}
         self._open = Recent[tuple[tuple[int, ...], frozenset[int]], Permitted](_OPEN_MAX)
 
-    def with_list(self, server: str, tools: Iterable[Tool], withheld: Collection[str]) -> "Catalog":
-        """Return the catalog after this one, in which a server has these tools and all others what they had."""
-        others = {key: named for key, named in self._by_server.items() if key != server}
+    def with_lists(self, servers: Collection[str], tools: Iterable[Tool], withheld: Collection[str]) -> "Catalog":
+        """Return the next catalog, in which these servers have these tools and all others are unchanged."""
+        others = {key: named for key, named in self._by_server.items() if key not in servers}
         return Catalog(tools, self.generation + 1, withheld, others)
 
     def get(self, public_name: str) -> Tool | None:
