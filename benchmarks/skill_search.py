@@ -21,6 +21,7 @@ from toolcrib.base.text import QUERY_MAX, query_terms
 from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.engine import SearchSettings
+from toolcrib.search.inverted import Counting, Worded, nothing
 from toolcrib.search.relevance import Relevance
 from toolcrib.search.stemming import stem
 from toolcrib.search.synonyms import read_synonyms
@@ -140,8 +141,10 @@ def measure_quality(path: Path, texts: Sequence[SkillText], cases: Sequence[tupl
         searcher = SkillSearcher(index, SearchSettings())
         names = {skill.row: skill.name for skill in visible.everything}
         stems = index.stems(names)
-        short = [stems[skill.row][:SHORT_FIELDS] for skill in visible.skills]
-        bodiless = Relevance(FieldedBm25(short, stem, FIELDS[:SHORT_FIELDS]), stem, read_synonyms(stem))
+        short = [Worded(stems[skill.row][:SHORT_FIELDS]) for skill in visible.skills]
+        none = nothing(Counting(stem, SHORT_FIELDS, {}))
+        inverted, slots = none.of([None] * len(short), lambda numbers: [short[number] for number in numbers])
+        bodiless = Relevance(FieldedBm25(inverted, slots, FIELDS[:SHORT_FIELDS]), stem, read_synonyms(stem))
 
         def with_body(query: str) -> list[str]:
             return [

@@ -125,7 +125,8 @@ LAYERS = {
     "search": """
         actions dictionary encoding lexicon number_sets pattern_search query static_model stemming synonyms
         postings vocabulary
-        bm25 meaning
+        inverted meaning
+        bm25
         relevance translations
         lifting matches statistics
         documents

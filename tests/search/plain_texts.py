@@ -1,14 +1,15 @@
 """Plain texts to search, for the tests of what tools and skills share: documents with a name and what is said of it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolcrib.base.spellings import Spellings
 from toolcrib.base.text import joined, search_text
 from toolcrib.model import SearchType
-from toolcrib.search.bm25 import Field
+from toolcrib.search.bm25 import Field, FieldedBm25
 from toolcrib.search.documents import Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.inverted import Counting, Does, Text, Worded, nothing
 from toolcrib.search.lifting import Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.search.semantic import Semantic
@@ -21,6 +22,17 @@ SAID = {
     "merge_branch": "Joins two branches of a project.",
     "export": "Writes a list of everything to a file.",
 }
+
+
+def bm25_of(
+    documents: Iterable[Sequence[Text]], stem: Callable[[str], str], fields: Sequence[Field], does: Does | None = None
+) -> FieldedBm25:
+    """Return the postings of some documents that nothing is known of."""
+    texts = [*documents]
+    common = {place: field.common for place, field in enumerate(fields) if field.common < 1}
+    none = nothing(Counting(stem, len(fields), common, does))
+    inverted, slots = none.of([None] * len(texts), lambda numbers: [Worded(texts[number]) for number in numbers])
+    return FieldedBm25(inverted, slots, fields)
 
 
 @dataclass(eq=False)
@@ -42,9 +54,13 @@ class Texts:
     def in_order(self) -> Sequence[int]:
         return tuple(100 + number for number in range(len(self.said)))
 
-    def words(self) -> Mapping[int, Sequence[str]]:
-        self.read += self.in_order
-        return {row: tuple(map(search_text, pair)) for row, pair in self._there()}
+    def versions(self) -> Sequence[None]:
+        return [None] * len(self.said)
+
+    def words(self, rows: Iterable[int]) -> Mapping[int, Worded]:
+        asked = set(rows)
+        self.read += sorted(asked)
+        return {row: Worded(tuple(map(search_text, pair))) for row, pair in self._there() if row in asked}
 
     def stored(self, does: object) -> None:
         pass

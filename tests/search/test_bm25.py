@@ -1,5 +1,7 @@
 """Fielded BM25 in memory."""
 
+from plain_texts import bm25_of
+
 from toolcrib.search.bm25 import Field, FieldedBm25
 from toolcrib.search.stemming import stem
 
@@ -11,7 +13,7 @@ def documents(*texts: str, field: int = 1) -> list[tuple[str, ...]]:
 
 
 def bm25(*documents: tuple[str, ...]) -> FieldedBm25:
-    return FieldedBm25(documents, stem, FIELDS)
+    return bm25_of(documents, stem, FIELDS)
 
 
 def ranked(ranker: FieldedBm25, *stems: str) -> list[int]:
@@ -43,14 +45,14 @@ def test_counted_stems_are_as_good_as_a_text():
     counted = [({}, {"creat": 1, "connect": 2}, {})]
     texts = documents("creates connections, connected".replace(",", ""))
     weights = {"connect": 1.0}
-    assert bm25(*texts).scores(weights) == FieldedBm25(counted, stem, FIELDS).scores(weights)
+    assert bm25(*texts).scores(weights) == bm25_of(counted, stem, FIELDS).scores(weights)
 
 
 def test_a_word_in_the_name_counts_more_than_one_elsewhere():
     ranker = bm25(*documents("issue", field=2), *documents("issue", field=0))
     scores = ranker.scores({"issu": 1.0})
     assert scores[1] > scores[0] > 0
-    assert ranker.names == [(), ("issu",)]
+    assert [tuple(ranker.name(number)) for number in range(2)] == [(), ("issu",)]
 
 
 def test_a_short_text_counts_more_than_a_long_one():
@@ -72,12 +74,12 @@ def test_unknown_words_and_no_documents_score_nothing():
 def test_a_word_that_most_documents_have_in_a_field_counts_for_nothing_there():
     documents = [(f"name{number}", "subscription other") for number in range(30)]
     documents[7] = ("subscription", "subscription rare")
-    ranked = FieldedBm25(documents, str, [Field(1, 0.5), Field(1, 0.5, common=0.4)])
+    ranked = bm25_of(documents, str, [Field(1, 0.5), Field(1, 0.5, common=0.4)])
     assert set(ranked.scores({"subscription": 1.0})) == {7}
     assert set(ranked.scores({"rare": 1.0})) == {7}
     assert not ranked.scores({"other": 1.0})
 
 
 def test_in_a_few_documents_no_word_is_common():
-    ranked = FieldedBm25([("a", "same"), ("b", "same")], str, [Field(1, 0.5), Field(1, 0.5, common=0.4)])
+    ranked = bm25_of([("a", "same"), ("b", "same")], str, [Field(1, 0.5), Field(1, 0.5, common=0.4)])
     assert set(ranked.scores({"same": 1.0})) == {0, 1}

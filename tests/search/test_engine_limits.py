@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
-from plain_texts import SAID, Scope, Texts, World, names, reasons
+from plain_texts import SAID, Scope, Texts, World, bm25_of, names, reasons
 
 from toolcrib.base.text import QUERY_MAX, search_text
 from toolcrib.errors import BadRequest
 from toolcrib.model import SearchType
-from toolcrib.search.bm25 import Field, FieldedBm25
+from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.engine import separate
 from toolcrib.search.matches import Found, Request
@@ -26,7 +26,7 @@ def world() -> World:
 def ranked(said: Mapping[str, str], query: str) -> Ranked:
     """Rank texts by their words alone."""
     texts = [tuple(map(search_text, pair)) for pair in said.items()]
-    return Relevance(FieldedBm25(texts, stem, FIELDS), stem, {}).rank(query, None, 100)
+    return Relevance(bm25_of(texts, stem, FIELDS), stem, {}).rank(query, None, 100)
 
 
 def squeezed(relevance: float) -> float:
@@ -214,7 +214,7 @@ class TestWhatIsQuick:
 
     def test_what_slips_are_looked_up_in_is_there_by_then(self, world: World, monkeypatch: pytest.MonkeyPatch):
         world.search("merge")
-        monkeypatch.setattr("toolcrib.search.bm25.Lexicon", None)
+        monkeypatch.setattr("toolcrib.search.lexicon.Lexicon.learn", None)
         assert world.search("mergd").matches
 
     def test_as_many_sets_of_documents_are_kept_as_told(self, world: World):

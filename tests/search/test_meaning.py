@@ -11,6 +11,7 @@ from plain_texts import SAID, World, names, reasons
 from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.model import SearchType
 from toolcrib.search.encoding import Model, SharedModel, finite, state_of
+from toolcrib.search.inverted import Worded
 from toolcrib.search.matches import Request
 from toolcrib.search.relevance import Evidence, Ranked
 from toolcrib.search.semantic import NEAREST, Semantic, fuse
@@ -65,7 +66,10 @@ class Vectors:
 class Rows:
     in_order: Sequence[int]
 
-    def words(self) -> Mapping[int, Sequence[str]]:
+    def versions(self) -> Sequence[None]:
+        raise NotImplementedError
+
+    def words(self, rows: Iterable[int]) -> Mapping[int, Worded]:
         raise NotImplementedError
 
     def stored(self, does: object) -> None:

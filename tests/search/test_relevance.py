@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 import pytest
+from plain_texts import bm25_of
 
 from toolcrib.search.actions import read_verbs
-from toolcrib.search.bm25 import Field, FieldedBm25
+from toolcrib.search.bm25 import Field
 from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Ranked, Relevance
 from toolcrib.search.stemming import stem
 
@@ -22,7 +23,7 @@ class Shelf:
     """Documents with the ranking of them, and the scores by BM25 alone that it begins with."""
 
     def __init__(self, *documents: tuple[str, str]) -> None:
-        self.bm25 = FieldedBm25(documents, str, FIELDS)
+        self.bm25 = bm25_of(documents, str, FIELDS)
         self._relevance = Relevance(self.bm25, str, MEANT)
 
     def rank(self, query: str, among: Sequence[int] | None = None, count: int = 10) -> Ranked:
@@ -330,7 +331,7 @@ class TestActions:
         does = {0: "list", 1: "", 2: "delete"}
         verbs = read_verbs(stem)
         actions = iter([verbs.done(does[number], "", "") for number in does])
-        bm25 = FieldedBm25(documents, stem, FIELDS, lambda _texts: next(actions))
+        bm25 = bm25_of(documents, stem, FIELDS, lambda _texts: next(actions))
         found = Relevance(bm25, stem, {}, verbs).rank("remove branch", None, 3).matches
         assert [number for number, _ in found] == [1, 2, 0]
         assert found[0][1] == found[1][1] > found[2][1]

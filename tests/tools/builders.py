@@ -58,7 +58,7 @@ def record(
     summary, body = split_summary(text if isinstance(text, str) else "")
     properties = (definition.get("inputSchema") or {}).get("properties") or {}
     described = [str(each.get("description", "")) for each in properties.values() if isinstance(each, dict)]
-    content = [definition, mode, side_effects, list(tags), [dict(each.args) for each in examples]]
+    content = [server, definition, mode, side_effects, list(tags), [dict(each.args) for each in examples]]
     return ToolRecord(
         server=server,
         name=name,

@@ -15,6 +15,7 @@ from toolcrib.offers.records import Offer
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.inverted import Worded
 from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Match, Reason, Request
 
@@ -72,9 +73,14 @@ class OfferDocuments:
         self.in_order = tuple(offer.row for offer in offers)
         self.numbers = {offer.row: number for number, offer in enumerate(offers)}
 
-    def words(self) -> Mapping[int, Sequence[str]]:
-        """Return by row what each field has to search in."""
-        return {offer.row: tuple(map(search_text, _fields(offer, each))) for offer, each in self._read(self.offers)}
+    def versions(self) -> Sequence[None]:
+        """Return None for each: they are few, so no counts are shared with other sets."""
+        return [None] * len(self.offers)
+
+    def words(self, rows: Iterable[int]) -> Mapping[int, Worded]:
+        """Return by row the text of each field."""
+        offers = [self.offers[self.numbers[row]] for row in rows]
+        return {offer.row: Worded(tuple(map(search_text, _fields(offer, each)))) for offer, each in self._read(offers)}
 
     def stored(self, does: object) -> None:
         """Return None: offers are ranked in memory."""

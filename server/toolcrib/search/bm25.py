@@ -5,29 +5,23 @@ Knows counts of words and what they weigh; never knows what the texts belong to 
 
 from array import array
 from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from heapq import nlargest
+from itertools import chain, compress, islice
 from math import log
+from operator import lt, mul
 
-from toolcrib.search.actions import NO_ACTIONS, Actions
+from toolcrib.search.actions import Actions
+from toolcrib.search.inverted import Inverted, Posting, in_fields
 from toolcrib.search.lexicon import Lexicon
 from toolcrib.search.postings import BESIDE, Standing
 
 _K1 = 1.8
-COMMON_MIN = 20
-"""With fewer documents nothing is common to most of them."""
-
 _LONG_LIST = 10
-"""So many times as long as what is looked up, a list is searched instead of read."""
-
-Text = str | Mapping[str, int]
-"""One field of a document: split words, or their stems already, each with how often it stands there."""
-
-Does = Callable[[Sequence[Text]], Actions]
-"""Tells of a document's texts what it does."""
+"""A list longer than this many times the number of lookups is binary-searched instead of scanned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,64 +39,51 @@ class Field:
 class FieldedBm25:
     """Fielded BM25 over a set of documents: the contribution of each word to each score, computed once per word.
 
-    A document is one text for each of ``fields``; its number is its place in ``documents``. The first field is the
-    document's name. ``does`` tells of its texts what it does.
+    ``slots`` are the documents' slots in ``inverted``, which has no others; a document's number is its index there.
     """
 
-    def __init__(
-        self,
-        documents: Iterable[Sequence[Text]],
-        stem: Callable[[str], str],
-        fields: Sequence[Field],
-        does: Does | None = None,
-    ) -> None:
-        counted: list[list[Mapping[str, int]]] = []
-        self._actions: list[Actions] = []
-        for document in documents:
-            counted.append([_counted(text, stem) for text in document])
-            if does is not None:
-                self._actions.append(does(document))
-        _leave_out_common(counted, fields)
-        averages = _average_lengths(counted, len(fields))
-        self.size = len(counted)
-        self.names = [tuple(document[0]) for document in counted]
-        # Arrays, because a list of floats takes several times the memory.
-        frequencies: defaultdict[str, tuple[list[int], array[float]]] = defaultdict(lambda: ([], array("f")))
-        for number, document in enumerate(counted):
-            for term, frequency in _weighted_frequencies(document, fields, averages).items():
-                numbers, values = frequencies[term]
-                numbers.append(number)
-                values.append(frequency)
-            counted[number] = []  # let go of now: to free all of them at once would hold up other threads
-        self._postings = dict(frequencies)
-        # A query asks for few of all words, and a process that searches once for no others at all.
-        self._gains: dict[str, array[float]] = {}
+    def __init__(self, inverted: Inverted, slots: Sequence[int], fields: Sequence[Field]) -> None:
+        self.inverted, self._slots, self._fields = inverted, slots, fields
+        self._postings, self._documents = inverted.postings, inverted.documents
+        self.size = len(slots)
+        self._left_out = _left_out(inverted)
+        self._weights = _weights(fields, inverted.lengths, self.size)
+        self._are_slots_in_order = all(map(lt, slots, islice(slots, 1, None)))
+        self._number_of = _by_cell(slots, len(fields), len(inverted.lengths))
+        # Computed lazily: queries use few of all words, and a process that searches once uses no others.
+        self._gained: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
         self._rarities: dict[str, float] = {}
         self.rarity_max = rarity(0, self.size)
         self.rarity_of_one = rarity(1, self.size)
 
     def __contains__(self, term: str) -> bool:
-        return term in self._postings
+        return term in self._postings and (term not in self._left_out or self.frequency(term) > 0)
 
     def prepare(self) -> None:
         """Build the lookup for misspelt words, for which the first of them would otherwise wait."""
         _ = self._lexicon
 
     def near(self, word: str) -> list[str]:
-        """Return the stems one edit away from a word, as :meth:`Lexicon.near` has them."""
-        return self._lexicon.near(word)
+        """Return the stems one edit away from a word; see :meth:`Lexicon.near`."""
+        return self._lexicon.near(word, self)
 
     def name(self, number: int) -> Sequence[str]:
         """Return the stems of a document's name."""
-        return self.names[number]
+        document = self._documents[self._slots[number]]
+        stems = document.stems[: document.named]
+        if self._fields[0].common >= 1:
+            return stems
+        return [stem for stem in stems if 0 not in self._left_out.get(stem, ())]
 
     def action(self, number: int) -> Actions:
         """Return what a document does."""
-        return self._actions[number] if self._actions else NO_ACTIONS
+        return self._documents[self._slots[number]].action
 
     def frequency(self, term: str) -> int:
-        """Return how many documents have a stem."""
-        return len(self._numbers(term))
+        """Return how many documents contain a stem."""
+        if term in self._left_out:
+            return len(self._numbers(term))
+        return self._postings[term].documents if term in self._postings else 0
 
     def rarity(self, term: str) -> float:
         """Return the rarity weight (IDF) of a stem; highest if no document contains it."""
@@ -146,8 +127,8 @@ class FieldedBm25:
         return scores if among is None else {number: scores[number] for number in scores if number in among}
 
     def _gains_of(self, term: str, among: Collection[int] | None) -> Iterable[tuple[int, float]]:
-        """Return what a term adds to documents that have it: to those ``among`` which it is asked, and maybe others."""
-        numbers, gains = self._numbers(term), self._gained(term)
+        """Return what a term adds to documents that contain it: at least to those ``among``, possibly to others too."""
+        numbers, gains = self._gains(term)
         if among is None or len(numbers) < _LONG_LIST * len(among):
             return zip(numbers, gains, strict=True)
         places = ((number, bisect_left(numbers, number)) for number in among)
@@ -155,48 +136,80 @@ class FieldedBm25:
 
     @cached_property
     def _lexicon(self) -> Lexicon:
-        return Lexicon(self._postings)
+        self.inverted.lexicon.learn(self._postings)
+        return self.inverted.lexicon
 
     def _numbers(self, term: str) -> Sequence[int]:
-        """Return the documents with a stem, in order."""
-        return self._postings[term][0] if term in self._postings else ()
+        """Return the documents that contain a stem, in ascending order."""
+        return self._gains(term)[0]
 
-    def _gained(self, term: str) -> Sequence[float]:
-        """Return what a term adds to the score of each document that has it, worked out once."""
-        gained = self._gains.get(term)
-        if gained is None and term in self._postings:
-            # Two threads may both work it out: the same, from what does not change.
-            gained = self._gains[term] = gains(self._postings[term][1], self.rarity(term))
-        return gained or ()
+    def _gains(self, term: str) -> tuple[Sequence[int], Sequence[float]]:
+        """Return the documents that contain a stem, in ascending order, and what it adds to the score of each."""
+        gained = self._gained.get(term)
+        if gained is None:
+            posting = self._postings.get(term)
+            if posting is None:
+                return (), ()
+            # Two threads may both compute it; the result is the same, because the input is immutable.
+            numbers, frequencies = self._weighted_frequencies(term, posting)
+            rare = rarity(len(numbers), self.size)
+            gained = self._gained[term] = numbers, gains(frequencies, rare)
+        return gained
+
+    def _weighted_frequencies(self, term: str, posting: Posting) -> tuple[Sequence[int], "array[float]"]:
+        # BM25F: fields are summed before saturation, so that a word in two fields does not count like two words.
+        cells, counts = posting.cells, posting.counts
+        if term in self._left_out:
+            places = {*range(len(self._fields))}.difference(self._left_out[term])
+            telling = [*in_fields(places, len(self._fields), cells)]
+            cells, counts = [*compress(cells, telling)], compress(counts, telling)
+        added = map(mul, map(self._weights.__getitem__, cells), counts)
+        numbers: list[int] = []
+        frequencies: list[float] = []
+        # The cells of a document are next to each other, because they are in order.
+        for number, frequency in zip(map(self._number_of.__getitem__, cells), added, strict=True):
+            if numbers and numbers[-1] == number:
+                frequencies[-1] += frequency
+            else:
+                numbers.append(number)
+                frequencies.append(frequency)
+        if self._are_slots_in_order:
+            return numbers, array("f", frequencies)
+        by_number = dict(zip(numbers, frequencies, strict=True))
+        numbers.sort()
+        return numbers, array("f", map(by_number.__getitem__, numbers))
 
 
-def _counted(text: Text, stem: Callable[[str], str]) -> Mapping[str, int]:
-    return Counter(map(stem, text.split())) if isinstance(text, str) else text
+def _left_out(inverted: Inverted) -> Mapping[str, Collection[int]]:
+    """Return the stems that are ignored in some fields, with these fields."""
+    left_out: defaultdict[str, set[int]] = defaultdict(set)
+    for place, stems in inverted.common.items():
+        for stem in stems:
+            left_out[stem].add(place)
+    return dict(left_out)
 
 
-def _leave_out_common(documents: Sequence[list[Mapping[str, int]]], fields: Sequence[Field]) -> None:
-    """Take out of each field the words that too many documents have there: they tell no document from another."""
-    if len(documents) < COMMON_MIN:
-        return
+def _weights(fields: Sequence[Field], lengths: Sequence[int], size: int) -> Sequence[float]:
+    """Return the weight of a single occurrence of a word in each cell."""
+    weights = [0.0] * len(lengths)
     for place, field in enumerate(fields):
-        if field.common < 1:
-            having = Counter(chain.from_iterable(document[place] for document in documents))
-            common = {term for term, count in having.items() if count > field.common * len(documents)}
-            for document in documents if common else ():
-                document[place] = {term: count for term, count in document[place].items() if term not in common}
+        of_field = lengths[place :: len(fields)]
+        average = sum(of_field) / max(size, 1)
+        # Few distinct lengths: each weight is computed once.
+        weighed = {length: share(field, length, average) if length else 0.0 for length in set(of_field)}
+        weights[place :: len(fields)] = map(weighed.__getitem__, of_field)
+    return weights
 
 
-def _weighted_frequencies(
-    document: Sequence[Mapping[str, int]], fields: Sequence[Field], averages: Sequence[float]
-) -> dict[str, float]:
-    # BM25F: fields are added up before they saturate, so that a word in two fields does not count like two words.
-    frequencies: defaultdict[str, float] = defaultdict(float)
-    for field, counts, average in zip(fields, document, averages, strict=True):
-        if counts:
-            of_one = share(field, sum(counts.values()), average)
-            for term, count in counts.items():
-                frequencies[term] += of_one * count
-    return frequencies
+def _by_cell(slots: Sequence[int], width: int, cells: int) -> Sequence[int]:
+    """Return the number of the document that each cell belongs to."""
+    by_slot = [0] * (cells // width)
+    for number, slot in enumerate(slots):
+        by_slot[slot] = number
+    numbers = [0] * cells
+    for place in range(width):
+        numbers[place::width] = by_slot
+    return numbers
 
 
 def share(field: Field, length: int, average: float) -> float:
@@ -204,23 +217,16 @@ def share(field: Field, length: int, average: float) -> float:
     return field.weight / (1 - field.b + field.b * length / average)
 
 
-def _average_lengths(documents: Sequence[Sequence[Mapping[str, int]]], field_count: int) -> list[float]:
-    """Return the average number of words of each field."""
-    lengths = [0] * field_count
-    for document in documents:
-        for place, counts in enumerate(document):
-            lengths[place] += sum(counts.values())
-    return [length / max(len(documents), 1) for length in lengths]
-
-
 def leading(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
     """Return the ``count`` highest scores; ties go to the lowest numbers."""
     if len(scores) <= count:
         return scores
-    least = sorted(scores.values())[-count]
-    highest = {number: score for number, score in scores.items() if score > least}
-    equal = sorted(number for number, score in scores.items() if score == least)
-    return highest | dict.fromkeys(equal[: count - len(highest)], least)
+    least = nlargest(count, scores.values())[-1]
+    best = {number: score for number, score in scores.items() if score >= least}
+    equal = sorted(number for number, score in best.items() if score == least)
+    for number in equal[len(equal) + count - len(best) :]:
+        del best[number]
+    return best
 
 
 def rarity(having: int, size: int) -> float:
@@ -230,5 +236,6 @@ def rarity(having: int, size: int) -> float:
 
 
 def gains(frequencies: "array[float]", rare: float) -> "array[float]":
-    """Return what a term that tells so much adds to the score of each document, by its weighted frequency there."""
-    return array("f", (rare * (_K1 + 1) * value / (_K1 + value) for value in frequencies))
+    """Return what a term of rarity ``rare`` adds to the score of each document, by its weighted frequency there."""
+    most = rare * (_K1 + 1)
+    return array("f", [most * value / (_K1 + value) for value in frequencies])

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 from toolcrib.search.actions import Actions, Verbs
-from toolcrib.search.bm25 import Does, Field, Text
+from toolcrib.search.bm25 import Field
+from toolcrib.search.inverted import Does, Text, Version, Worded
 from toolcrib.search.lifting import Lessons
 from toolcrib.search.matches import Match, Reason
 from toolcrib.search.postings import Postings
@@ -41,8 +42,12 @@ class Documents(Protocol):
         """Distinguish it from every other such set."""
         ...
 
-    def words(self) -> Mapping[int, Sequence[Text]]:
-        """Return by row what each of the kind's fields has to search in, the name first."""
+    def versions(self) -> Sequence[Version | None]:
+        """Return by number a value that identifies the words of each document; None if they cannot be identified."""
+        ...
+
+    def words(self, rows: Iterable[int]) -> Mapping[int, Worded]:
+        """Return by row the text of each of the kind's fields, the name first, with the version of that text."""
         ...
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:

@@ -5,7 +5,7 @@ Knows how matches are found, scored and put in order; never knows what a documen
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,8 +16,9 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import QUERY_MAX, joined
 from toolcrib.model import SearchType
 from toolcrib.search.actions import Verbs, read_verbs
-from toolcrib.search.bm25 import Does, FieldedBm25
+from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
+from toolcrib.search.inverted import Counting, Does, Inverted, Version, Worded, nothing
 from toolcrib.search.lifting import lifted
 from toolcrib.search.matches import (
     RANKS,
@@ -55,7 +56,10 @@ _QUICK_MAX = 1500
 """This many documents are ranked in less time than it takes to hand over to a thread."""
 
 _QUICK_LETTERS_MAX = 512
-"""A request of so many characters is ranked in about a millisecond; a longer one has more words."""
+"""A request of this many characters is ranked in about a millisecond; a longer one has more words."""
+
+_NEARLY_ALL = 0.9
+"""Shared fraction at which a known index is good enough as a base."""
 
 _BEGINNING_MIN = 3
 """A shorter query, in letters and digits, is the prefix of too many names."""
@@ -152,6 +156,10 @@ class Engine(Generic[T]):
         postings = self._postings.get(documents, lambda: self._made_postings(documents))
         return self._translations.is_ready(request.query, self._ranker(postings).knows)
 
+    def known(self) -> Sequence[Inverted]:
+        """Return the indexes that new postings can be derived from, most recently used first."""
+        return [postings.inverted for postings in reversed(self._postings.values())]
+
     def _part(self, query: str, request: Request, scope: Scope[T]) -> _Part:
         """Search for one query."""
         evidence = NO_EVIDENCE
@@ -236,13 +244,34 @@ class Engine(Generic[T]):
     def _made_postings(self, documents: Documents) -> FieldedBm25:
         # Postings are many long-lived objects: a collection meanwhile would traverse them and free nothing.
         with collector_paused():
-            words = documents.words()
-            nothing = ("",) * len(self._kind.fields)
-            texts = (words.get(row, nothing) for row in documents.in_order)
-            postings = FieldedBm25(texts, stem, self._kind.fields, self._does)
+            versions, fields = documents.versions(), self._kind.fields
+            inverted, slots = self._nearest(versions).of(versions, partial(self._read, documents))
+            postings = FieldedBm25(inverted, slots, fields)
             if len(documents.in_order) <= _QUICK_MAX:
                 postings.prepare()
             return postings
+
+    def _nearest(self, versions: Sequence[Version | None]) -> Inverted:
+        """Return the known index that shares nearly all of some documents, or else the most."""
+        known = self.known()
+        shared: list[int] = []
+        for each in known:
+            shared.append(each.shared(versions))
+            if shared[-1] >= _NEARLY_ALL * len(versions):
+                return each
+        return known[shared.index(max(shared))] if known else nothing(self._counting)
+
+    def _read(self, documents: Documents, numbers: Sequence[int]) -> Iterator[Worded]:
+        """Yield the words of documents; a deleted one has none."""
+        rows = [documents.in_order[number] for number in numbers]
+        words, gone = documents.words(rows), Worded(("",) * len(self._kind.fields))
+        return (words.get(row, gone) for row in rows)
+
+    @cached_property
+    def _counting(self) -> Counting:
+        fields = self._kind.fields
+        common = {place: field.common for place, field in enumerate(fields) if field.common < 1}
+        return Counting(stem, len(fields), common, self._does)
 
     @cached_property
     def _does(self) -> Does | None:

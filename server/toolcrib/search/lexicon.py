@@ -3,7 +3,8 @@
 Knows words and how spellings differ; never knows what the words mean or where they stand.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from threading import Lock
 
 LENGTH_MIN = 4
 """A shorter word is too close to too many others."""
@@ -14,28 +15,39 @@ _OTHER_FIRST_MIN = 6
 
 
 class Lexicon:
-    """Words by every spelling that leaves one of their letters out: a deletion index."""
+    """Words indexed by every spelling with one letter removed: a deletion index.
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self._by_shortened: dict[str, str] = {}  # words with spaces between: nothing for the garbage collector
-        for word in words:
-            if _is_correctable(word):
-                for shortened in _shortened(word):
-                    others = self._by_shortened.get(shortened)
-                    self._by_shortened[shortened] = f"{others} {word}" if others else word
+    Several sets of documents may share one that has the words of all of them. Safe to use from several threads.
+    """
 
-    def near(self, word: str) -> list[str]:
-        """Return the words one edit away, sorted: those with the same first letter, or else the others.
+    def __init__(self, words: Iterable[str] = ()) -> None:
+        self._by_shortened: dict[str, str] = {}  # words joined by spaces: nothing for the garbage collector to traverse
+        self._words = set[str]()
+        self._learning = Lock()
+        self.learn(words)
 
-        An edit is a letter too many, too few or wrong, or two neighbours that have changed places.
+    def learn(self, words: Iterable[str]) -> None:
+        """Add those of ``words`` that are new."""
+        with self._learning:
+            for word in words:
+                if word not in self._words and _is_correctable(word):
+                    for shortened in _shortened(word):
+                        others = self._by_shortened.get(shortened)
+                        self._by_shortened[shortened] = f"{others} {word}" if others else word
+                    self._words.add(word)
+
+    def near(self, word: str, among: Container[str] | None = None) -> list[str]:
+        """Return the known words, ``among`` some (None: all), that are one edit away, sorted.
+
+        These are the ones with the same first letter, or else the others. An edit is an inserted, missing or wrong
+        letter, or a transposition of two neighbours.
         """
         if not _is_correctable(word):
             return []
-        # Each edit leaves the two words one deletion away from a common form, so they meet there; some that meet are
-        # further apart, which is looked at in the end.
-        return nearest(
-            word, {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
-        )
+        # One edit leaves both words one deletion away from a common form, where they meet; words further apart may meet
+        # too, so distances are checked at the end.
+        met = {near for shortened in _shortened(word) for near in self._by_shortened.get(shortened, "").split()}
+        return nearest(word, met if among is None else [each for each in met if each in among])
 
 
 def around(word: str) -> tuple[str, str, tuple[int, int]] | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from toolcrib.base.recent import Recent
-from toolcrib.search.bm25 import COMMON_MIN, Field
+from toolcrib.search.bm25 import Field
+from toolcrib.search.inverted import COMMON_MIN
 from toolcrib.search.number_sets import NumberSet
 from toolcrib.store.stem_tables import BATCH, IN_NAME, Document, StemTables, Tally
 from toolcrib.store.stems import StemReader, Word

@@ -14,8 +14,9 @@ from heapq import nsmallest
 from toolcrib.base.recent import Recent
 from toolcrib.errors import StoreError
 from toolcrib.search.actions import NO_ACTIONS, Actions
-from toolcrib.search.bm25 import Does, Field, gains, leading, rarity, share
+from toolcrib.search.bm25 import Field, gains, leading, rarity, share
 from toolcrib.search.documents import KEPT_MAX
+from toolcrib.search.inverted import Does
 from toolcrib.search.lexicon import around, is_one_edit, nearest
 from toolcrib.search.number_sets import NumberSet
 from toolcrib.search.postings import BESIDE, Standing

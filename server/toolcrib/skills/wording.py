@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from toolcrib.base.text import words
+from toolcrib.search.inverted import Worded
 from toolcrib.search.stemming import stem
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
@@ -35,12 +36,16 @@ class SearchedSkills:
         """The row of each skill."""
         return self.visible.in_order
 
-    def words(self) -> dict[int, tuple[Stems, ...]]:
+    def versions(self) -> list[None]:
+        """Return None for each: the stems of skills are stored already, so no counts are shared with other sets."""
+        return [None] * len(self.in_order)
+
+    def words(self, rows: Iterable[int]) -> dict[int, Worded]:
         """Return the stems of each field with their counts, by row."""
-        found = self.index.stems(self.in_order)
+        found = self.index.stems(rows)
         for row, candidates in self._naming_denied(found).items():
             found[row] = tuple(map(self._without, found[row], candidates))
-        return found
+        return {row: Worded(stems) for row, stems in found.items()}
 
     def stored(self, does: object) -> None:
         """Return None: skills are ranked in memory."""

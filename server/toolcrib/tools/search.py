@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from toolcrib.model import SIDE_EFFECTS_ORDER, Tool
 from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
-from toolcrib.search.bm25 import Text
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.inverted import Text
 from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.search.stemming import stem

@@ -16,7 +16,8 @@ from toolcrib.base.recent import Recent
 from toolcrib.base.text import words
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.model import Example, JsonObject, Tool
-from toolcrib.search.bm25 import Does, Field
+from toolcrib.search.bm25 import Field
+from toolcrib.search.inverted import Does, Version, Worded
 from toolcrib.search.postings import Postings
 from toolcrib.search.stored import StoredPostings
 from toolcrib.store.values import damaged_rows
@@ -108,15 +109,35 @@ class Wording:
 
     # -- what is searched ------------------------------------------------------------------------
 
-    def words(self) -> dict[int, tuple[str, ...]]:
-        """Return the searchable words of all permitted tools by row, one text a full-text column."""
-        found = self._index.words(self.in_order)
-        return {row: described(texts) for row, texts in found.items()} | self._reworded(found)
+    def versions(self) -> list[Version | None]:
+        """Return an identifier of the words of each permitted tool; None if only these callers read them like that.
+
+        They read another version of a tool if it names a denied one, which depends on all tools.
+        """
+        versions = [tool.fingerprint for tool in self.permitted.tools]
+        if self.mentions.hides_nothing:
+            return [*versions]
+        found = self._index.versions(self.in_order)
+        standing = {row: version for row, (version, told) in found.items() if not self._names_denied(told)}
+        return [
+            version if standing.get(row) == version else None
+            for row, version in zip(self.in_order, versions, strict=True)
+        ]
+
+    def words(self, rows: Iterable[int]) -> dict[int, Worded]:
+        """Return the searchable words of permitted tools by row, one text per full-text column."""
+        found = self._index.words(rows)
+        reworded = self._reworded({row: texts for row, (_, texts) in found.items()})
+        return {
+            row: Worded(reworded[row]) if row in reworded else Worded(described(texts), version)
+            for row, (version, texts) in found.items()
+        }
 
     def edited(self) -> dict[int, tuple[str, ...]]:
         """Return the same for only those tools that these callers read in another version than stored."""
         naming = self._naming_denied(self.in_order)
-        return self._reworded(self._index.words(naming)) if naming else {}
+        found = self._index.words(naming) if naming else {}
+        return self._reworded({row: texts for row, (_, texts) in found.items()}) if found else {}
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
         """Open the stored postings of all permitted tools, for one query; None if they are not stored."""

@@ -15,6 +15,7 @@ from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
 from toolcrib.model import Ingest, JsonObject, Refused, Tool, ToolRecord
+from toolcrib.search.inverted import Version
 from toolcrib.search.stemming import stem
 from toolcrib.store.opening import connect_existing
 from toolcrib.store.stems import Stems
@@ -251,11 +252,17 @@ class ToolIndex:
             rows = connection.execute(query, (_id_list(ids),))
             return {row: (description, *json.loads(tags)) for row, description, tags in rows}
 
-    def words(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """Return the searchable words by row, one text a full-text column."""
+    def words(self, ids: Iterable[int]) -> dict[int, tuple[Version, tuple[str, ...]]]:
+        """Return the searchable words by row, one text per full-text column, preceded by their version."""
         with self._store.read() as connection:
-            query = f"SELECT id, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
-            return {row[0]: row[1:] for row in connection.execute(query, (_id_list(ids),))}
+            query = f"SELECT id, hash, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
+            return {row[0]: (row[1], row[2:]) for row in connection.execute(query, (_id_list(ids),))}
+
+    def versions(self, ids: Iterable[int]) -> dict[int, tuple[Version, str]]:
+        """Return the version of each row, and its :meth:`mentions`, in one read."""
+        with self._store.read() as connection:
+            rows = connection.execute(f"SELECT id, hash, mentions {_WITH_IDS}", (_id_list(ids),))
+            return {row: (version, told) for row, version, told in rows}
 
     def mentions(self, ids: Iterable[int]) -> dict[int, str]:
         """Return the possible tool names in the texts of each row: by text column, as JSON.
