@@ -124,6 +124,7 @@ async def open_tool_use_cases(
         tasks.start_soon(known.offers.follow)
         known.indexer.subscribe(partial(_look_at_offers, known.offers))
         known.indexer.subscribe(partial(report_definitions, known.events))
+        known.indexer.prepare_by(finder.prepare)
         tasks.start_soon(known.failures.keep)
         tasks.start_soon(known.learning.keep)
         try:

@@ -246,6 +246,7 @@ class Serving:
     def _swap(self, world: World, hosts: Hosts, due: Due, eras: Mapping[str, Era]) -> None:
         """Replace everything of the previous config, in one step, so that nobody sees both."""
         before, lists = self._reports.world, self.wire.lists()
+        world.tool_use_cases.finder.go_on_from(before.tool_use_cases.finder)
         before.known.indexer.unsubscribe()
         before.known.offers.unsubscribe()
         self._lasting.sessions.change(world.settings, hosts)

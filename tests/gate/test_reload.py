@@ -9,6 +9,7 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.errors import ConfigError, Problem
+from toolcrib.tools.index.tool_index import ToolIndex
 from worlds import ERAS, MODERN, MemoryServer, text, until, world
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +62,21 @@ async def test_what_the_new_policy_denies_is_denied_to_a_session_that_has_used_i
         with pytest.raises(MCPError, match="Unknown tool: db__drop_all"):
             await client.call("db__drop_all")
         assert "drop_all" not in json.dumps(await client.search("drop all"))
+
+
+async def test_the_words_of_tools_that_stay_are_not_read_again_for_a_search(tmp_path, monkeypatch):
+    read: list[int] = []
+    words = ToolIndex.words
+    monkeypatch.setattr(ToolIndex, "words", lambda index, rows: words(index, read.extend(rows := tuple(rows)) or rows))
+    async with world(tmp_path, {"db": [tool("drop_all"), tool("ask"), tool("read")]}) as w, w.client() as client:
+        assert "db__drop_all" in await client.found("drop all")
+        assert len(read) == 3
+        await w.reload(DENIED)
+        assert "db__drop_all" not in await client.found("drop all")
+        assert "db__ask" in await client.found("ask")
+        await w.reload()
+        assert "db__drop_all" in await client.found("drop all")
+    assert len(read) == 4
 
 
 async def test_what_was_denied_is_found_once_it_is_not(tmp_path):

@@ -126,6 +126,19 @@ async def test_lists_that_come_while_a_catalog_is_made_share_the_next_one(tmp_pa
     assert len({change.after.generation for change in told}) == 2
 
 
+async def test_a_catalog_is_made_ready_before_anybody_knows_of_it(tmp_path):
+    ready: list[tuple[list[str], list[str]]] = []
+    with indexing(tmp_path) as it:
+        it.indexer.prepare_by(
+            lambda catalog: ready.append(([known.public_name for known in catalog.tools], it.names()))
+        )
+        await it.take_in("a", tool("x"))
+        assert ready == [(["a__x"], [])]
+        it.indexer.unsubscribe()
+        await it.take_in("b", tool("y"))
+    assert len(ready) == 1
+
+
 async def test_large_lists_are_checked_one_after_the_other_and_make_no_small_one_wait(tmp_path, monkeypatch):
     going: list[str] = []
     small_is_checked, ingest = Event(), ingest_module.ingest

@@ -88,6 +88,44 @@ class TestWhatIsRead:
         assert read == []
 
 
+class TestWhatIsReadBefore:
+    """What a search would have to wait for is read before anybody knows of the new catalog."""
+
+    def test_a_large_list(self, world: World, read: list[int]):
+        world.listed(numbered("git", 30))
+        search(world)
+        search(world, GUESTS)
+        catalog = world.listed(numbered("svn", 101))
+        read.clear()
+        world.searcher.prepare(catalog)
+        assert len(read) == 101
+        for policy in (Policy(), GUESTS):
+            asked = SearchRequest("thing number 3", limit=20)
+            found = world.searcher.search(asked, catalog, catalog.permitted(policy.permissions(GUEST)))
+            assert "svn__tool_3" in names(found)
+        assert len(read) == 101
+
+    def test_a_small_one_is_left_to_the_search(self, world: World, read: list[int]):
+        world.listed(numbered("git", 30))
+        search(world)
+        catalog = world.listed(numbered("svn", 100))
+        read.clear()
+        world.searcher.prepare(catalog)
+        assert read == []
+
+    def test_nothing_where_nobody_has_searched(self, world: World, read: list[int]):
+        world.searcher.prepare(world.listed(numbered("git", 300)))
+        assert read == []
+
+    def test_nothing_of_what_is_ranked_by_the_file(self, tmp_path: Path, read: list[int]):
+        with opened(tmp_path / "other.db", ranked_in_memory=200) as world:
+            world.listed(numbered("git", 30))
+            search(world)
+            read.clear()
+            world.searcher.prepare(world.listed(numbered("svn", 300)))
+            assert read == []
+
+
 def test_a_slip_is_no_word_of_hidden_tools_that_others_have_searched(world: World):
     paint, hidden = record("git", "paint", "Paints a window."), record("hidden", "cut", "Cuts a bindo.")
     world.listed(listing("git", paint), numbered("svn", 3), listing("hidden", hidden))

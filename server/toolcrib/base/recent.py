@@ -68,6 +68,11 @@ class Recent(Generic[_Key, _Value]):
         with self._lock:
             return list(self._values.values())
 
+    def items(self) -> list[tuple[_Key, _Value]]:
+        """Return the keys with their values, in the same order."""
+        with self._lock:
+            return list(self._values.items())
+
     def pop(self, key: _Key) -> _Value | None:
         """Remove the value of ``key`` and return it; None if there is none."""
         with self._lock:

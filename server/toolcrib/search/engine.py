@@ -58,8 +58,10 @@ _QUICK_MAX = 1500
 _QUICK_LETTERS_MAX = 512
 """A request of this many characters is ranked in about a millisecond; a longer one has more words."""
 
-_NEARLY_ALL = 0.9
-"""Shared fraction at which a known index is good enough as a base."""
+_BEHIND_MAX, _NEARLY_ALL = 100, 0.9
+"""Maximum number of documents that a search indexes itself, about ten milliseconds of work; and the shared fraction at
+which a known index is good enough as a base.
+"""
 
 _BEGINNING_MIN = 3
 """A shorter query, in letters and digits, is the prefix of too many names."""
@@ -107,6 +109,7 @@ class Engine(Generic[T]):
         self._in_memory_max = settings.ranked_in_memory
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
         self._postings = Recent[Documents, FieldedBm25](KEPT_MAX)
+        self._earlier: Sequence[Inverted] = ()
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
         self._translations = Translations()
 
@@ -158,7 +161,25 @@ class Engine(Generic[T]):
 
     def known(self) -> Sequence[Inverted]:
         """Return the indexes that new postings can be derived from, most recently used first."""
-        return [postings.inverted for postings in reversed(self._postings.values())]
+        return [postings.inverted for postings in reversed(self._postings.values())] or self._earlier
+
+    def begin_with(self, known: Sequence[Inverted]) -> None:
+        """Start with the indexes of another engine for the same kind."""
+        self._earlier = known
+
+    def prepare(self, documents: Documents) -> None:
+        """Build the postings of documents that are searched next, if a search would have to wait for them.
+
+        Raises:
+            StoreError: the texts of documents cannot be read.
+
+        """
+        size = len(documents.in_order)
+        if size > self._in_memory_max or documents in self._postings or not len(self._postings):
+            return
+        versions = documents.versions()
+        if size - self._nearest(versions).shared(versions) > _BEHIND_MAX:
+            self._postings.get(documents, lambda: self._made_postings(documents))
 
     def _part(self, query: str, request: Request, scope: Scope[T]) -> _Part:
         """Search for one query."""
@@ -246,6 +267,7 @@ class Engine(Generic[T]):
         with collector_paused():
             versions, fields = documents.versions(), self._kind.fields
             inverted, slots = self._nearest(versions).of(versions, partial(self._read, documents))
+            self._earlier = ()
             postings = FieldedBm25(inverted, slots, fields)
             if len(documents.in_order) <= _QUICK_MAX:
                 postings.prepare()

@@ -3,6 +3,7 @@
 Knows the index, the gate and the search; never knows servers, so that it answers when none is running.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -10,7 +11,7 @@ import anyio.to_thread
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.errors import BadRequest
+from toolcrib.errors import BadRequest, StoreError
 from toolcrib.model import SearchType, Tool
 from toolcrib.search.matches import Found
 from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary
@@ -23,6 +24,8 @@ from toolcrib.tools.wording import Wording, Wordings
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3
+
+_log = logging.getLogger(__name__)
 
 
 def refuse_blank(request: SearchRequest) -> None:
@@ -76,6 +79,17 @@ class ToolFinder:
             note=found.note,
             evidence=found.strength,
         )
+
+    def go_on_from(self, before: "ToolFinder") -> None:
+        """Derive the next search index from that of another config's finder."""
+        self.searcher.begin_with(before.searcher.known())
+
+    def prepare(self, catalog: Catalog) -> None:
+        """Prepare what the next search in a new catalog would wait for; if that fails, the search tries again."""
+        try:
+            self.searcher.prepare(catalog)
+        except StoreError as error:
+            _log.warning("the next search has to read what is new by itself: %s", error)
 
     async def near_names(self, session: Session, name: str, catalog: Catalog) -> str:
         """Return up to three permitted names similar to ``name``, as the end of an error text."""

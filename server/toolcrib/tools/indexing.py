@@ -82,6 +82,7 @@ class Indexer:
         self._version = self._generation = 0
         self._look_wanted = anyio.Event()
         self._on_change: list[Callable[[CatalogChange], None]] = []
+        self._prepared_by: list[Callable[[Catalog], None]] = []
         self.refused: dict[str, tuple[Refused, ...]] = {}
         self.catalog = Catalog(())
 
@@ -107,9 +108,14 @@ class Indexer:
         """Call ``on_change`` on the event loop after each swap of the catalog."""
         self._on_change.append(on_change)
 
+    def prepare_by(self, prepare: Callable[[Catalog], None]) -> None:
+        """Call ``prepare`` in a worker thread with each new catalog, before it is published."""
+        self._prepared_by.append(prepare)
+
     def unsubscribe(self) -> None:
         """Notify nobody any more: another config is in use."""
         self._on_change.clear()
+        self._prepared_by.clear()
 
     def unlisted(self) -> list[str]:
         """Return the servers without trustworthy index rows: new, changed in the config, or tampered with.
@@ -272,4 +278,6 @@ class Indexer:
     def _permitted(self, catalog: Catalog) -> Catalog:
         for permissions in self._policy.asked_for():
             catalog.permitted(permissions)
+        for prepare in self._prepared_by:
+            prepare(catalog)
         return catalog

@@ -6,11 +6,13 @@ Knows what is particular to tools; never knows how a match is found, policies, s
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from toolcrib.access.policy import Permissions
+from toolcrib.base.recent import Recent
 from toolcrib.model import SIDE_EFFECTS_ORDER, Tool
 from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
-from toolcrib.search.documents import NO_LOSSES, Kind
+from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings
-from toolcrib.search.inverted import Text
+from toolcrib.search.inverted import Inverted, Text
 from toolcrib.search.lifting import NO_LESSONS, Lessons
 from toolcrib.search.matches import Found, Match, Reason, Request
 from toolcrib.search.stemming import stem
@@ -42,6 +44,7 @@ class Searcher:
         self._wordings = wordings
         self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
         self._tie_break = _tie_break(preferred_namespaces)
+        self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](KEPT_MAX)
 
     def search(
         self, request: SearchRequest, catalog: Catalog, permitted: Permitted, learnt: Vocabulary = NOTHING_LEARNT
@@ -55,9 +58,29 @@ class Searcher:
             StoreError: the index cannot be read.
 
         """
+        self._searching[permitted.permissions.key, permitted.open_rows] = permitted.permissions
         documents = self._wordings.of(catalog, permitted)
         scope = _Scope(request, catalog, documents, learnt, self._tie_break)
         return self._engine.search(request, scope)
+
+    def known(self) -> Sequence[Inverted]:
+        """Return the cached indexes of tools' words."""
+        return self._engine.known()
+
+    def begin_with(self, known: Sequence[Inverted]) -> None:
+        """Derive the first index from those of another searcher, possibly of another config."""
+        self._engine.begin_with(known)
+
+    def prepare(self, catalog: Catalog) -> None:
+        """Prepare a new catalog for callers with the permissions of recent searches, which would otherwise wait.
+
+        Raises:
+            StoreError: the index cannot be read.
+
+        """
+        for (_, rows), permissions in self._searching.items():
+            permitted = catalog.permitted(permissions) if rows is None else catalog.open_to(permissions, rows)
+            self._engine.prepare(self._wordings.made(catalog, permitted))
 
     def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
         """Return whether :meth:`search` takes only a millisecond or two; otherwise it should run in a thread."""

@@ -71,6 +71,12 @@ class Wording:
         self._edits: dict[int, tuple[_Edit, ...]] = {}
         self._descriptions: dict[int, tuple[str, str]] = {}
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Wording) and other.permitted is self.permitted
+
+    def __hash__(self) -> int:
+        return hash(self.permitted)
+
     # -- what is read ----------------------------------------------------------------------------
 
     def listed(
@@ -239,6 +245,9 @@ class Wordings:
             wording = self._by_permissions[key]
             if wording.permitted is permitted:
                 return wording
-        wording = Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions), self._postings)
-        self._by_permissions[key] = wording
+        wording = self._by_permissions[key] = self.made(catalog, permitted)
         return wording
+
+    def made(self, catalog: Catalog, permitted: Permitted) -> Wording:
+        """Return the same without caching it: for a catalog that is not published yet."""
+        return Wording(self._index, permitted, self._mentions.of(catalog, permitted.permissions), self._postings)
