@@ -300,6 +300,7 @@ class Skill:
     task_type: TaskType
     tags: tuple[str, ...]
     requires: tuple[str, ...]
+    tools: tuple[str, ...]
     origin: SkillOrigin
     origin_ref: str
     scope_mode: ScopeMode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mcp import MCPError
-from shelving import found, instructions, put, repo, skills
+from shelving import found, instructions, put, repo, skills, user
 
 from fakes.menu import tool
 from toolcrib.model import Caller
@@ -140,6 +140,39 @@ async def test_what_is_denied_and_what_nobody_has_is_the_same_in_every_text_of_a
     one, other = await given("burn"), await given("gone")
     assert all("read_row" in text for text in one)
     assert not [text for text in (*one, *other) if "burn" in text or "gone" in text]
+
+
+async def test_nor_do_short_lines_about_a_skill_tell_them_apart(tmp_path):
+    said = "First `db__burn`, then db.gone, or `burn` and `gone`, then db__read_row."
+    put(user(tmp_path), "forms", f"Fills forms. {said}", triggers=[said], tools=["mcp__db__burn", "db__gone"])
+    # A skill that is called like a tool that it lists, and one of the same name, are told of by what names nothing.
+    for folder in (user, repo):
+        put(folder(tmp_path), "db__gone", f"Goes {folder.__name__}.", tools=["db__burn", "db__gone"])
+
+    async def told(denied: str) -> list[str]:
+        config = {**skills(), "policy": {"deny": [f"db.{denied}"]}}
+        async with (
+            world(tmp_path, {"db": [tool("read_row"), tool(denied)]}, config, listing="auto") as w,
+            w.client("auto") as client,
+        ):
+            said = [str(await client.call("skill_list")), await instructions(client)]
+            searches = (("fills forms", "fts"), ("form", "regex"), ("forms", "exact"), ("goes", "fts"))
+            said += [str(await client.skill("search", query=query, search_type=kind)) for query, kind in searches]
+            uris = ("toolcrib://skills", "toolcrib://skills.xml")
+            said += [str(await client.ask("resources/read", {"uri": uri})) for uri in uris]
+            asked = {name: await client.call("skill_get", {"names": [name]}) for name in ("db_gone", "db__gonee")}
+            said += [str(answer).replace(name, "") for name, answer in asked.items()]
+            for query in ("db__burn", "db.gone", "burn", "gone", ".*gone.*", ".*burn.*"):
+                hits = [
+                    await client.skill("search", query=query, search_type=kind) for kind in ("fts", "exact", "regex")
+                ]
+                said += [str(hit).replace(query, "") for hit in hits]
+            return said
+
+    one, other = await told("burn"), await told("gone")
+    assert all("forms" in text for text in one[:5])
+    assert not [text for text in (*one, *other) if "burn" in text or "gone" in text]
+    assert one == other
 
 
 async def test_who_may_use_all_of_them_reads_all_of_it(telling_skill):

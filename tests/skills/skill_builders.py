@@ -46,6 +46,7 @@ SKILL = Skill(
     task_type=TaskType.UNKNOWN,
     tags=(),
     requires=(),
+    tools=(),
     origin=SkillOrigin.DIR,
     origin_ref="",
     scope_mode="project",

@@ -166,5 +166,5 @@ def test_any_one_slip_in_a_name_brings_it(data: st.DataObject):
 
 
 def test_a_name_that_may_not_be_told_is_not_suggested():
-    assert NAMED.near("pfd", lambda text: text.replace("pdf", "another tool")) == ()
-    assert NAMED.near("office:pdf-forms", lambda text: text.replace("pack", "…")) == ("repo/pdf-forms",)
+    assert NAMED.near("pfd", lambda _skill, text: text.replace("pdf", "another tool")) == ()
+    assert NAMED.near("office:pdf-forms", lambda _skill, text: text.replace("pack", "…")) == ("repo/pdf-forms",)

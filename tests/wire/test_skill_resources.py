@@ -188,16 +188,14 @@ async def test_a_caller_who_may_use_the_tool_is_served_the_skill_that_names_it(t
                 assert await resources(client) == list(await entries(client)) == expected
 
 
-async def test_files_of_a_skill_whose_row_is_missing_for_a_moment_are_not_there_in_that_moment(tmp_path, monkeypatch):
-    """What its lists of tools lose for a caller stands in the row, so nobody knows what the files must lose."""
+async def test_files_lose_the_names_also_in_a_moment_in_which_their_skills_row_is_missing(tmp_path, monkeypatch):
     write(put(repo(tmp_path), "pdf-forms", tools=["vault__open"]).parent, "a.md", "Call vault__open.")
     config = {**skills(publish_redacted=True), "policy": {"deny": ["drop_table"]}}
     uri = "skill://repo/pdf-forms/a.md"
     async with world(tmp_path, {"db": [tool("drop_table")]}, config) as w, w.client() as client:
-        unknown = await refusal(client, READ, "skill://repo/none/SKILL.md")
         with monkeypatch.context() as patched:
             patched.setattr(SkillCatalog, "texts", lambda *_: {})
-            assert await refusal(client, READ, uri) == unknown
+            assert b"vault__open" not in await data(client, uri)
             refused = await client.call("skill_get", {"names": ["pdf-forms"], "file": "a.md"})
             assert refused["isError"]
             assert "vault__open" not in str(refused)

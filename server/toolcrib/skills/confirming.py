@@ -127,7 +127,7 @@ def _subject(session: Session, skill: Skill, cleaner: "Callable[[Session], Clean
     approval = approval_of(session.caller.principal, skill)
 
     def question() -> str:
-        clean = cleaner(session).text
+        clean = partial(cleaner(session).about, skill)
         said = truncate(one_line(clean(skill.summary)), _SUMMARY_MAX) or "nothing"
         return f"May the model be given the skill {one_line(clean(approval.name))}?\nIt says of itself: {said}"
 

@@ -45,6 +45,7 @@ class DirectoryEntry:
     use_count: int
     last_used: float | None
     source: str = ""
+    clean: Callable[[str], str] = str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,8 @@ class CatalogEntry:
     source: str
 
 
-def skill_directory(
-    entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig, clean: Callable[[str], str] = str
-) -> tuple[str, int]:
-    """Return the ``<skill_directory>`` block and how many skills it names; both are nothing without entries.
+def skill_directory(entries: Sequence[DirectoryEntry], section: SkillsDirectoryConfig) -> tuple[str, int]:
+    """Return the ``<skill_directory>`` block and how many skills it names; empty and 0 without entries.
 
     Pinned skills come first, then the most recently or most often used, then the first of each source, the second of
     each, and so on (R123, R124). The limits on entries and bytes always hold (R122). Triggers are shortened equally for
@@ -70,9 +69,9 @@ def skill_directory(
     chosen = [
         replace(
             each,
-            name=one_line(clean(each.name)),
-            title=one_line(clean(each.title)),
-            trigger=one_line(clean(each.trigger)),
+            name=one_line(each.clean(each.name)),
+            title=one_line(each.clean(each.title)),
+            trigger=one_line(each.clean(each.trigger)),
         )
         for each in _selected(named, section)[: section.max_entries]
     ]

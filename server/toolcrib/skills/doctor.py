@@ -130,7 +130,7 @@ class SkillDoctor:
             found.append(
                 Health(
                     skill=skill,
-                    name=visible.name_for(skill, cleaner.text),
+                    name=visible.name_for(skill, cleaner.about),
                     use=uses.get(skill.id),
                     tools=calls_of(called, skill.name, by_name[skill.name]),
                     unnamed=_unnamed(called, skill, by_name),

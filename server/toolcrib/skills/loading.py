@@ -134,8 +134,15 @@ class SkillLoader:
         return GetAnswer(skills, "\n\n".join(filter(None, [tools, tail])), wanted.not_found, wanted.ambiguous)
 
     def load_file(self, wanted: Wanted, path: str, content: str, cleaner: Cleaner) -> GetAnswer:
-        """Return the one skill that is wanted with ``content``, which is its file ``path``, in place of its text."""
-        [loaded] = self._loaded(wanted.skills, cleaner, "injection")
+        """Return the one requested skill with ``content``, its file ``path``, in place of its text.
+
+        Raises:
+            UnknownSkill: its row was deleted.
+
+        """
+        loaded = next(iter(self._loaded(wanted.skills, cleaner, "injection")), None)
+        if loaded is None:
+            raise UnknownSkill(path)
         uri = skill_uri(loaded.given.skill.source, loaded.given.skill.folder, path)
         head = f'<skill name="{_attribute(loaded.given.text.name)}" uri="{_attribute(uri)}" trust="untrusted-content">'
         return GetAnswer((self._dated(loaded.given),), f"{head}\n{inert(content)}\n</skill>", (), {})
@@ -194,13 +201,14 @@ class SkillLoader:
     def _made_ready(self, made_of: _MadeOf, text: SkillText, cleaner: Cleaner) -> _Ready:
         skill, home, listing, kind = made_of
         cleaned = cleaner.skill(text)
-        uri = cleaner.text(skill_uri(skill.source, skill.folder))
-        files = tuple(map(cleaner.text, listing.files))
+        clean = partial(cleaner.about, skill)
+        uri = clean(skill_uri(skill.source, skill.folder))
+        files = tuple(map(clean, listing.files))
         digest = skill.content_hash[:DIGEST_SHOWN]
-        base = self.base_of(home, cleaner)
+        base = self.base_of(home, clean)
         sheet = Sheet.of(cleaned.text, source=skill.source, uri=uri, digest=digest, files=files)
         sheet = replace(sheet, base=base, files_cut=self._files_cut(listing))
-        folder = base or cleaner.text(skill_uri(skill.source, skill.folder, ""))
+        folder = base or clean(skill_uri(skill.source, skill.folder, ""))
         names = names_in(skill, text)
         if kind == "injection":
             sheet = replace(sheet, tools=told_inside(sheet.tools, names))
@@ -228,22 +236,24 @@ class SkillLoader:
         limit = "skill_files" if len(listing.files) >= self._limits.skill_files else "skill_files_max_bytes"
         return f"limits.{limit} leaves {listing.total - len(listing.files) or 'some'} out"
 
-    def base_of(self, home: Home | None, cleaner: Cleaner) -> str:
-        """Return the folder that scripts of the skill run from, where its path may be told; else nothing (C15)."""
+    def base_of(self, home: Home | None, clean: Callable[[str], str]) -> str:
+        """Return the working directory for scripts of the skill, if its path may be shown; else empty (C15)."""
         if home is None or not self._exposes_paths:
             return ""
         # A path that cleaning would change is useless afterwards.
         path = str(home.folder)
-        return path if cleaner.text(path) == path else ""
+        return path if clean(path) == path else ""
 
     def file_of(self, skill: Skill, written: str, cleaner: Cleaner) -> str:
-        """Return the path of the file of the skill that ``written`` means."""
-        return path_in_skill(skill, written, self.base_of(self._catalog.home_of(skill), cleaner))
+        """Return the path of the skill's file that ``written`` refers to."""
+        base = self.base_of(self._catalog.home_of(skill), partial(cleaner.about, skill))
+        return path_in_skill(skill, written, base)
 
     def without_file(self, skill: Skill, written: str, cleaner: Cleaner) -> UnknownSkill:
-        """Return the error for a file that the skill does not have, with those that may be meant."""
+        """Return the error for a file that the skill does not have, with suggestions."""
+        clean = partial(cleaner.about, skill)
         files = self._files(self._catalog.home_of(skill)).files or (SKILL_FILE,)
-        return missing_file(cleaner.text(written), tuple(map(cleaner.text, files)))
+        return missing_file(clean(written), tuple(map(clean, files)))
 
     def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:
         """Return the text besides the skills themselves, in at most ``room`` tokens."""

@@ -138,7 +138,7 @@ def _taken(session: Session, name: str, cleaner: Cleaner) -> Skill:
     meant = given.find(name)
     shown = truncate(one_line(name), _NAME_MAX)
     if len(meant) > 1:
-        named = ", ".join(given.name_for(skill, cleaner.text) for skill in meant)
+        named = ", ".join(given.name_for(skill, cleaner.about) for skill in meant)
         raise BadRequest(f"Several skills of this session are called {shown}; name one of: {named}")
     skill = unreported.pop(meant[0].id) if meant else None
     if skill is None:

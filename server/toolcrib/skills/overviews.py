@@ -71,11 +71,12 @@ class Overviews:
                 use_count=use.count if (use := uses.get(skill.id)) else 0,
                 last_used=use.last if use else None,
                 source=skill.source,
+                clean=partial(cleaner.about, skill),
             )
             for skill, spelling in spelled
             if not of_repository(skill) or _PLAIN_NAME.fullmatch(spelling)
         ]
-        return skill_directory(entries, section, cleaner.text)
+        return skill_directory(entries, section)
 
     async def full_catalog(self, session: Session, form: Literal["xml", "json"], start: int = 0) -> str:
         """Return visible skills with their descriptions, within ``skills.initial``, after the first ``start`` of them.
@@ -89,9 +90,9 @@ class Overviews:
             rest = visible.skills[start:]
             entries = [
                 CatalogEntry(
-                    name=visible.name_for(skill, cleaner.text),
-                    description=cleaner.text(skill.description or skill.trigger),
-                    uri=cleaner.text(skill_uri(skill.source, skill.folder)),
+                    name=visible.name_for(skill, cleaner.about),
+                    description=cleaner.about(skill, skill.description or skill.trigger),
+                    uri=cleaner.about(skill, skill_uri(skill.source, skill.folder)),
                     source=skill.source,
                 )
                 for skill in rest[: bounds.max_entries]
@@ -115,7 +116,7 @@ class Overviews:
             return SkillsStatus(
                 count=len(visible.skills),
                 loaded=tuple(
-                    (visible.name_for(skill, cleaner.text), loaded[skill.id])
+                    (visible.name_for(skill, cleaner.about), loaded[skill.id])
                     for skill in visible.skills
                     if skill.id in loaded
                 ),

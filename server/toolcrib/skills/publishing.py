@@ -97,7 +97,6 @@ class Publisher:
         # Python's own table, without the system's files: a file has the same type on every machine.
         self._types = MimeTypes(())
         self._known = RecentBy[Cleaner, tuple[str, frozenset[str]], PublishedFile | None](_KNOWN_MAX)
-        self._lost = RecentBy[Cleaner, Skill, frozenset[str]](_KNOWN_MAX)
 
     def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
@@ -171,8 +170,8 @@ class Publisher:
         text = _text_of(self._bytes(skill, path, self._limits.result_max_bytes))
         if text is None:
             uri = skill_uri(skill.source, skill.folder, path)
-            raise BadRequest(f"{path} is no text. A host can read it as the resource {uri}.")
-        return cleaner.text(text, self._lost_by(skill, cleaner))
+            raise BadRequest(f"{path} is not text. A host can read it as the resource {uri}.")
+        return cleaner.about(skill, text)
 
     def mime_type(self, path: str) -> str:
         """Return the MIME type for the suffix of a file's name."""
@@ -192,8 +191,9 @@ class Publisher:
     def _published(self, skill: Skill, cleaner: Cleaner, *, strict: bool = False) -> Published | None:
         """Return the skill as published; None if one of its files must not be served."""
         uri = skill_uri(skill.source, skill.folder)
-        # A URI cannot be cleaned, because it would lead nowhere: a skill whose URI holds a denied name is left out.
-        if (strict and not skill.is_conforming) or cleaner.verbatim(uri) != uri:
+        # A URI cannot be redacted, because it would no longer resolve: a skill with a denied name in its URI is
+        # omitted.
+        if (strict and not skill.is_conforming) or cleaner.verbatim(skill, uri) != uri:
             return None
         try:
             head = self._served(skill, SKILL_FILE, cleaner)
@@ -220,7 +220,7 @@ class Publisher:
         for file in filter(lambda file: home.has(file.path), manifest.files):
             # The standard requires SKILL.md in the URI, however the file is spelled on disk.
             path = SKILL_FILE if file.path == home.file_name else file.path
-            served = self._known_file(skill, path, file, cleaner) if cleaner.verbatim(path) == path else None
+            served = self._known_file(skill, path, file, cleaner) if cleaner.verbatim(skill, path) == path else None
             if served is None:
                 return None, True
             files.append(served)
@@ -240,11 +240,11 @@ class Publisher:
         except UnknownSkill:
             return {}
         paths = (SKILL_FILE if path == home.file_name else path for path in filter(home.has, listing.files))
-        return {path: None for path in paths if cleaner.verbatim(path) == path}
+        return {path: None for path in paths if cleaner.verbatim(published.skill, path) == path}
 
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
-        """Return a file as served, None if it must not be; the same bytes are cleaned for the same callers once."""
-        known_files, key = self._known[cleaner], (file.digest, self._lost_by(skill, cleaner))
+        """Return a file as served, None if it must not be; the same bytes are redacted once for equal permissions."""
+        known_files, key = self._known[cleaner], (file.digest, cleaner.lost(skill.tools))
         with suppress(KeyError):
             known = known_files[key]
             return known and replace(known, path=path)
@@ -260,30 +260,11 @@ class Publisher:
         if text is None:
             return data
         if len(data) > self._limits.skill_text_max_bytes:
-            return data if cleaner.changes_nothing else None  # cleaning it would take too long
-        lost = self._lost_by(skill, cleaner)
-        cleaned = cleaner.verbatim(_with_lists_of(text, cleaner) if path == SKILL_FILE else text, lost)
+            return data if cleaner.changes_nothing else None  # redacting it would take too long
+        cleaned = cleaner.verbatim(skill, _with_lists_of(text, cleaner) if path == SKILL_FILE else text)
         if cleaned == text:
             return data
         return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
-
-    def _lost_by(self, skill: Skill, cleaner: Cleaner) -> frozenset[str]:
-        """Return the names that a skill's lists of tools lose for the caller; its files lose them too.
-
-        Raises:
-            UnknownSkill: the skill's row is being replaced, so that nobody knows which names these are.
-
-        """
-        if cleaner.changes_no_names:
-            return frozenset()
-
-        def lost() -> frozenset[str]:
-            text = self._catalog.texts([skill]).get(skill.row)
-            if text is None:  # raised, and so not kept for as long as the skill is the same
-                raise UnknownSkill(skill.folder)
-            return cleaner.lost(text)
-
-        return self._lost[cleaner].get(skill, lost)
 
     def _bytes(self, skill: Skill, path: str, limit: int) -> bytes:
         home = self._catalog.home_of(skill)

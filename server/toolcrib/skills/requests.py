@@ -13,6 +13,11 @@ from toolcrib.search.matches import Confidence, Reason
 Format = Literal["raw", "injection"]
 
 
+def by_name(skill: Skill) -> tuple[str, str]:
+    """Return the sort key of lists of skills, which is unique."""
+    return skill.name, skill.id
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSkill:
     """One skill of a list or search result; its name, title and trigger are redacted for the caller."""

@@ -38,6 +38,7 @@ from toolcrib.skills.requests import (
     RelevantAnswer,
     RelevantRequest,
     SearchAnswer,
+    by_name,
 )
 from toolcrib.skills.search import SkillQuery
 
@@ -286,7 +287,7 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
-        return visible.resolve(request.names, cleaner.text), cleaner
+        return visible.resolve(request.names, cleaner.about), cleaner
 
     def _file(self, wanted: Wanted, written: str, cleaner: "Cleaner") -> GetAnswer:
         [skill] = wanted.skills
@@ -323,8 +324,8 @@ class SkillUseCases:
         visible, cleaner = self.visible(session)
         lacking = self.binding.lacking(session, visible) if request.usable else ()
         fitting = (skill for skill in visible.skills if request.passes(skill) and skill.row not in lacking)
-        wanted = sorted(fitting, key=_by_name)
-        page, next_cursor = page_of(wanted, _by_name, request.cursor, request.page_size)
+        wanted = sorted(fitting, key=by_name)
+        page, next_cursor = page_of(wanted, by_name, request.cursor, request.page_size)
         errors = told_to_agents(self._catalog, session.caller, cleaner)
         return ListAnswer(
             skills=tuple(self.shown(cleaner, visible, skill) for skill in page),
@@ -388,13 +389,9 @@ class SkillUseCases:
     # -- what overviews tell too -----------------------------------------------------------------
 
     def shown(self, cleaner: "Cleaner", visible: VisibleSkills, skill: Skill) -> FoundSkill:
-        """Return the line of a skill in a list: the spelling that names it alone, its title, its trigger cut short."""
-        trigger = truncate(one_line(cleaner.text(skill.summary)), _TRIGGER_MAX)
-        return FoundSkill(skill, visible.name_for(skill, cleaner.text), one_line(cleaner.text(skill.title)), trigger)
+        """Return a skill's entry in a list: its shortest unambiguous spelling, its title, its truncated trigger."""
+        title, summary = (one_line(cleaner.about(skill, text)) for text in (skill.title, skill.summary))
+        return FoundSkill(skill, visible.name_for(skill, cleaner.about), title, truncate(summary, _TRIGGER_MAX))
 
     def _for_events(self, session: Session, query: str) -> str:
         return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())
-
-
-def _by_name(skill: Skill) -> tuple[str, str]:
-    return skill.name, skill.id

@@ -16,7 +16,39 @@ from toolcrib.tools.mentions import ToolMentions
 
 Stems = Mapping[str, int]
 Candidates = Mapping[str, int]
-"""What may be the name of a tool in one field, with how often it stands there."""
+"""Possible tool names in one field, with their counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the texts of one skill without names that are denied, or ``lost`` from its lists of tools."""
+
+    mentions: ToolMentions
+    lost: frozenset[str]
+    candidates: tuple[Candidates, ...]
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether any text of the skill contains such a name."""
+        return any(self._left(name) != name for names in self.candidates for name in names)
+
+    def text(self, text: str) -> str:
+        """Return one redacted text."""
+        return self.mentions.without_names(self.mentions.clean(text)[0], self.lost)
+
+    def stems(self, fields: Iterable[Stems]) -> tuple[Stems, ...]:
+        """Return the stems of its fields without those that come only from such names."""
+        return tuple(map(self._without, fields, self.candidates))
+
+    def _without(self, stems: Stems, candidates: Candidates) -> Stems:
+        left = Counter(stems)
+        for name, count in candidates.items():
+            gone = Counter(map(stem, words(name))) - Counter(map(stem, words(self._left(name))))
+            left.subtract({each: number * count for each, number in gone.items()})
+        return +left
+
+    def _left(self, name: str) -> str:
+        return self.mentions.without(name, self.lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +75,7 @@ class SearchedSkills:
     def words(self, rows: Iterable[int]) -> dict[int, Worded]:
         """Return the stems of each field with their counts, by row."""
         found = self.index.stems(rows)
-        for row, candidates in self._naming_denied(found).items():
-            found[row] = tuple(map(self._without, found[row], candidates))
+        found |= {row: reader.stems(found[row]) for row, reader in self._naming_denied(found).items()}
         return {row: Worded(stems) for row, stems in found.items()}
 
     def stored(self, does: object) -> None:
@@ -53,34 +84,19 @@ class SearchedSkills:
     def texts(self) -> dict[int, tuple[str, ...]]:
         """Return the texts that a pattern is tried on besides names, by row."""
         found = self.index.short_texts(self.in_order)
-        return found | {row: tuple(map(self._clean, found[row])) for row in self._naming_denied(found)}
+        return found | {row: tuple(map(reader.text, found[row])) for row, reader in self._naming_denied(found).items()}
 
     def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
-        """Return what each skill means, where ``stored`` is what it means to callers to whom nothing is denied."""
-        return {**stored, **{row: self._clean(stored[row]) for row in self._naming_denied(stored)}}
+        """Return the text to embed for each skill, given ``stored``, the text for callers to whom nothing is denied."""
+        return {**stored, **{row: reader.text(stored[row]) for row, reader in self._naming_denied(stored).items()}}
 
-    def _naming_denied(self, rows: Iterable[int]) -> dict[int, tuple[Candidates, ...]]:
-        """Return the candidates, by field, of those of ``rows`` whose texts name a denied tool."""
+    def _naming_denied(self, rows: Iterable[int]) -> dict[int, _Reader]:
+        """Return readers for those of ``rows`` whose texts contain a name that the caller may not see."""
         if self.mentions is None:
             return {}
-        without = self.mentions.without
-        found = self.index.mentions(rows)
-        return {
-            row: fields
-            for row, fields in found.items()
-            if any(without(name) != name for names in fields for name in names)
+        lost = {skill.row: self.mentions.lost(skill.tools) for skill in self.visible.skills}
+        readers = {
+            row: _Reader(self.mentions, lost.get(row, frozenset()), candidates)
+            for row, candidates in self.index.mentions(rows).items()
         }
-
-    def _without(self, stems: Stems, candidates: Candidates) -> Stems:
-        """Return the stems of a field without those that only the names of denied tools have brought."""
-        left = Counter(stems)
-        for name, count in candidates.items():
-            gone = Counter(map(stem, words(name))) - Counter(map(stem, words(self._left(name))))
-            left.subtract({each: number * count for each, number in gone.items()})
-        return +left
-
-    def _left(self, name: str) -> str:
-        return name if self.mentions is None else self.mentions.without(name)
-
-    def _clean(self, text: str) -> str:
-        return text if self.mentions is None else self.mentions.clean(text)[0]
+        return {row: reader for row, reader in readers.items() if reader.changes_something}

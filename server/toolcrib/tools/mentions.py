@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from toolcrib.access.policy import Permissions
 from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, qualified_spellings
+from toolcrib.base.recent import Recent
 from toolcrib.model import LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog
 
@@ -30,6 +31,8 @@ _GONE = "\0"
 _PARTS_MAX = 4
 """Maximum number of parts of a name: a server, and a tool whose own name contains separators."""
 _REMEMBERED_MAX = 10_000
+_UNKNOWN_MAX = 1000
+"""Number of cached sets of unknown names, each of one or more skills."""
 _REMEMBERED_LENGTH_MAX = 200
 """Longer words are mostly data: they would fill the cache and hardly recur."""
 
@@ -214,6 +217,7 @@ class ToolMentions:
         self._names = _Names(permissions, catalog, self.denied, own)
         self._words = _Words(self._names)
         self._remembered = lru_cache(_REMEMBERED_MAX)(self._words.read)
+        self._lost = Recent[tuple[str, ...], frozenset[str]](_REMEMBERED_MAX)
 
     def clean(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return ``text`` without the names of hidden tools, and which permitted tools it names (R149).
@@ -250,19 +254,25 @@ class ToolMentions:
             return tuple(names)
         return tuple(name for name in names if self._is_whole(name) and self._names.may_be_listed(name))
 
+    def lost(self, names: tuple[str, ...]) -> frozenset[str]:
+        """Return those of ``names`` that :meth:`clean_names` removes."""
+        if self.hides_nothing or not names:
+            return frozenset()
+        return self._lost.get(names, lambda: frozenset(names).difference(self.clean_names(names)))
+
     def tool(self, spelling: str) -> Tool | None:
         """Return the one permitted tool that ``spelling`` refers to, also in hosts' spellings."""
         permitted = self.catalog.permitted(self.permissions)
         found = (self.catalog.find(each, permitted) for each in host_spellings(spelling))
         return next(filter(None, found), None)
 
-    def without_names(self, text: str, names: Collection[str]) -> str:
-        """Return ``text`` with "another tool" for these names, in every spelling: as if somebody had such tools."""
+    def without_names(self, text: str, names: frozenset[str]) -> str:
+        """Return ``text`` with "another tool" for these names, in every spelling: as if such tools were denied."""
         if not names:
             return text
         from toolcrib.tools.places import instead_of, places  # noqa: PLC0415 - as above
 
-        words = _Words(_Unknown(names))
+        words = _unknown(names)
         pieces: list[str] = []
         at = 0
         for place in places(text):
@@ -273,10 +283,15 @@ class ToolMentions:
                 at = place.end
         return "".join([*pieces, text[at:]])
 
-    def without(self, candidate: str) -> str:
-        """Return what is left of a candidate, as ``places.candidates`` has it, without denied names; or all of it."""
+    def without(self, candidate: str, lost: frozenset[str] = frozenset()) -> str:
+        """Return what is left of a candidate, in the form of ``places.candidates``, without denied names; or all of it.
+
+        ``lost`` are unknown names, which are removed like denied ones.
+        """
         word = candidate.removeprefix("`")
         left = self._read(word, in_code=word != candidate).text
+        if lost:
+            left = _unknown(lost).read(left, word != candidate).text
         return candidate if left == word else left.replace(_GONE, " ")
 
     def _is_whole(self, name: str) -> bool:
@@ -287,6 +302,11 @@ class ToolMentions:
     def _read(self, word: str, *, in_code: bool) -> _Reading:
         read = self._remembered if len(word) <= _REMEMBERED_LENGTH_MAX else self._words.read
         return read(word, in_code)
+
+
+@lru_cache(_UNKNOWN_MAX)
+def _unknown(names: frozenset[str]) -> _Words:
+    return _Words(_Unknown(names))
 
 
 def hint(names: Iterable[str]) -> str:

@@ -91,10 +91,8 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
 
     One written by another program without a place gets one from its origin and its id.
     """
-    number, name_id, name, source, root, folder, path, title, description, trigger, task_type, tags, requires, *rest = (
-        row
-    )
-    origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming = rest
+    number, name_id, name, source, root, folder, path, title, description, trigger, task_type, *rest = row
+    tags, requires, tools, origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming = rest
     return Skill(
         row=number,
         id=name_id,
@@ -110,6 +108,7 @@ def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
         task_type=TaskType(task_type),
         tags=_texts(tags),
         requires=_texts(requires),
+        tools=() if tools == "[]" else tuple(name for name, _note in json.loads(tools)),
         origin=SkillOrigin(origin),
         origin_ref=origin_ref,
         scope_mode=scope_mode,

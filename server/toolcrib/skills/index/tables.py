@@ -27,6 +27,7 @@ VISIBLE_COLUMNS = (
     "task_type",
     "tags",
     "requires",
+    "tools",
     "origin",
     "origin_ref",
     "scope_mode",

@@ -23,6 +23,14 @@ _NAME_MAX = 256
 """Maximum length of a name that is compared with others."""
 _PARTS = re.compile(r"[:/]")
 
+Clean = Callable[[Skill, str], str]
+"""Redacts a text about a skill for the caller."""
+
+
+def as_it_is(_skill: Skill, text: str) -> str:
+    """Return a text about a skill unchanged."""
+    return text
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -75,8 +83,8 @@ class VisibleSkills:
         """Return the distinct names, sorted."""
         return tuple(sorted(self._by_name))
 
-    def resolve(self, names: Iterable[str], clean: Callable[[str], str] = str) -> Wanted:
-        """Return the skills that ``names`` stand for; each skill once, however often it is named (R170, R179).
+    def resolve(self, names: Iterable[str], clean: Clean = as_it_is) -> Wanted:
+        """Return the skills that ``names`` refer to; each skill once, however often it is named (R170, R179).
 
         ``clean`` redacts suggested names for the caller.
         """
@@ -131,8 +139,8 @@ class VisibleSkills:
             or self._by_folder_name.get(spelling, ())
         )
 
-    def near(self, name: str, clean: Callable[[str], str] = str) -> tuple[str, ...]:
-        """Return up to three names of skills that may be meant by ``name``, which none of them has (C23).
+    def near(self, name: str, clean: Clean = as_it_is) -> tuple[str, ...]:
+        """Return up to three existing names of skills that may be meant by the unknown ``name`` (C23).
 
         Hosts call the skill of a plugin ``plugin:skill``, so names also match by their last part; after these come
         names one typo away. Names that ``clean`` would change are not suggested.
@@ -148,8 +156,8 @@ class VisibleSkills:
             if is_one_edit(spelling, known)
             for skill in skills
         ]
-        names = dict.fromkeys(map(self.spelling, dict.fromkeys([*same, *slips])))
-        return tuple(each for each in names if clean(each) == each)[:_NEAR_MAX]
+        named = {self.spelling(skill): skill for skill in dict.fromkeys([*same, *slips])}
+        return tuple(name for name, skill in named.items() if clean(skill, name) == name)[:_NEAR_MAX]
 
     def at(self, segments: Sequence[str]) -> Skill | None:
         """Return the skill at a location: the segments of ``skill://SOURCE/FOLDER``, decoded."""
@@ -168,10 +176,10 @@ class VisibleSkills:
                 return spelling
         return skill.id
 
-    def name_for(self, skill: Skill, clean: Callable[[str], str]) -> str:
-        """Return the shortest spelling that names only this skill and may be told; where none may, its id."""
+    def name_for(self, skill: Skill, clean: Clean) -> str:
+        """Return the shortest unambiguous spelling of this skill that may be shown; if none may, its id."""
         spelling = self.spelling(skill)
-        return spelling if clean(spelling) == spelling else skill.id
+        return spelling if clean(skill, spelling) == spelling else skill.id
 
     @cached_property
     def _by_id(self) -> dict[str, tuple[Skill, ...]]:

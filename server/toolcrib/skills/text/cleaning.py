@@ -3,13 +3,13 @@
 Knows which fields of a skill hold text; never knows budgets, files or who the caller is.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list
 from toolcrib.base.text import sanitize
-from toolcrib.model import JsonObject, SkillText, ToolNote
+from toolcrib.model import JsonObject, Skill, SkillText, ToolNote
 from toolcrib.redaction.documents import redact_document
 from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
 from toolcrib.tools.mentions import ToolMentions
@@ -65,13 +65,17 @@ class Cleaner:
         """Return whether the caller has a tool with this spelling."""
         return bool(self.mentions.clean(name)[1])
 
-    def lost(self, text: SkillText) -> frozenset[str]:
-        """Return the names that the skill's lists of tools lose: tools that the caller may not use, or nobody has."""
-        listed = [note.tool for note in text.tools]
-        return frozenset(listed).difference(self.tool_names(listed))
+    def lost(self, names: Iterable[str]) -> frozenset[str]:
+        """Return those of ``names``, a skill's lists of tools, to be removed: denied to the caller or nonexistent."""
+        return self.mentions.lost(tuple(names))
 
-    def verbatim(self, text: str, lost: frozenset[str] = frozenset()) -> str:
-        """Return a file's text without personal data, denied names and those ``lost``, and otherwise byte for byte."""
+    def about(self, skill: Skill, text: str) -> str:
+        """Return a text of a skill on its own, such as its name, redacted as it is inside the whole skill."""
+        return self.text(text, self.lost(skill.tools))
+
+    def verbatim(self, skill: Skill, text: str) -> str:
+        """Return a file's text without personal data and removed names, otherwise byte for byte."""
+        lost = self.lost(skill.tools)
         cleaned = self._without_names(self._redact(text), lost)
         # A published file keeps its hidden characters, unless one of them is inside such a name.
         plain = sanitize(cleaned)
@@ -85,9 +89,10 @@ class Cleaner:
         return self._without_names(self._redact(sanitize(text)), lost)
 
     def skill(self, text: SkillText) -> Cleaned:
-        """Return a whole skill, every field of it cleaned."""
-        # What the list loses is lost in the text too: a name that stays there would tell that no such tool is denied.
-        fit = _Fit(self, self.lost(text))
+        """Return a whole skill with every field redacted."""
+        # What is removed from the list is removed from the text too: a name that stayed there would reveal that no such
+        # tool is denied.
+        fit = _Fit(self, self.lost(note.tool for note in text.tools))
         body, mentioned = self.mentions.clean(self._redact(sanitize(text.body)))
         body = self.mentions.without_names(body, fit.lost)
         steps = fit.texts(text.steps)
