@@ -395,11 +395,14 @@ async def test_a_large_file_is_given_whole_whatever_the_budget_is(shelf):
         assert (await text_of(client, "forms", file="long.txt", max_tokens=200)).count("a line") == 5000
 
 
-async def test_a_file_beyond_the_largest_result_is_not_found(shelf):
+@pytest.mark.parametrize(("expose", "place"), [("auto", "It lies at /"), ("never", "It is the resource skill://")])
+async def test_a_file_beyond_the_largest_result_is_refused_with_where_it_lies(shelf, expose, place):
     (repo(shelf) / "forms" / "long.txt").write_text("a line\n" * 5000, encoding="utf-8")
-    config = {**skills(), "limits": {"result_max_bytes": 20_000}}
+    config = {**skills(expose_paths=expose), "limits": {"result_max_bytes": 20_000}}
     async with world(shelf, {}, config) as w, w.client() as client:
-        assert "long.txt" in await refused(client, "get", {"names": ["forms"], "file": "long.txt"})
+        said = await refused(client, "get", {"names": ["forms"], "file": "long.txt"})
+    assert said.startswith(f"long.txt has more than 20000 bytes (limits.result_max_bytes). {place}")
+    assert said.endswith("/forms/long.txt.")
 
 
 async def test_a_file_that_is_no_text_is_named_as_a_resource_instead(shelf):

@@ -15,7 +15,7 @@ from toolcrib.access.sessions import SentKey, Session
 from toolcrib.base.recent import RecentBy
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
-from toolcrib.errors import UnknownSkill
+from toolcrib.errors import BadRequest, UnknownSkill
 from toolcrib.model import Skill, SkillText
 from toolcrib.skills.binding import SkillBinding, Told, names_in, told_inside
 from toolcrib.skills.catalog import Home, SkillCatalog
@@ -249,11 +249,16 @@ class SkillLoader:
         base = self.base_of(self._catalog.home_of(skill), partial(cleaner.about, skill))
         return path_in_skill(skill, written, base)
 
-    def without_file(self, skill: Skill, written: str, cleaner: Cleaner) -> UnknownSkill:
-        """Return the error for a file that the skill does not have, with suggestions."""
-        clean = partial(cleaner.about, skill)
-        files = self._files(self._catalog.home_of(skill)).files or (SKILL_FILE,)
-        return missing_file(clean(written), tuple(map(clean, files)))
+    def without_file(self, skill: Skill, written: str, cleaner: Cleaner) -> UnknownSkill | BadRequest:
+        """Return the error for a file that the skill does not have, with suggestions, or that is too large."""
+        home, clean = self._catalog.home_of(skill), partial(cleaner.about, skill)
+        files, base = self._files(home).files, self.base_of(home, clean)
+        path = path_in_skill(skill, written, base)
+        if path not in files:
+            return missing_file(clean(written), tuple(map(clean, files or (SKILL_FILE,))))
+        place = f"lies at {base}/{path}" if base else f"is the resource {skill_uri(skill.source, skill.folder, path)}"
+        limit = self._limits.result_max_bytes
+        return BadRequest(clean(f"{path} has more than {limit} bytes (limits.result_max_bytes). It {place}."))
 
     def _tail(self, wanted: Wanted, known: Iterable[_Ready], mentioned: Iterable[str], room: int) -> str:
         """Return the text besides the skills themselves, in at most ``room`` tokens."""
