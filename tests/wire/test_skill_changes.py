@@ -12,7 +12,8 @@ import pytest
 from shelving import found, instructions, listed, put, repo, skills, user
 
 from fakes.menu import tool
-from worlds import BUILTINS, ERAS, PATIENCE_S, JsonObject, world
+from toolcrib.model import Caller
+from worlds import BUILTINS, ERAS, PATIENCE_S, JsonObject, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -82,6 +83,35 @@ async def test_new_changed_and_removed_skills_are_noticed_while_serving(tmp_path
         await noticed(client, "coffee", "tea")
         assert await found(client, "green") == ["tea"]
         assert "Brews coffee." in await given(client, "coffee")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_clients_that_list_resources_are_told_of_other_skills_of_their_own(tmp_path, era):
+    put(repo(tmp_path), "tea", "Makes tea.")
+    docs = MemoryServer(offers={"resources": [{"uri": "docs://a", "name": "a"}]})
+    mine, others = Caller("ann", tenant_id="red"), Caller("bob", tenant_id="blue")
+    config = {**skills(scope_mode="tenant"), "context": {"tenant_id": "red"}}
+    async with world(tmp_path, {"docs": docs}, config, listing="auto") as w, w.client(era, caller=mine) as client:
+        async with client.listening(), w.client(era, caller=others) as other, other.listening():
+            assert await listed(client) == ["tea"]
+            assert await listed(other) == []
+            put(repo(tmp_path), "tea", "Makes tea.", "# Tea\n\nAnother text.\n")
+            put(repo(tmp_path), "coffee", "Brews coffee.")
+            await noticed(client, "coffee", "tea")
+            await until(lambda: client.told("resources/list_changed") == 1)
+            assert await listed(other) == []
+            assert not other.told("resources/list_changed")
+            assert client.told("resources/list_changed") == 1
+
+
+async def test_where_skills_are_no_resources_nobody_is_told_of_others(tmp_path):
+    docs = MemoryServer(offers={"resources": [{"uri": "docs://a", "name": "a"}]})
+    async with world(tmp_path, {"docs": docs}, skills(serve_resources=False)) as w, w.client() as client:
+        assert await listed(client) == []
+        put(repo(tmp_path), "tea", "Makes tea.")
+        await noticed(client, "tea")
+        assert await listed(client) == ["tea"]
+        assert not client.told("resources/list_changed")
 
 
 async def test_a_folder_of_skills_that_comes_while_serving_is_noticed(tmp_path):

@@ -28,6 +28,9 @@ from toolcrib.skills.sources.walking import OWN_FILES_CUT, find_files, shown_pat
 
 _VISIBLE_MAX = 64
 
+Scope = tuple[str | None, str | None]
+"""The tenant and project that share the same skills."""
+
 _LOOK_S = 1.0
 """How long the result of checking the files is reused, in seconds: half the maximum lag of a listing."""
 _LOOK_SHARE = 9
@@ -101,7 +104,10 @@ class SkillCatalog:
         self._by_key = {root.rows_key: root for root in found.roots}
         self._marks: dict[str, dict[str, FileMark]] = {}
         self._problems: dict[str, tuple[SkillProblem, ...]] = {}
-        self._visible = Recent[tuple[str | None, str | None], VisibleSkills](_VISIBLE_MAX)
+        self._visible = Recent[Scope, VisibleSkills](_VISIBLE_MAX)
+        self._seen = Recent[Scope, int](_VISIBLE_MAX)
+        self._changed: frozenset[Scope] = frozenset()
+        self._subscribers: list[Callable[[frozenset[Scope]], None]] = []
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
         self._versions = (-1, -1)
@@ -167,11 +173,30 @@ class SkillCatalog:
                 return self._visible[key]
             generation = self._generation
         visible, hidden = self._divided(caller, generation)
+        seen = hash(tuple((each.source, each.folder, each.name, each.description) for each in visible.skills))
         with self._lock:
             self._hidden.update(hidden)
             if generation == self._generation:
                 self._visible[key] = visible
+                if key in self._seen and self._seen[key] != seen:
+                    self._changed |= {key}
+                self._seen[key] = seen
         return visible
+
+    def changed_scopes(self) -> frozenset[Scope]:
+        """Return the scopes whose list of skills has changed since the last call."""
+        with self._lock:
+            changed, self._changed = self._changed, frozenset()
+        return changed
+
+    def subscribe(self, tell: Callable[[frozenset[Scope]], None]) -> None:
+        """Call ``tell`` on the event loop with the scopes whose list of skills has changed."""
+        self._subscribers.append(tell)
+
+    def tell_changed(self, scopes: frozenset[Scope]) -> None:
+        """Notify subscribers that the list of skills of these scopes has changed, if there are any."""
+        for tell in self._subscribers if scopes else ():
+            tell(scopes)
 
     def _divided(self, caller: Caller, generation: int) -> tuple[VisibleSkills, dict[str, set[str]]]:
         """Return what the caller may see, and for every root in scope the folders of hidden skills."""

@@ -23,7 +23,7 @@ from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSea
 from toolcrib.events.log import elapsed_ms
 from toolcrib.model import Skill
 from toolcrib.search.matches import Found
-from toolcrib.skills.catalog import Footing, RootLoad
+from toolcrib.skills.catalog import Footing, RootLoad, Scope
 from toolcrib.skills.confirming import Confirmed, ConfirmedSkills
 from toolcrib.skills.index.visible import VisibleSkills, Wanted
 from toolcrib.skills.parts import SkillUseCaseParts
@@ -145,16 +145,18 @@ class SkillUseCases:
         self._is_wanted.set()
         with anyio.move_on_after(self.parts.around.deadline - anyio.current_time()):
             await self._is_loaded.wait()
-        return await anyio.to_thread.run_sync(partial(self._looked, work))
+        answer, changed = await anyio.to_thread.run_sync(partial(self._looked, work))
+        self._catalog.tell_changed(changed)
+        return answer
 
-    def _looked(self, work: Callable[[], _Answer]) -> _Answer:
-        """Return what ``work`` does once new, changed and removed files are noticed."""
+    def _looked(self, work: Callable[[], _Answer]) -> tuple[_Answer, frozenset[Scope]]:
+        """Return the result of ``work`` after checking for changed skills, and the scopes whose skills changed."""
         if self.is_loaded:
             try:
                 self._catalog.look(self._stopped)
             except ToolcribError as error:
                 _log.warning("skills could not be looked at: %s %s", error, error.detail)
-        return work()
+        return work(), self._catalog.changed_scopes()
 
     async def soon(self, work: Callable[[], _Answer], within_s: float) -> _Answer | None:
         """Return the result of ``work``, run in a worker thread, or None if it is not done in time.

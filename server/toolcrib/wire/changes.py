@@ -3,7 +3,7 @@
 Knows whose list differs after a change; never knows what changed in it, or why.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from toolcrib.access.sessions import Session
 from toolcrib.model import JsonObject, OfferKind
 from toolcrib.offers.indexing import OffersChange
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.skills.catalog import Scope
 from toolcrib.streams.sdk import Context, PromptsListChanged, ResourcesListChanged, Subscriptions, ToolsListChanged
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
@@ -118,6 +119,16 @@ class ListChanges:
         for event, kinds in _LISTS:
             for session, say in self._everybody(event):
                 if self._offers.differs(session, change, kinds):
+                    self._tasks.start_soon(tell, say)
+
+    def on_skills_change(self, scopes: Collection[Scope]) -> None:
+        """Notify every session and subscriber in these scopes that their list of resources, with skills, has changed.
+
+        Does nothing if these notifications were not announced.
+        """
+        if self._offers.is_listed("resource"):
+            for session, say in self._everybody(ResourcesListChanged()):
+                if (session.caller.tenant_id, session.caller.project_id) in scopes:
                     self._tasks.start_soon(tell, say)
 
     def _everybody(self, event: _Event) -> list[tuple[Session, Any]]:
