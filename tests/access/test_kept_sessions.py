@@ -1,5 +1,6 @@
 """Activations that outlive a process: whose they are, how many, and when they are forgotten."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from builders import watched
 
 from access import state_files
 from toolcrib.access.activations import KeptActivations
-from toolcrib.access.active_skills import Active, ActiveSkill
+from toolcrib.access.active_skills import Active, ActiveSkill, Change, Joining, Leaving
 from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
 from toolcrib.errors import StoreError
 
@@ -39,12 +40,21 @@ def active(*names: str) -> tuple[ActiveSkill, ...]:
     return tuple(ActiveSkill(f"id-{each}", each, "repo", f"skill://repo/{each}", each, ("s__a",)) for each in names)
 
 
-def test_active_skills_are_kept_in_order_in_place_of_those_before(path: Path):
+def joining(*names: str) -> list[Change]:
+    return [Joining(each) for each in active(*names)]
+
+
+def leaving(*names: str) -> list[Change]:
+    return [Leaving(tuple(each.id for each in active(*names)))]
+
+
+def test_active_skills_are_kept_in_order(path: Path):
     with opened(path) as kept:
         assert kept.active_skills("ann", "one") == ()
-        kept.have_active("ann", "one", active("b", "a"), 1.0)
-        kept.have_active("ann", "two", active("c"), 1.0)
-        kept.have_active("ann", "two", (), 2.0)
+        assert kept.change_skills("ann", "one", joining("b", "x", "a"), 1.0) == active("b", "x", "a")
+        assert kept.change_skills("ann", "one", leaving("x"), 1.0) == active("b", "a")
+        kept.change_skills("ann", "two", joining("c"), 1.0)
+        kept.change_skills("ann", "two", leaving("c"), 2.0)
         kept.record("ann", "one", "s__a", 1.0)
     with opened(path) as kept:
         assert kept.active_skills("ann", "one") == active("b", "a")
@@ -57,16 +67,34 @@ def test_active_skills_are_kept_in_order_in_place_of_those_before(path: Path):
 def test_sessions_with_active_skills_alone_are_bounded_too(path: Path):
     with opened(path, sessions=2) as kept:
         for number in range(3):
-            kept.have_active("ann", str(number), active("a"), float(number))
+            kept.change_skills("ann", str(number), joining("a"), float(number))
         assert [kept.active_skills("ann", str(number)) for number in range(3)] == [(), active("a"), active("a")]
 
 
 @pytest.mark.parametrize("written", ["", "{}", "[7]", '[{"id": "x"}]', '[{"id": 1, "name": 2}]'])
 def test_active_skills_that_another_program_has_written_are_none(path: Path, written: str):
     with opened(path) as kept:
-        kept.have_active("ann", "one", active("a"), 1.0)
+        kept.change_skills("ann", "one", joining("a"), 1.0)
         kept._store.change(lambda connection: connection.execute("UPDATE sessions SET skills = ?", (written,)))
         assert kept.active_skills("ann", "one") == ()
+
+
+def test_what_two_processes_change_of_one_session_is_all_kept(path: Path):
+    with opened(path) as one, opened(path) as other:
+        one.change_skills("ann", "one", joining("a", "b"), 1.0)
+        assert other.change_skills("ann", "one", joining("c"), 1.0) == active("a", "b", "c")
+        assert one.change_skills("ann", "one", leaving("a"), 1.0) == active("b", "c")
+        [alone] = active("d")
+        assert other.change_skills("ann", "one", [Joining(alone, exclusive=True)], 1.0) == active("d")
+        assert one.active_skills("ann", "one") == active("d")
+
+
+def test_a_change_that_changes_nothing_is_not_written(path: Path):
+    with opened(path) as kept, watched(path) as written:
+        kept.change_skills("ann", "one", joining("a"), 1.0)
+        assert written()
+        kept.change_skills("ann", "one", [*joining("a"), *leaving("b")], 2.0)
+        assert not written()
 
 
 def test_activations_expire_when_their_session_is_not_used(path: Path):
@@ -130,7 +158,7 @@ class Refusing:
         self.asked += 1
         raise StoreError("no", detail="locked")
 
-    def have_active(self, principal: str, session_id: str, skills: Active, now: float) -> None:
+    def change_skills(self, principal: str, session_id: str, changes: Sequence[Change], now: float) -> Active:
         self.asked += 1
         raise StoreError("no", detail="locked")
 
@@ -143,8 +171,7 @@ async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCa
     assert [await activations.add("s__a"), await activations.add("s__a")] == [True, False]
     assert "s__a" in (await kept.of("ann", "one")).names
     assert store.asked == 2
-    activations.skills.skills = active("a")
-    await activations.have_active(active("a"))
+    await activations.change_skills(activations.skills, joining("a"))
     assert (await kept.of("ann", "one")).skills.skills == active("a")
     assert store.asked == 3
     assert [record.getMessage() for record in caplog.records] == [

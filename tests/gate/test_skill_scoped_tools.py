@@ -266,6 +266,21 @@ async def test_a_kept_session_id_is_one_scope_over_reconnects(shelf):
             assert await open_names(client) == {"git__diff", "git__log"}
 
 
+async def test_what_two_processes_activate_under_one_session_id_is_all_kept(shelf):
+    given = config(tool_search={"activation_scope": "session"}, context={"session_id": "s"})
+    async with world(shelf, SERVERS, given) as one, one.client() as first:
+        await first.names()  # the session has begun, and has read what is kept
+        async with world(shelf, SERVERS, given) as other, other.client() as second:
+            await load(second, "git-review", "letters")
+            await load(first, "git-release")
+            assert await open_names(first) == {"git__diff", "git__log", "git__push"}
+            assert await let_go(second, "letters") == {"active": ["git-review", "git-release"]}
+            assert await open_names(second) == {"git__diff", "git__log", "git__push"}
+    async with world(shelf, SERVERS, given) as w, w.client() as client:
+        assert await open_names(client) == {"git__diff", "git__log", "git__push"}
+        assert await let_go(client, "letters") == {"active": ["git-review", "git-release"], "not_active": ["letters"]}
+
+
 async def test_always_loaded_tools_and_those_activated_by_use_stay_when_a_skill_goes(tmp_path):
     put(repo(tmp_path), "all", "Uses all.", tools=["git.log", "db.query", "db.drop"])
     given = {**config(tool_search={"always_loaded_patterns": ["db.drop"]}), **skills(tool_activation="auto")}

@@ -6,7 +6,7 @@ Knows the three kinds of scope; never knows tools, what a list shows, or how act
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -14,13 +14,16 @@ from weakref import WeakValueDictionary
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.active_skills import Active, ActiveSkills
+from toolcrib.access.active_skills import Active, ActiveSkills, Change, changed
 from toolcrib.errors import StoreError
 
 _KEPT_READY = 1000
 """Session ids kept in memory although no connection uses them; others are read from disk again."""
 
 _READ_EVERY_S = 3600.0
+
+_UNKEPT_MAX = 1000
+"""Maximum number of changes that wait for a file that cannot be written."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +40,8 @@ class Activations(Protocol):
         """Record an activation; return whether it is new."""
         ...
 
-    async def have_active(self, skills: Active, /) -> None:
-        """Note which skills are active now, where they outlive the session."""
+    async def change_skills(self, active: ActiveSkills, changes: Sequence[Change], /) -> None:
+        """Change the active skills of a session's scope, also on disk if they outlive it."""
         ...
 
 
@@ -60,8 +63,8 @@ class ActivationStore(Protocol):
         """Return the skills that are active in a caller's session, in order."""
         ...
 
-    def have_active(self, principal: str, session_id: str, skills: Active, now: float) -> None:
-        """Keep which skills are active in a caller's session, in place of those that were."""
+    def change_skills(self, principal: str, session_id: str, changes: Sequence[Change], now: float) -> Active:
+        """Change which skills are active in a caller's session; return those that are now."""
         ...
 
 
@@ -77,8 +80,9 @@ class RunActivations:
         self.names.add(name)
         return new
 
-    async def have_active(self, _skills: Active) -> None:
-        """Keep nothing: the session itself knows them."""
+    async def change_skills(self, active: ActiveSkills, changes: Sequence[Change]) -> None:
+        """Change them in the session only."""
+        active.change(changes)
 
 
 class NoActivations:
@@ -90,14 +94,16 @@ class NoActivations:
         """Store nothing."""
         return False
 
-    async def have_active(self, _skills: Active) -> None:
-        """Keep nothing."""
+    async def change_skills(self, active: ActiveSkills, changes: Sequence[Change]) -> None:
+        """Change them for the request, or for as long as their handle is valid."""
+        active.change(changes)
 
 
 class StoredActivations:
     """Activations of one (principal, session id), kept across reconnects (R73); changes are serialised (R74).
 
-    ``skills`` are active in it, in all sessions of this id alike.
+    ``skills`` are active in it, in all sessions of this id alike. Another process may serve the same id: each change is
+    made to what is kept, and what is kept then is active here.
     What cannot be read or kept is logged; the session goes on with what it has activated in this process.
     """
 
@@ -105,7 +111,7 @@ class StoredActivations:
         self._store, self._key, self._now = store, key, now
         self._changing = anyio.Lock()
         self._read_at = -math.inf
-        self._kept_skills: Active | None = None
+        self._unkept: tuple[Change, ...] = ()
         self.names: set[str] = set()
         self.skills = ActiveSkills()
 
@@ -121,21 +127,27 @@ class StoredActivations:
             self._read_at = self._now()
             try:
                 self.names |= await anyio.to_thread.run_sync(self._store.activated, *self._key, self._read_at)
-                if self._kept_skills is None:
-                    self._kept_skills = await anyio.to_thread.run_sync(self._store.active_skills, *self._key)
-                    self.skills.skills = self._kept_skills
+                kept_skills = await anyio.to_thread.run_sync(self._store.active_skills, *self._key)
+                self.skills.skills = changed(kept_skills, self._unkept)
             except StoreError as error:
                 _log.warning("the activations of a session cannot be read: %s", error.detail)
 
-    async def have_active(self, skills: Active) -> None:
-        """Note which skills are active now, on disk too."""
+    async def change_skills(self, active: ActiveSkills, changes: Sequence[Change]) -> None:
+        """Change which skills are active, on disk too; but only there where ``active`` is the scope of a handle."""
+        if active is not self.skills:
+            active.change(changes)
+            return
         async with self._changing:
-            if skills == (self._kept_skills or ()):
-                return
-            self._kept_skills = skills
+            # Seen at once: whoever goes on meanwhile finds the skill active.
+            active.change(changes)
+            unkept = (*self._unkept, *changes)
             try:
-                await anyio.to_thread.run_sync(self._store.have_active, *self._key, skills, self._now())
+                active.skills = await anyio.to_thread.run_sync(
+                    self._store.change_skills, *self._key, unkept, self._now()
+                )
+                self._unkept = ()
             except StoreError as error:
+                self._unkept = unkept[-_UNKEPT_MAX:]
                 _log.warning("which skills are active cannot be kept: %s", error.detail)
 
     def _is_read(self) -> bool:

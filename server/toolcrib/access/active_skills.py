@@ -57,16 +57,42 @@ def active_of(text: str) -> Active:
     return tuple(found[-ACTIVE_MAX:])
 
 
-def joined_by(active: Active, skill: ActiveSkill, *, exclusive: bool) -> Active:
-    """Return what is active once ``skill`` is; it keeps its place if it was already.
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A skill becomes active. ``exclusive``: it replaces all others (C20)."""
 
-    ``exclusive``: it takes the place of all others (C20).
-    """
-    if exclusive:
-        return (skill,)
-    if any(each.id == skill.id for each in active):
-        return tuple(skill if each.id == skill.id else each for each in active)
-    return (*active, skill)[-ACTIVE_MAX:]
+    skill: ActiveSkill
+    exclusive: bool = False
+
+    def of(self, active: Active) -> Active:
+        """Return the active skills with this one; it keeps its place if it was already active."""
+        if self.exclusive:
+            return (self.skill,)
+        if any(each.id == self.skill.id for each in active):
+            return tuple(self.skill if each.id == self.skill.id else each for each in active)
+        return (*active, self.skill)[-ACTIVE_MAX:]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Deactivated skills, by their ids."""
+
+    ids: tuple[str, ...]
+
+    def of(self, active: Active) -> Active:
+        """Return the active skills without them."""
+        return tuple(each for each in active if each.id not in self.ids)
+
+
+Change = Joining | Leaving
+"""What happens to the skills of a scope. It says nothing of other skills, so two who share one lose nothing."""
+
+
+def changed(active: Active, changes: Iterable[Change]) -> Active:
+    """Return the active skills after some changes, in this order."""
+    for change in changes:
+        active = change.of(active)
+    return active
 
 
 class ActiveSkills:
@@ -79,7 +105,6 @@ class ActiveSkills:
         self.skills = skills
         self.handle = handle
 
-    def let_go(self, ids: Iterable[str]) -> None:
-        """Have these skills active no longer."""
-        gone = frozenset(ids)
-        self.skills = tuple(each for each in self.skills if each.id not in gone)
+    def change(self, changes: Iterable[Change]) -> None:
+        """Apply a change to the skills."""
+        self.skills = changed(self.skills, changes)

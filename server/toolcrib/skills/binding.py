@@ -6,7 +6,7 @@ Knows what skills name and what a session may use; never knows how a skill is sh
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from toolcrib.access.active_skills import Active, ActiveSkill, joined_by
+from toolcrib.access.active_skills import Active, ActiveSkill, Joining, Leaving, changed
 from toolcrib.access.sessions import Session
 from toolcrib.base.recent import RecentBy
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
@@ -84,7 +84,7 @@ class SkillBinding:
         It has public names with their states; denied and nonexistent tools are counted together.
         """
         catalog = self._parts.indexer.current()
-        telling = _Telling(self._parts, session, catalog, self._joined(session.skills.skills, skills))
+        telling = _Telling(self._parts, session, catalog, changed(session.skills.skills, self._joining(skills)))
         told: list[ToldSkill] = []
         for given in skills:
             needed = self._needed(given.skill, given.names.required)
@@ -99,10 +99,12 @@ class SkillBinding:
     async def activate(self, session: Session, skills: Sequence[LoadedSkill]) -> None:
         """Activate the skills whose text was delivered, in this order; emit events about the effects."""
         before = session.skills.skills
-        session.skills.skills = self._joined(before, [each for each in skills if each.is_delivered])
+        joining = self._joining(each for each in skills if each.is_delivered)
+        await session.activations.change_skills(session.skills, joining)
         self._parts.around.keep(session)
         catalog, after = self._parts.indexer.current(), {each.id for each in session.skills.skills}
-        self._tell_gone(session, [each for each in before if each.id not in after], "exclusive")
+        reason = "exclusive" if any(each.exclusive for each in joining) else "explicit"
+        self._tell_gone(session, [each for each in before if each.id not in after], reason)
         self._tell_new(session, catalog)
         opened = self._gate.opened(session, catalog).keys() - self._gate.opened(session, catalog, before).keys()
         for tool in self._gate.allowed(session, catalog).tools if opened else ():
@@ -110,17 +112,17 @@ class SkillBinding:
                 scope = self._gate.scope
                 activated = ToolActivated(tool.public_name, activation_scope=scope, source="skill", reason="skill")
                 self._parts.events.emit(activated, session=session.label)
-        await session.activations.have_active(session.skills.skills)
 
     async def let_go(self, session: Session, names: Iterable[str]) -> list[str]:
         """Deactivate skills; return those of ``names`` that match none."""
         unknown: list[str] = []
         for name in names:
             meant = [each for each in session.skills.skills if each.is_called(name)]
-            unknown += [] if meant else [name]
-            session.skills.let_go([each.id for each in meant])
+            if not meant:
+                unknown.append(name)
+                continue
+            await session.activations.change_skills(session.skills, [Leaving(tuple(each.id for each in meant))])
             self._tell_gone(session, meant, "explicit")
-        await session.activations.have_active(session.skills.skills)
         return unknown
 
     def _tell_new(self, session: Session, catalog: Catalog) -> None:
@@ -137,14 +139,15 @@ class SkillBinding:
             session.trail.told_active -= {each.id}
             self._parts.events.emit(SkillDeactivated(each.label, reason), session=session.label)
 
-    def _joined(self, active: Active, skills: Iterable[LoadedSkill]) -> Active:
+    def _joining(self, skills: Iterable[LoadedSkill]) -> list[Joining]:
+        joining: list[Joining] = []
         for given in skills:
             skill = given.skill
             label = skill.name if given.text.name == skill.name else skill.id
             tools = (*given.names.required, *(note.tool for note in given.names.notes))
-            joining = ActiveSkill(skill.id, skill.name, skill.source, given.uri, label, tools)
-            active = joined_by(active, joining, exclusive=self._bindings.of(skill).exclusive)
-        return active
+            active = ActiveSkill(skill.id, skill.name, skill.source, given.uri, label, tools)
+            joining.append(Joining(active, exclusive=self._bindings.of(skill).exclusive))
+        return joining
 
 
 class _Telling:

@@ -5,10 +5,10 @@ Everything here may block: the event loop calls it through a worker thread.
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from toolcrib.access.active_skills import Active, active_of, json_of
+from toolcrib.access.active_skills import Active, Change, active_of, changed, json_of
 from toolcrib.store.store import Store
 
 _TOUCH_AFTER_S = 3600.0
@@ -61,24 +61,30 @@ class KeptSessions:
 
     def active_skills(self, principal: str, session_id: str) -> Active:
         """Return the skills that are active in a caller's session, in order."""
-        query = "SELECT skills FROM sessions WHERE principal = ? AND session_id = ?"
         with self._store.read() as connection:
-            row = connection.execute(query, (principal, session_id)).fetchone()
-        return active_of(row[0]) if row else ()
+            return _active_skills(connection, principal, session_id)
 
-    def have_active(self, principal: str, session_id: str, skills: Active, now: float) -> None:
-        """Keep which skills are active in a caller's session, in place of those that were."""
-        key, text = (principal, session_id), json_of(skills)
+    def change_skills(self, principal: str, session_id: str, changes: Sequence[Change], now: float) -> Active:
+        """Change which skills are active in a caller's session; return those that are now.
 
-        def have(connection: sqlite3.Connection) -> None:
+        What another process has changed meanwhile stays: a change is made to what is kept, in one transaction.
+        """
+        key = principal, session_id
+        before = self.active_skills(*key)
+        if changed(before, changes) == before:
+            return before
+
+        def change(connection: sqlite3.Connection) -> Active:
+            after = changed(_active_skills(connection, *key), changes)
             connection.execute(
                 "INSERT INTO sessions(principal, session_id, last_used, skills) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET skills = excluded.skills",
-                (*key, now, text),
+                (*key, now, json_of(after)),
             )
             self._forget_oldest(connection, *key)
+            return after
 
-        self._store.change(have, owed=f"active skills {key}")
+        return self._store.change(change, owed=f"active skills {key} {changes}")
 
     def keep(self, connection: sqlite3.Connection, rows: Iterable[tuple[str, str, str, float]]) -> None:
         """Write activations as (principal, session id, name, time of last use), within the bounds."""
@@ -108,3 +114,9 @@ class KeptSessions:
         """Forget sessions that were not used for too long."""
         statement, older_than = "DELETE FROM sessions WHERE last_used < ?", now - self._bounds.age_s
         self._store.change(lambda connection: connection.execute(statement, (older_than,)))
+
+
+def _active_skills(connection: sqlite3.Connection, principal: str, session_id: str) -> Active:
+    query = "SELECT skills FROM sessions WHERE principal = ? AND session_id = ?"
+    row = connection.execute(query, (principal, session_id)).fetchone()
+    return active_of(row[0]) if row else ()
