@@ -149,7 +149,7 @@ def open_known(settings: Settings, clocks: Clocks, events: EventLog, state: Stat
             offers=offers,
             offer_gate=OfferGate(settings.servers, gate, offers, indexer.current),
             offer_texts=OfferTexts(offer_index),
-            learning=Learning(settings, state.vocabularies, clocks.lasting_clock),
+            learning=Learning(settings, policy, state.vocabularies, clocks.lasting_clock),
         )
 
 

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from access import state_files
+from toolcrib.access.policy import VisibilityRule
 from toolcrib.access.state.vocabularies import (
     EVERYBODY,
     LEARNERS_MAX,
@@ -11,6 +12,7 @@ from toolcrib.access.state.vocabularies import (
     KeptVocabularies,
     Vocabularies,
     caller_of,
+    group_of,
     learner_of,
     taught,
 )
@@ -108,3 +110,13 @@ def test_a_learner_is_one_principal_of_one_tenant_project_and_profile_and_can_be
     assert len({*map(learner_of, callers), EVERYBODY}) == 6
     assert [caller_of(learner_of(caller)) for caller in callers] == callers
     assert [caller_of(text) for text in (EVERYBODY, "not JSON", "{}", "3")] == [None] * 4
+
+
+def test_those_learn_together_whom_the_same_rules_are_about():
+    whens = ({"tenant_id": ("red",)}, {"tenant_id": ("red", "blue")}, {"tenant_id": ("red",), "profile": ("guest",)})
+    rules = [VisibilityRule(when) for when in whens]
+    groups = [group_of(some) for some in ([], *([rule] for rule in rules), rules[:2])]
+    assert len(set(groups)) == 5
+    assert groups[0] == EVERYBODY
+    assert [caller_of(group) for group in groups] == [None] * 5
+    assert group_of([VisibilityRule({"tenant_id": ("red",)}, deny=("more",))]) == groups[1]

@@ -8,6 +8,7 @@ import pytest
 
 from access import state_files
 from toolcrib.access.activations import RunActivations
+from toolcrib.access.policy import Policy
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.vocabularies import Forgotten, KeptVocabularies, Vocabularies
 from toolcrib.access.trails import Asked
@@ -62,7 +63,7 @@ class Learner:
     """Somebody who learns."""
 
     def __init__(self, settings: Settings, kept: KeptVocabularies) -> None:
-        self.learning = Learning(settings, kept, lambda: NOW)
+        self.learning = Learning(settings, Policy(), kept, lambda: NOW)
         self.session = Session("one", Caller("ann"), RunActivations(), growing=False)
         self.learning.open()
 

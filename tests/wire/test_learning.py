@@ -11,6 +11,7 @@ from fakes.menu import tool
 from toolcrib.access.state.vocabularies import Forgotten
 from toolcrib.base.text import QUERY_MAX
 from toolcrib.model import Caller
+from toolcrib.search import vocabulary
 from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 
 pytestmark = pytest.mark.anyio
@@ -208,6 +209,25 @@ async def test_what_others_teach_of_hidden_tools_changes_no_byte_of_what_one_tau
         assert await guest.search("standup") == before
 
 
+async def test_however_much_is_taught_of_hidden_tools_takes_no_shared_word_from_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(vocabulary, "ENTRIES_MAX", 10)
+    hidden = {"when": {"profile": "guest"}, "deny": ["calendar.*"]}
+    section = {"tool_search": {"learn": True, "learn_shared": True}, "policy": {"visibility": [hidden]}}
+    guests = Caller("eve", profile="guest"), Caller("mallory", profile="guest")
+    words = ("standup", "retro", "breakfast", "lunch", "dinner")
+    async with world(tmp_path, servers(), section) as w, w.client(caller=ANN) as ann, w.client(caller=guests[0]) as eve:
+        async with w.client(caller=guests[1]) as other:
+            for word in words:
+                await teach(eve, word, ISSUE)
+            before = [await other.search(word) for word in words]
+            assert all(answer["tools"] for answer in before)
+            for word in ("monday", "tuesday", "wednesday"):
+                for name in (EVENT, "calendar__list_events"):
+                    await teach(ann, word, name)
+            assert await ann.found("monday")
+            assert [await other.search(word) for word in words] == before
+
+
 async def test_a_denied_tool_is_found_by_no_lesson_and_its_name_is_never_learnt(tmp_path):
     async with world(tmp_path, servers(), LEARN) as w, w.client() as client:
         await teach(client)
@@ -228,7 +248,8 @@ async def test_secrets_are_not_learnt(tmp_path):
     section = {**LEARN, "http": {"tokens": [{"token": "correcthorsebattery", "subject": "ann"}]}}
     async with world(tmp_path, servers(), section) as w, w.client() as client:
         await teach(client, "retro".ljust(QUERY_MAX - 5) + "correcthorsebattery")
-        for secret in ("correcthorsebattery", "hunter2", "'my secret phrase'", "sk-live-abcdefgh"):
+        written = ("correcthorsebattery", "Correcthorsebattery", "CORRECTHORSEBATTERY", "correct horse", "Battery")
+        for secret in (*written, "hunter2", "'my secret phrase'", "sk-live-abcdefgh"):
             await teach(client, f"standup {secret}")
         await until(lambda: bool(kept(w)))
         [known] = kept(w).values()

@@ -58,7 +58,8 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str], rules: Sequence[Rule] = (), learned: Learned | None = None) -> None:
-        forms = longest_first(form for secret in secrets if secret for form in forms_of(secret))
+        self._secrets = tuple(filter(None, secrets))
+        forms = longest_first(form for secret in self._secrets for form in forms_of(secret))
         self._pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
         self._rules, self._learned = rules, learned or Learned()
 
@@ -81,6 +82,10 @@ class Redactor:
             members = cast("dict[str, Any]", value)
             return {self.clean(name): self._cleaned(each, depth - 1) for name, each in members.items()}
         return value
+
+    def knows(self, is_meant: Callable[[str], bool]) -> bool:
+        """Return whether ``is_meant`` is true of any secret: for comparisons other than in the written form."""
+        return any(map(is_meant, (*self._secrets, *self._learned.secrets)))
 
     def redact(self, text: str) -> str:
         """Return ``text`` without the secrets, and without the matches of the rules."""

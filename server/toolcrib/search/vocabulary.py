@@ -154,11 +154,14 @@ def vocabulary_of(pairs: Collection[tuple[str, str, Entry]]) -> Vocabulary:
     return Vocabulary(entries)
 
 
-def learnable(text: str, stem: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the stems of the words of a request that may be learnt; none of a long one, or one that may be cut short.
+def learnable(
+    text: str, stem: Callable[[str], str], is_private: Callable[[str], bool] = lambda _word: False
+) -> tuple[str, ...]:
+    """Return the learnable stems of a request; none of a long one, or one that may have been truncated.
 
-    Only plain words in letters: nothing quoted, no address, nothing with a digit or written like a name or a key, none
-    that merely asks. What a person types besides words, such as a password, should not be kept.
+    Only ordinary words in letters are learnt: nothing quoted, no address, nothing with a digit or written like an
+    identifier or a key, and no framing words. What a person types besides words, such as a password, must not be
+    stored, nor a word that ``is_private``.
     """
     # A truncated secret can no longer be recognized.
     if len(text) >= QUERY_MAX:
@@ -168,7 +171,8 @@ def learnable(text: str, stem: Callable[[str], str]) -> tuple[str, ...]:
     if len(telling) > _WORDS_MAX:
         return ()
     plain = words(" ".join(filter(_is_natural, _PLAIN.findall(text))))
-    return tuple(dict.fromkeys(stem(word) for word in plain if word in telling and _is_word(word)))
+    kept = (word for word in plain if word in telling and _is_word(word) and not is_private(word))
+    return tuple(dict.fromkeys(map(stem, kept)))
 
 
 def _is_natural(word: str) -> bool:

@@ -10,9 +10,11 @@ from typing import Never
 import anyio
 import anyio.to_thread
 
+from toolcrib.access.policy import Policy
 from toolcrib.access.sessions import Session
-from toolcrib.access.state.vocabularies import EVERYBODY, KeptVocabularies, Vocabularies, learner_of, taught
+from toolcrib.access.state.vocabularies import KeptVocabularies, Vocabularies, group_of, learner_of, taught
 from toolcrib.access.trails import Asked
+from toolcrib.base.text import joined
 from toolcrib.config.settings import Settings
 from toolcrib.errors import StoreError
 from toolcrib.model import SearchType
@@ -46,10 +48,10 @@ class Learning:
     counts.
     """
 
-    def __init__(self, settings: Settings, kept: KeptVocabularies, now: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, policy: Policy, kept: KeptVocabularies, now: Callable[[], float]) -> None:
         section = settings.toolcrib.tool_search
         self._enabled, self._shared = section.learn, section.learn_shared
-        self._clean = settings.redactor.redact
+        self._redactor, self._policy = settings.redactor, policy
         self._kept, self._now = kept, now
         self._known: Vocabularies = {}
         self._version: tuple[int, object] | None = None
@@ -145,13 +147,18 @@ class Learning:
         return known
 
     def _words(self, asked: Asked) -> tuple[str, ...]:
-        """Return the words that a search may teach: no secret, and nothing of what the caller may not know."""
-        # Of both texts, because the marks that take the place of something are words too.
-        allowed = {*learnable(self._clean(asked.told), stem)}
+        """Return the words that a search may teach: no part of a secret, and nothing that the caller may not know."""
+        # Of both texts, because redaction marks are words too.
+        allowed = {*learnable(self._redactor.redact(asked.told), stem, self._is_secret)}
         return tuple(word for word in learnable(asked.query, stem) if word in allowed)
 
+    def _is_secret(self, word: str) -> bool:
+        # Ignoring case and separators, so that a secret typed as words is recognised.
+        return self._redactor.knows(lambda secret: word in joined(secret))
+
     def _learner(self, session: Session) -> str:
-        return EVERYBODY if self._shared else learner_of(session.caller)
+        # Callers with different tools share nothing: words of hidden tools would evict others.
+        return group_of(self._policy.rules_about(session.caller)) if self._shared else learner_of(session.caller)
 
 
 def _settled(asked: tuple[Asked, ...], name: str) -> tuple[Asked, ...]:

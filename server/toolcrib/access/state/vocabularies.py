@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from toolcrib.access.policy import VisibilityRule
 from toolcrib.base.json_values import as_list
 from toolcrib.model import Caller
 from toolcrib.search.vocabulary import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
@@ -47,6 +48,12 @@ class Forgotten:
 def learner_of(caller: Caller) -> str:
     """Return the text by which a caller learns: all that may decide what the caller may use."""
     return json.dumps([caller.principal, caller.tenant_id, caller.project_id, caller.profile])
+
+
+def group_of(rules: Iterable[VisibilityRule]) -> str:
+    """Return the text by which all learn together whom these rules are about, and who so may use the same tools."""
+    told = [dict(rule.when) for rule in rules]
+    return json.dumps({"when": told}, sort_keys=True) if told else EVERYBODY
 
 
 def caller_of(learner: str) -> Caller | None:
