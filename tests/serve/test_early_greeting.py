@@ -66,6 +66,11 @@ class Starts:
     def kept(self) -> list[Path]:
         return sorted((self.folder / "cache" / "greetings").glob("*.json"))
 
+    def falsify(self, text: str, other: str) -> None:
+        """Have the only thing that is kept say something else."""
+        [kept] = self.kept
+        kept.write_text(kept.read_text().replace(text, other))
+
 
 def line_of(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
@@ -208,8 +213,7 @@ async def test_what_a_session_has_activated_before_is_listed_by_the_ordinary_way
 async def test_a_list_that_is_no_unicode_is_not_lost(tmp_path):
     starts = Starts(tmp_path)
     await starts.settle()
-    [kept] = starts.kept
-    kept.write_text(kept.read_text().replace("Find tools", "\\ud800"))
+    starts.falsify("Find tools", "\\ud800")
     async with starts.open(first=GREETING) as crib:
         await crib.send({"method": "notifications/initialized"})
         assert "tool_search" in await listed(crib)
@@ -222,8 +226,7 @@ async def test_a_list_that_is_no_unicode_is_not_lost(tmp_path):
 async def test_a_list_that_turns_out_wrong_is_taken_back(tmp_path):
     starts = Starts(tmp_path)
     await starts.settle()
-    [kept] = starts.kept
-    kept.write_text(kept.read_text().replace("tool_search", "tool_starch"))
+    starts.falsify("tool_search", "tool_starch")
     async with starts.open(first=GREETING) as crib:
         await greeted_early(crib)
         await crib.send({"method": "notifications/initialized"})
@@ -363,8 +366,7 @@ async def test_what_a_session_has_used_counts_at_the_next_start(tmp_path):
 async def test_an_answer_that_turns_out_wrong_is_said_and_not_given_again(tmp_path):
     starts = Starts(tmp_path)
     right = await starts.settle()
-    [kept] = starts.kept
-    kept.write_text(kept.read_text().replace("Pour tea", "Spill tea"))
+    starts.falsify("Pour tea", "Spill tea")
     async with starts.open(first=GREETING) as crib:
         assert b"Spill tea" in await greeted_early(crib)
         with anyio.fail_after(30):

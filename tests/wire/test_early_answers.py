@@ -13,7 +13,7 @@ from fakes.menu import tool
 from toolcrib.early.greeting import FOLDER, Begun, Start
 from toolcrib.errors import StoreError
 from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.wire import greeting
+from toolcrib.wire import changes, greeting
 from toolcrib.wire.greeting import greeting_kept
 from worlds import ERAS, Client, World, until, world
 
@@ -35,7 +35,7 @@ async def begun(w: World, given: list[Any]) -> AsyncGenerator[None]:
     it = Begun()
     it.start, it.given = Start([], {"HOME": str(w.settings.config_path.parent)}), given
     gateway = w.serving.gateway
-    async with greeting_kept(gateway.greeting, it, gateway.tell_tools_changed) as greeter:
+    async with greeting_kept(gateway.greeting, it, gateway.take_back_tools) as greeter:
         gateway.greet_by(greeter)
         yield
 
@@ -62,6 +62,32 @@ async def test_a_wrong_list_is_taken_back_from_a_client_that_listens(tmp_path: P
             await greeted(client, era)
             await until(lambda: client.list_changes == 1)
     assert WRONG in caplog.text
+
+
+@asynccontextmanager
+async def listening_late(folder: Path, caplog: Any) -> AsyncGenerator[Client]:
+    """Give a client that was told a wrong list, and subscribes only when that has been found out."""
+    async with world(folder, DB, ALWAYS, listing="auto") as w:
+        given = (await kept(w, MODERN)).replace("read_row", "write_row")
+        async with begun(w, json.loads(given)), w.client(MODERN) as client:
+            await greeted(client, MODERN)
+            await until(lambda: WRONG in caplog.text)
+            async with client.listening():
+                await client.list_tools()  # what is told to who subscribes has come before the next answer
+                yield client
+
+
+async def test_a_wrong_list_is_taken_back_from_a_client_that_listens_later(tmp_path: Path, caplog: Any):
+    async with listening_late(tmp_path, caplog) as client:
+        assert client.list_changes == 1
+
+
+async def test_who_listens_when_no_wrong_list_is_held_any_more_is_told_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+):
+    monkeypatch.setattr(changes, "LIST_TTL_MS", 0)
+    async with listening_late(tmp_path, caplog) as client:
+        assert client.list_changes == 0
 
 
 async def test_an_index_that_cannot_be_read_when_it_is_looked_at_ends_nothing(

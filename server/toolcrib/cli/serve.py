@@ -179,7 +179,7 @@ async def _serve_stdio(run: _Run) -> None:
             print(_waiting_text(run.settings), file=sys.stderr, flush=True)
         gateway = serving.gateway
         run.begun.end()
-        async with greeting_kept(gateway.greeting, run.begun, gateway.tell_tools_changed) as greeter:
+        async with greeting_kept(gateway.greeting, run.begun, gateway.take_back_tools) as greeter:
             gateway.greet_by(greeter)
             if greeter:
                 serving.on_change = lambda _settings: greeter.retire()

@@ -3,10 +3,12 @@
 Knows whose list differs after a change; never knows what changed in it, or why.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
+import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
@@ -20,6 +22,7 @@ from toolcrib.streams.sdk import Context, PromptsListChanged, ResourcesListChang
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.indexing import CatalogChange
+from toolcrib.wire.envelopes import LIST_TTL_MS
 from toolcrib.wire.sessions import Sessions
 from toolcrib.wire.updates import ResourceUpdates, tell
 
@@ -50,10 +53,11 @@ class ListChanges:
         self._gate, self._offers, self._updates = gate, offers, updates
         self._sessions, self._tasks = sessions, tasks
         self.listening: dict[Subscriptions, Session] = {}
+        self.wrong_until = -math.inf
 
     def take_over(self, before: "ListChanges") -> None:
-        """Tell those from now on who were told by the changes under another config."""
-        self.listening = before.listening
+        """Take over the subscribers of the notifier of the previous config."""
+        self.listening, self.wrong_until = before.listening, before.wrong_until
 
     def lists(self, catalog: Catalog) -> dict[Session, tuple[object, ...]]:
         """Return the current lists of everybody who can be notified: of tools, of resources, of prompts."""
@@ -93,6 +97,8 @@ class ListChanges:
         try:
             wanted = params.notifications.resource_subscriptions or ()
             async with self._updates.held(session, wanted, subscriptions) as held:
+                if anyio.current_time() < self.wrong_until:  # runs once the client is subscribed
+                    self._tasks.start_soon(tell, partial(subscriptions.tell, ToolsListChanged()))
                 honored = params.notifications.model_copy(update={"resource_subscriptions": held or None})
                 return await subscriptions.serve(context, params.model_copy(update={"notifications": honored}))
         finally:
@@ -103,8 +109,12 @@ class ListChanges:
         for subscriptions in self.listening:
             subscriptions.close()
 
-    def tell_tools_changed(self) -> None:
-        """Tell every session and subscriber that their list of tools is another one."""
+    def take_back_tools(self) -> None:
+        """Notify every session and subscriber that the list of tools they received is not current.
+
+        Later subscribers are notified too, for as long as clients may treat a list as current.
+        """
+        self.wrong_until = anyio.current_time() + LIST_TTL_MS / 1000
         for _session, say in self._everybody(ToolsListChanged()):
             self._tasks.start_soon(tell, say)
 

@@ -46,9 +46,9 @@ class Gateway:
         """End every subscription gracefully."""
         self.wire.changes.end_subscriptions()
 
-    def tell_tools_changed(self) -> None:
-        """Tell everybody who can be told that their list of tools is another one."""
-        self.wire.changes.tell_tools_changed()
+    def take_back_tools(self) -> None:
+        """Notify everybody connected now, or soon, that the list of tools they received is not current."""
+        self.wire.changes.take_back_tools()
 
     @property
     def greeting(self) -> GreetingParts:
