@@ -34,7 +34,7 @@ ALLOWED = {
     "toolcrib.cli.login:logout": "one command of a person",
     "toolcrib.events.batches:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",
     "toolcrib.tools.finding:ToolFinder._shown": "one read of the few rows that a quick search in memory has found",
-    "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called for the first time",
+    "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called first, or is huge",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",
     "toolcrib.downstream.process:Lifeline.ready": "likewise, once, with the first server",
     "toolcrib.wire.http:serve_http.<locals>.serve": "the start of the HTTP server",

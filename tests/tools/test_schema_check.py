@@ -306,6 +306,16 @@ def test_a_hostile_schema_cannot_hold_the_checker(schema: dict, arguments: dict)
         gc.enable()
 
 
+def test_a_schema_larger_than_any_real_one_is_checked_and_not_kept():
+    check, text = checker(50), json.dumps({"properties": {f"p{n}": {"type": "string"} for n in range(4000)}})
+    check.check("warm", {}, {})
+    before = len(gc.get_objects())
+    assert check.check("huge", json.loads(text), {"p1": 1}) == [Misfit("arguments.p1", "must be string, not integer")]
+    gc.collect()
+    assert len(gc.get_objects()) - before < 1000
+    assert check.check("huge", json.loads(text), {"p2": 1}) == [Misfit("arguments.p2", "must be string, not integer")]
+
+
 def test_a_check_that_runs_out_of_time_is_neither_right_nor_wrong():
     ticks = count()
     slow = SchemaChecker(50, lambda: next(ticks) / 100)

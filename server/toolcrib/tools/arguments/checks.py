@@ -4,13 +4,15 @@ Knows schemas by tool and the time limit of each kind of check; never knows who 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from contextlib import suppress
+from functools import partial
 
 import anyio.to_thread
 
 from toolcrib.base.json_values import compact
+from toolcrib.base.recent import Recent
 from toolcrib.model import JsonObject, Tool
-from toolcrib.tools.arguments.schema_check import Misfit, SchemaChecker
+from toolcrib.tools.arguments.schema_check import Misfit, SchemaChecker, is_kept
 from toolcrib.tools.definitions.examples import shortest
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.index.tool_index import ToolIndex
@@ -25,11 +27,18 @@ class ArgumentChecks:
 
     def __init__(self, index: ToolIndex, checker: SchemaChecker, deadline_ms: float) -> None:
         self._index, self._checker, self._deadline_ms = index, checker, deadline_ms
-        self._schemas = lru_cache(_SCHEMAS_KEPT)(self._read_schema)
+        # The fingerprint is part of the key, because the definition in a row may change.
+        self._schemas = Recent[tuple[int, str], JsonObject](_SCHEMAS_KEPT)
 
     def schema(self, tool: Tool) -> JsonObject:
-        """Return the input schema of a tool as it is indexed."""
-        return self._schemas(tool.row, tool.fingerprint)
+        """Return the indexed input schema of a tool."""
+        key = tool.row, tool.fingerprint
+        with suppress(KeyError):
+            return self._schemas[key]
+        schema = self._read_schema(tool.row)
+        if is_kept(schema):
+            self._schemas[key] = schema
+        return schema
 
     async def check(self, tool: Tool, arguments: JsonObject) -> list[Misfit] | None:
         """Return the validation errors; None if they cannot be determined in time.
@@ -40,8 +49,7 @@ class ArgumentChecks:
         quick = check(budget_ms=_INLINE_CHECK_MS)
         return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
 
-    # The fingerprint is part of the key of the cache only: a row may get another definition.
-    def _read_schema(self, row: int, _fingerprint: str) -> JsonObject:
+    def _read_schema(self, row: int) -> JsonObject:
         definition = self._index.definitions([row]).get(row)
         return {"type": "object"} if definition is None else definition["inputSchema"]
 

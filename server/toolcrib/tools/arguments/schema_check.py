@@ -30,7 +30,14 @@ DEPTH_MAX = 64
 """Maximum nesting depth to be checked."""
 
 ARGUMENTS_TEXT_MAX = 1024 * 1024
-"""Characters of arguments given as a JSON string."""
+"""Maximum length of arguments given as a JSON string, in characters."""
+
+CONTAINERS_KEPT = 1000
+"""Maximum number of objects and arrays in a cached schema.
+
+The garbage collector traverses all of them at once, while everything else waits: 128 of the largest checkable schemas
+took 0.1 s each time. The largest real one has fewer; a larger one is parsed again for each check.
+"""
 
 _CACHED_MAX = 128
 _SHOWN_MAX = 80
@@ -83,7 +90,7 @@ class _TooLarge(Exception):
 class SchemaChecker:
     """Validates arguments against schemas, each within ``deadline_ms`` of ``clock`` (in seconds).
 
-    Keeps the validators of the last 128 schemas. May be used from several threads at once.
+    Caches the validators of the last 128 schemas, except very large ones. Safe to use from several threads.
     """
 
     def __init__(self, deadline_ms: float, clock: Callable[[], float]) -> None:
@@ -134,8 +141,19 @@ class SchemaChecker:
             validator = _compiled(schema, library)
         except (_TooLarge, *library.unusable):
             validator = None
-        self._cached[key] = validator
+        if validator is None or is_kept(schema):
+            self._cached[key] = validator
         return validator
+
+
+def is_kept(schema: JsonObject) -> bool:
+    """Return whether a schema is small enough to be cached."""
+    count = 0
+    for level in levels(schema):
+        count += len(level)
+        if count > CONTAINERS_KEPT:
+            return False
+    return True
 
 
 def unwrap_arguments(value: Any, schema: JsonObject) -> JsonObject | None:
