@@ -81,6 +81,31 @@ def test_a_person_logs_in_and_sees_what_the_server_has(run: Run, config: Path, g
     assert guarded.asked("/register") == 1
 
 
+def test_taking_over_servers_says_who_is_logged_in_and_what_to_run_where_nobody_is(
+    run: Run, config: Path, tmp_path: Path, guarded: Guarded, browser: Browser
+):
+    own = {"url": "https://own.example/mcp", "headers": {"Authorization": "Bearer canary"}}
+    entries = {"web": {"url": guarded.url}, "wiki": {"url": "https://wiki.example/mcp"}, "own": own}
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps({"mcpServers": {**entries, "git": {"command": "git-mcp"}}}))
+    take_over = ("import", str(file), "--config", str(config))
+    code, out, _ = run(*take_over, "--yes")
+    assert code == 0
+    for name in ("web", "wiki"):
+        assert f"{name}: nobody is logged in; if it wants that: toolcrib login {name}\n" in out
+    assert "login own" not in out
+    assert "login git" not in out
+    assert out.splitlines()[-2] == "If wiki wants a login: `toolcrib login wiki`."
+    assert run("login", "web", "--config", str(config))[0] == 0
+    _, out, _ = run(*take_over)
+    assert "web: logged in by http://127.0.0.1:" in out
+    assert "wiki: nobody is logged in" in out
+    found = {each["key"]: each for each in json.loads(run(*take_over, "--json")[1])["servers"]}
+    assert found["web"]["login"]["by"].startswith("http://127.0.0.1:")
+    assert [found[name]["may_log_in"] for name in ("web", "wiki", "own", "git")] == [True, True, False, False]
+    assert [found[name]["login"] for name in ("wiki", "own", "git")] == [None] * 3
+
+
 def test_status_and_doctor_tell_who_is_logged_in_and_what_mends_a_server_that_nobody_is(
     run: Run, config: Path, guarded: Guarded, browser: Browser
 ):

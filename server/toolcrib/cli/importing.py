@@ -7,16 +7,18 @@ secret.
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed
+from toolcrib.base.json_values import as_object
+from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, table
-from toolcrib.errors import BadRequest
+from toolcrib.errors import BadRequest, ConfigError
 from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from toolcrib.config.clients.drafting import Draft, DraftServer
     from toolcrib.config.clients.reading import FoundFile
     from toolcrib.config.editing.changes import Change
+    from toolcrib.config.settings import Settings
 
 EnvOption = Annotated[
     bool, typer.Option("--env", help="Move secrets to variables, and write those into toolcrib.env beside the config.")
@@ -32,6 +35,9 @@ EnvOption = Annotated[
 DirectOption = Annotated[
     bool, typer.Option("--direct", help="Import mcp-remote servers by their URL: toolcrib needs no bridge.")
 ]
+
+Logins = Mapping[str, JsonObject | None]
+"""What may be told of logins, by servers that take one; None where nobody is logged in."""
 
 VARIABLES_FILE = "toolcrib.env"
 """The file beside a config that secrets are moved to, as lines for a shell."""
@@ -138,21 +144,42 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
         servers = without_bridges(servers)
     drafted = draft(servers, document, check_entry(os.environ), with_variables=wanted.with_variables)
     changes = changes_of(drafted, document)
+    logins = _logins(wanted.target, drafted)
     if not wanted.as_json:
-        _show(files, drafted, unread)
+        _show(files, drafted, logins, unread)
     count = len(drafted.added)
     question = f"Write {count} server{'' if count == 1 else 's'} to {wanted.target}?"
     is_wanted = bool(changes) and agreed(question, yes=wanted.yes, as_json=wanted.as_json)
     written = _write(wanted, drafted, changes) if is_wanted else []
     if wanted.as_json:
-        print_json(_draft_json(files, drafted, written, unread))
+        print_json({"written": [str(path) for path in written], **_draft_json(files, drafted, logins, unread)})
         return
     if not changes:
         _end_without_changes(drafted, wanted)
     if not written:
         print_text("Nothing was written. Add --yes to write without asking.", error=True)
         raise typer.Exit(ExitCode.FAILED)
-    _say_written(drafted, written)
+    _say_written(drafted, logins, written)
+
+
+def _logins(target: Path, drafted: "Draft") -> Logins:
+    """Return what may be told of the login to each drafted server that takes one, by its key."""
+    from toolcrib.config.settings import HttpTarget
+    from toolcrib.login.logins import logins_told
+
+    here: Settings | None = None
+    if target.exists():
+        with suppress(ConfigError):  # what is wrong with it is told by `config check`
+            here = load_settings(target)
+    told: Logins = logins_told(here.tokens_dir, here.servers.values()) if here else {}
+    logins: dict[str, JsonObject | None] = {}
+    for server in drafted.servers:
+        known = here.servers.get(server.key) if here and server.known else None
+        url, headers = server.entry.get("url"), as_object(server.entry.get("headers"))
+        is_open = bool(url) and not HttpTarget(str(url), headers).has_own_token and not server.entry.get("disabled")
+        if known.may_log_in if known else is_open:
+            logins[server.key] = told.get(server.key) if known else None
+    return logins
 
 
 def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
@@ -183,14 +210,14 @@ def _end_without_changes(drafted: "Draft", wanted: _Wanted) -> None:
     raise typer.Exit
 
 
-def _show(files: "Sequence[FoundFile]", drafted: "Draft", unread: Sequence[Path]) -> None:
+def _show(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread: Sequence[Path]) -> None:
     from toolcrib.config.clients.drafting import origins
 
     rows = [(server.key, ", ".join(origins(server)), _target_text(server)) for server in drafted.servers]
     if rows:
         print_text(table(("name", "from", "what it is"), rows))
     for server in drafted.servers:
-        for note in _notes(server):
+        for note in (*_notes(server), *_login_notes(server.key, logins)):
             print_text(f"{server.key}: {note}")
     for lost in drafted.lost:
         print_text(f"left out: {lost.name} ({lost.origin}): it {lost.read.lost}")
@@ -232,24 +259,32 @@ def _notes(server: "DraftServer") -> "Iterator[str]":
         yield f"contains secrets in {', '.join(dict.fromkeys(secret.shown for secret in server.secrets))}"
 
 
-def _say_written(drafted: "Draft", written: Sequence[Path]) -> None:
+def _login_notes(key: str, logins: Logins) -> "Iterator[str]":
+    from toolcrib.login.telling import login_text
+
+    if key in logins:
+        login = logins[key]
+        yield (
+            f"logged in{login_text(login)}" if login else f"nobody is logged in; if it wants that: toolcrib login {key}"
+        )
+
+
+def _say_written(drafted: "Draft", logins: Logins, written: Sequence[Path]) -> None:
     print_text(f"Written: {', '.join(map(str, written))}")
     if drafted.variables:
         names = ", ".join(drafted.variables)
         print_text(f"Set {names} where your client starts toolcrib: set -a; . {shlex.quote(str(written[-1]))}; set +a")
     elif any(server.secrets for server in drafted.added):
-        print_text("Secrets came along, so only you can read it; --env would have moved them to variables.")
-    if any("url" in server.entry and not server.secrets for server in drafted.added):
-        print_text("Servers that want a login: `toolcrib login --all`.")
+        print_text("It contains secrets, so only you can read it; --env moves them to variables instead.")
+    if keys := [server.key for server in drafted.added if server.key in logins]:
+        command = f"toolcrib login {keys[0]}" if len(keys) == 1 else "toolcrib login --all"
+        print_text(f"If {', '.join(keys)} {'wants' if len(keys) == 1 else 'want'} a login: `{command}`.")
     print_text("Next: `toolcrib config check`, `toolcrib index refresh`, `toolcrib connect CLIENT`.")
 
 
-def _draft_json(
-    files: "Sequence[FoundFile]", drafted: "Draft", written: Sequence[Path], unread: Sequence[Path]
-) -> JsonObject:
+def _draft_json(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread: Sequence[Path]) -> JsonObject:
     return {
-        "written": [str(path) for path in written],
-        "servers": [_server_json(server) for server in drafted.servers],
+        "servers": [_server_json(server, logins) for server in drafted.servers],
         "left_out": [
             {"name": lost.name, "client": lost.client.key, "file": str(lost.file), "reason": lost.read.lost}
             for lost in drafted.lost
@@ -260,7 +295,7 @@ def _draft_json(
     }
 
 
-def _server_json(server: "DraftServer") -> JsonObject:
+def _server_json(server: "DraftServer", logins: Logins) -> JsonObject:
     denials = server.denials
     return {
         "key": server.key,
@@ -268,6 +303,8 @@ def _server_json(server: "DraftServer") -> JsonObject:
         "target": _target_text(server),
         "disabled": bool(server.entry.get("disabled")),
         "obstacle": server.obstacle,
+        "may_log_in": server.key in logins,
+        "login": logins.get(server.key),
         "found": [
             {"name": each.name, "client": each.client.key, "file": str(each.file), "place": list(each.place)}
             for each in server.found
