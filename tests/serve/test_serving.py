@@ -280,8 +280,8 @@ async def test_garbage_and_long_lines_from_a_client_are_borne_with(tmp_path: Pat
 @pytest.mark.parametrize(
     ("rubbish", "reason"),
     [
-        (b"garbage\n" * 11, "the client sent 11 lines in a row that are no MCP messages"),
-        (b"x" * 70_000, "the client sent a line of more than 65536 bytes"),
+        (b"garbage\n" * 11, "the client sent 11 lines in a row that are not MCP messages"),
+        (b"x" * 70_000, "the client sent a line of more than 65536 bytes (limits.request_max_bytes)"),
     ],
     ids=["garbage", "a long line"],
 )

@@ -27,6 +27,7 @@ from toolcrib.streams.sdk import SessionMessage, StreamDispatcher
 pytestmark = pytest.mark.anyio
 BOUNDS = PipeBounds(
     line_max_bytes=64 * 1024 * 1024,
+    line_limit="limits.line",
     values=1_000_000,
     garbage_lines=3,
     pace=PaceBounds(per_s=1_000_000, flood_s=30),

@@ -230,9 +230,11 @@ class _Body(httpx2.AsyncByteStream):
         """
         self._size += len(chunk)
         if self._size > self._bounds.max_bytes:
-            raise httpx2.StreamError(f"an answer of more than {self._bounds.max_bytes} bytes")
+            raise httpx2.StreamError(
+                f"an answer of more than {self._bounds.max_bytes} bytes (limits.message_max_bytes)"
+            )
         if self._values.add(chunk) > self._bounds.values:
-            raise httpx2.StreamError(f"an answer of more than {self._bounds.values} values")
+            raise httpx2.StreamError(f"an answer of more than {self._bounds.values} values (limits.message_values)")
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -247,7 +249,7 @@ class _Events(_Body):
             if number:
                 self._values = ValueCount()
             if self._values.add(part) > self._bounds.values:
-                raise httpx2.SSEError(f"an event of more than {self._bounds.values} values")
+                raise httpx2.SSEError(f"an event of more than {self._bounds.values} values (limits.message_values)")
 
 
 def _is_event_stream(response: httpx2.Response) -> bool:

@@ -172,6 +172,7 @@ async def _process_streams(
 
     bounds = PipeBounds(
         line_max_bytes=limits.message_max_bytes,
+        line_limit="limits.message_max_bytes",
         values=limits.message_values,
         garbage_lines=limits.garbage_lines,
         pace=_pace(limits),

@@ -59,10 +59,12 @@ _log = logging.getLogger(__name__)
 class PipeBounds:
     """Bounds on what a peer may send: bytes and values per message, consecutive invalid lines, and rate.
 
-    ``pace`` bounds what nobody asked for: notifications, answers to nothing, and ``requests`` too where it says so.
+    ``pace`` bounds unsolicited messages: notifications, answers to nothing, and requests too if ``paces_requests``.
+    ``line_limit`` is the config key of the bound on bytes.
     """
 
     line_max_bytes: int
+    line_limit: str
     values: int
     garbage_lines: int
     pace: PaceBounds
@@ -356,5 +358,5 @@ def open_dispatcher(
 
     ``on_garbage`` receives the beginning of every invalid line.
     """
-    with open_pipe(read_fd, write_fd, bounds.line_max_bytes) as (reader, writer):
+    with open_pipe(read_fd, write_fd, bounds.line_max_bytes, bounds.line_limit) as (reader, writer):
         yield LineDispatcher(reader, writer, bounds, on_garbage)

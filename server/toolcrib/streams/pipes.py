@@ -36,12 +36,13 @@ def supports(read_fd: int) -> bool:
 class LineReader:
     """Delivers the lines that arrive on a descriptor, in order, driven by the event loop.
 
-    Whoever takes a line may :meth:`hold` the reader: then nothing more is read, and the peer has to wait, until it is
-    released as often as it was held. ``fault`` says why it ended, if not by the end of the input.
+    The receiver of a line may :meth:`hold` the reader: then nothing more is read, and the peer has to wait, until it is
+    released as often as it was held. ``fault`` says why it ended, if not by the end of the input. ``limit`` is the
+    config key of the bound on a line.
     """
 
-    def __init__(self, fd: int, line_max_bytes: int) -> None:
-        self._fd, self._line_max_bytes = fd, line_max_bytes
+    def __init__(self, fd: int, line_max_bytes: int, limit: str = "") -> None:
+        self._fd, self._line_max_bytes, self._limit = fd, line_max_bytes, limit
         self._loop = asyncio.get_running_loop()
         self._lines: deque[bytearray] = deque()
         self._partial = bytearray()
@@ -147,7 +148,7 @@ class LineReader:
     def _is_too_long(self, line: bytearray) -> bool:
         if len(line) <= self._line_max_bytes:
             return False
-        self.fault = f"sent a line of more than {self._line_max_bytes} bytes"
+        self.fault = f"sent a line of more than {self._line_max_bytes} bytes{self._limit and f' ({self._limit})'}"
         self._partial.clear()
         self._is_at_end = True
         return True
@@ -255,8 +256,10 @@ class LineWriter:
 
 
 @contextmanager
-def open_pipe(read_fd: int, write_fd: int, line_max_bytes: int) -> Generator[tuple[LineReader, LineWriter]]:
-    """Open both directions over two descriptors, which stay the caller's to close.
+def open_pipe(
+    read_fd: int, write_fd: int, line_max_bytes: int, limit: str = ""
+) -> Generator[tuple[LineReader, LineWriter]]:
+    """Open both directions over two descriptors, which the caller still has to close; see :class:`LineReader`.
 
     Both are made non-blocking while this is open and restored afterwards.
     """
@@ -264,7 +267,7 @@ def open_pipe(read_fd: int, write_fd: int, line_max_bytes: int) -> Generator[tup
     blocking = {fd: os.get_blocking(fd) for fd in (read_fd, write_fd)}
     for fd in blocking:
         os.set_blocking(fd, False)
-    reader, writer = LineReader(read_fd, line_max_bytes), LineWriter(write_fd)
+    reader, writer = LineReader(read_fd, line_max_bytes, limit), LineWriter(write_fd)
     try:
         yield reader, writer
     finally:

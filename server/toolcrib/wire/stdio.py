@@ -43,6 +43,7 @@ async def _channel(limits: LimitsSection, begun: Begun) -> AsyncGenerator[Channe
         return
     bounds = PipeBounds(
         line_max_bytes=limits.request_max_bytes,
+        line_limit="limits.request_max_bytes",
         values=limits.message_values,
         garbage_lines=limits.garbage_lines,
         pace=PaceBounds(limits.notifications_per_s, limits.flood_s),
