@@ -74,7 +74,7 @@ LAYERS = {
         changes
     """,
     "downstream": """
-        askers backoff circuit http last_words launchers offered patience start_queue states tap
+        askers backoff circuit descendants http last_words launchers offered patience start_queue states tap
         parking process progress relays rounds scopes
         announcements failures parked_work transport
         connection

@@ -128,6 +128,23 @@ async def test_everything_it_has_started_ends_with_it(tmp_path: Path):
     assert fake.survivors() == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_what_it_has_started_in_another_session_ends_with_it_where_it_does_not_end_by_itself(tmp_path: Path):
+    fake, before = FakeServer(tmp_path, detach_child=True, ignore_sigterm=True), open_descriptors()
+    async with started(fake_target(fake)):
+        await until(lambda: len(fake.survivors()) == 2)
+    await until(lambda: fake.survivors() == [])
+    assert open_descriptors() == before
+
+
+async def test_what_ends_by_itself_may_leave_something_in_another_session(tmp_path: Path):
+    fake = FakeServer(tmp_path, detach_child=True)
+    async with started(fake_target(fake), close_timeout_s=PATIENCE_S):
+        await until(lambda: len(fake.survivors()) == 2)
+    [left] = fake.survivors()
+    os.kill(left, signal.SIGKILL)
+
+
 async def test_what_ignores_its_end_is_killed_in_time(tmp_path: Path):
     fake = FakeServer(tmp_path, fork_child=True, ignore_sigterm=True, hang_at="spawn")
     async with started(fake_target(fake)) as child:

@@ -48,6 +48,7 @@ class Menu(TypedDict, total=False):
     ignore_eof: bool  # the end of its stdin does not stop it
     ignore_sigterm: bool  # neither that nor the end of its stdin stops it
     fork_child: bool  # starts a sleeping grandchild that holds its pipes
+    detach_child: bool  # starts one in a session of its own
 
 
 class FakeServer:

@@ -92,6 +92,8 @@ class Server:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self.menu.get("fork_child"):
             self.fork_child()
+        if self.menu.get("detach_child"):
+            self.fork_child(os.setsid)
         if text := self.menu.get("stderr"):
             print(text, file=sys.stderr, flush=True)
         for size in chunks(self.menu.get("flood", 0)):
@@ -104,9 +106,10 @@ class Server:
         if self.menu.get("ignore_sigterm") or self.menu.get("ignore_eof"):
             time.sleep(FOREVER_S)
 
-    def fork_child(self):
+    def fork_child(self, first=lambda: None):
         """Start a grandchild that sleeps and holds our pipes open."""
         if os.fork() == 0:
+            first()
             self.record.write("child")
             time.sleep(FOREVER_S)
             os._exit(0)

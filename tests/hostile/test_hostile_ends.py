@@ -1,5 +1,6 @@
 """However toolcrib ends, nothing that it has started is left a few seconds later."""
 
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
@@ -21,6 +22,8 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"ignore_sigterm": True},
     {"fork_child": True},
     {"ignore_sigterm": True, "fork_child": True},
+    # What leaves its session is found on Linux alone.
+    {"ignore_sigterm": True, "detach_child": sys.platform == "linux"},
 )
 
 

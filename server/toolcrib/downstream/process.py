@@ -9,14 +9,16 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from toolcrib.config.programs import find_program
 from toolcrib.config.settings import StdioTarget
+from toolcrib.downstream.descendants import Descendants
 from toolcrib.downstream.last_words import LINES_KEPT
 
 _KILL_S = 0.3
@@ -40,14 +42,23 @@ while read -r order group; do
         free) held="${held%% $group *} ${held#* $group }" ;;
     esac
 done
+below() {
+    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
+        echo "$child"
+        below "$child"
+    done
+}
+others=$(for group in $held; do below "$group"; done)
 for signal in TERM KILL; do
     [ -n "${held# }" ] && sleep 1
     for group in $held; do kill -s $signal -- "-$group"; done
 done
+if [ -n "$others" ]; then kill -s KILL $others; fi
 """
 """A program for sh: it keeps the numbers of process groups, and ends them when its input ends and they are not freed.
 
 Its input ends with the process that writes to it, however that ends. The servers have a second to end by themselves.
+What they have started in other groups is looked for first, on Linux: once a server has ended nothing tells whose it is.
 """
 
 _log = logging.getLogger(__name__)
@@ -218,7 +229,10 @@ async def _spawn(target: StdioTarget, stdin: int, stdout: int, stderr: int) -> a
 
 
 async def _end(process: anyio.abc.Process, grace_s: float) -> None:
-    """End the process and its whole group, within twice the grace period and a moment."""
+    """End the process and its whole group, within twice the grace period and a moment.
+
+    Where it does not end by itself, what it has started in other groups is ended too.
+    """
 
     def has_exited() -> bool:
         return process.returncode is not None
@@ -228,9 +242,12 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
         return has_exited() and not _signal_group(process.pid, 0)
 
     await _wait_until(has_exited, grace_s)
-    if _signal_group(process.pid, signal.SIGTERM):
-        await _wait_until(is_gone, grace_s)
-    _signal_group(process.pid, signal.SIGKILL)
+    others = Descendants() if has_exited() else await anyio.to_thread.run_sync(Descendants.of, process.pid)
+    with closing(others):
+        if _signal_group(process.pid, signal.SIGTERM):
+            await _wait_until(is_gone, grace_s)
+        _signal_group(process.pid, signal.SIGKILL)
+        others.kill()
     await _wait_until(is_gone, _KILL_S)
 
 
