@@ -39,6 +39,8 @@ FAULTS: tuple[Menu, ...] = ({"hang_at": "call"}, {"exit_at": "call"}, {"garbage"
 RELOAD_EVERY_S, KILL_EVERY_S, SAMPLE_EVERY_S, PAUSE_S = 5.0, 7.0, 10.0, 1.0
 CALLS_A_SESSION = 20
 FIRST_ROUND_S, SETTLE_S = 240.0, 10.0
+ENVIRONMENT = "MALLOC_ARENA_MAX=2"
+"""As docs/howto.md says that a server for many is started: what glibc keeps of freed memory is not what is measured."""
 WIDTH, HEIGHT, MARGIN = 860, 260, 44
 
 
@@ -110,14 +112,17 @@ class Soak:
     samples: list[Sample] = field(default_factory=list)
 
 
-async def client(url: str, servers: Sequence[FakeServer], soak: Soak, chance: random.Random) -> None:
-    """Use toolcrib as one client after the other would, until cancelled."""
-    while True:
+async def client(crowded: "Crowded", soak: Soak, chance: random.Random, leaving: anyio.Event) -> None:
+    """Use toolcrib as one client after the other would, until all are to leave; each ends its session."""
+    while not leaving.is_set():
         try:
-            async with Client(url, mode="legacy") as session:
+            async with Client(crowded.url, mode="legacy") as session:
                 for _ in range(CALLS_A_SESSION):
-                    await one_call(session, chance.choice(servers), servers, soak)
-                    await anyio.sleep(chance.uniform(0, 2 * PAUSE_S))
+                    await one_call(session, chance.choice(crowded.servers), crowded.servers, soak)
+                    with anyio.move_on_after(chance.uniform(0, 2 * PAUSE_S)):
+                        await leaving.wait()
+                    if leaving.is_set():
+                        break
         except* (MCPError, OSError) as failures:
             soak.unanswered += 1
             say(f"a session failed: {failures.exceptions[0]}")
@@ -202,7 +207,7 @@ async def measure(given: Namespace, folder: Path) -> None:
         fake.change(**fault)
     soak = Soak()
     async with AsyncExitStack() as stack:
-        command = [*catalog.toolcrib_command(config), "--transport", "http", "--port"]
+        command = ["env", ENVIRONMENT, *catalog.toolcrib_command(config), "--transport", "http", "--port"]
         url, pid = await served_process(stack, command)
         crowded = Crowded(config, url, pid, servers, given.clients)
         say("a first round ...")
@@ -226,13 +231,16 @@ class Crowded:
 
     async def held_after(self, soak: Soak, seconds: float) -> Held:
         """Have the clients at work for so long; return what is held a little after they have left."""
+        leaving = anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(reload, self.config, self.pid, soak)
             tasks.start_soon(kill, self.servers, soak, random.Random(1))
             tasks.start_soon(sample, self.pid, soak)
-            for number in range(self.clients):
-                tasks.start_soon(client, self.url, self.servers, soak, random.Random(number))
-            await anyio.sleep(seconds)
+            async with anyio.create_task_group() as clients:
+                for number in range(self.clients):
+                    clients.start_soon(client, self, soak, random.Random(number), leaving)
+                await anyio.sleep(seconds)
+                leaving.set()
             tasks.cancel_scope.cancel()
         await anyio.sleep(min(SETTLE_S, seconds))
         return Held.by(self.pid)

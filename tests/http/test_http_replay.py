@@ -21,12 +21,13 @@ class Slow:
 
     def __init__(self) -> None:
         self.running, self.done = anyio.Event(), anyio.Event()
+        self.answer = text("worked")
         self.server = MemoryServer([tool("feed"), tool("work")], answers={"work": self._work})
 
     async def _work(self, _call: Any) -> dict[str, Any]:
         self.running.set()
         await self.done.wait()
-        return text("worked")
+        return self.answer
 
 
 @asynccontextmanager
@@ -47,6 +48,14 @@ async def first_event(lines: AsyncIterator[str]) -> dict[str, str]:
         name, _, value = line.partition(":")
         fields[name] = value.strip()
     return fields
+
+
+async def streamed(it: Online, session: HttpSession, slow: Slow, key: int = 70) -> tuple[dict[str, str], str]:
+    """Call ``zoo__work`` and have it answer once its stream has begun; return the first event and the rest."""
+    slow.done = anyio.Event()
+    async with calling(it, session, key) as lines:
+        slow.done.set()
+        return await first_event(lines), "".join([line async for line in lines])
 
 
 async def taken_up(it: Online, session: HttpSession, after: str) -> list[dict[str, Any]]:
@@ -89,27 +98,21 @@ async def _later(slow: Slow) -> None:
 
 async def test_a_stream_says_first_how_it_can_be_taken_up(tmp_path):
     slow = Slow()
-    slow.done.set()
     async with online(tmp_path, {"zoo": slow.server}) as it:
-        async with calling(it, await it.session()) as lines:
-            primed = await first_event(lines)
+        primed, _ = await streamed(it, await it.session(), slow)
         older = await it.session()
         older.headers["mcp-protocol-version"] = "2025-06-18"
-        async with calling(it, older) as lines:
-            unprimed = await first_event(lines)
+        unprimed, _ = await streamed(it, older, slow)
     assert (primed["data"], primed["retry"]) == ("", "1000")
     assert unprimed["data"].startswith("{")
 
 
 async def test_no_session_is_sent_what_another_one_was(tmp_path):
     slow = Slow()
-    slow.done.set()
     async with online(tmp_path, {"zoo": slow.server}) as it:
         mine, other = await it.session(), await it.session()
-        async with calling(it, mine) as lines:
-            primed = await first_event(lines)
-        async with calling(it, other) as lines:
-            theirs = await first_event(lines)
+        primed, _ = await streamed(it, mine, slow)
+        theirs, _ = await streamed(it, other, slow)
         assert theirs["id"] != primed["id"]
         assert await taken_up(it, other, primed["id"]) == []
         assert (await taken_up(it, mine, primed["id"]))[-1]["result"] == text("worked")
@@ -117,28 +120,35 @@ async def test_no_session_is_sent_what_another_one_was(tmp_path):
 
 async def test_what_is_kept_is_bounded_for_all_sessions_together_and_the_oldest_goes(tmp_path):
     slow = Slow()
-    slow.done.set()
-    async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 4096}}) as it:
-        session, other = await it.session(), await it.session()
-        async with calling(it, session) as lines:
-            primed = await first_event(lines)
-        for _ in range(20):
-            await other.call("zoo__feed")
+    async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 8192}}) as it:
+        session = await it.session()
+        primed, _ = await streamed(it, session, slow)
+        for _ in range(10):
+            await (await it.session()).call("zoo__feed")  # a stream, on which it is told first that the list has grown
         assert await taken_up(it, session, primed["id"]) == []
+
+
+async def test_sessions_that_have_ended_take_nobodys_place(tmp_path):
+    slow = Slow()
+    async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 8192}}) as it:
+        session = await it.session()
+        primed, _ = await streamed(it, session, slow)
+        for _ in range(10):
+            other = await it.session()
+            await other.call("zoo__feed")
+            await other.end()
+        assert (await taken_up(it, session, primed["id"]))[-1]["result"] == text("worked")
 
 
 async def test_what_is_too_large_to_be_kept_pushes_nothing_out_and_says_so_when_it_is_asked_for(tmp_path):
     slow = Slow()
-    slow.done.set()
-    async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 4096}}) as it:
+    async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 8192}}) as it:
         session = await it.session()
-        async with calling(it, session) as lines:
-            small = await first_event(lines)
-            assert "worked" in "".join([line async for line in lines])
-        slow.server.answers["work"] = text("a" * 8000)
-        async with calling(it, session, key=71) as lines:
-            large = await first_event(lines)
-            assert "a" * 8000 in "".join([line async for line in lines])
+        small, rest = await streamed(it, session, slow)
+        assert "worked" in rest
+        slow.answer = text("a" * 8000)
+        large, rest = await streamed(it, session, slow, key=71)
+        assert "a" * 8000 in rest
         assert (await taken_up(it, session, small["id"]))[-1]["result"] == text("worked")
         [lost] = await taken_up(it, session, large["id"])
         assert (lost["id"], lost["error"]["code"]) == (71, types.INTERNAL_ERROR)
@@ -148,7 +158,6 @@ async def test_what_is_too_large_to_be_kept_pushes_nothing_out_and_says_so_when_
 
 async def test_nothing_is_kept_where_that_is_configured(tmp_path):
     slow = Slow()
-    slow.done.set()
     async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 0}}) as it:
-        async with calling(it, await it.session()) as lines:
-            assert (await first_event(lines))["data"].startswith("{")
+        first, _ = await streamed(it, await it.session(), slow)
+        assert first["data"].startswith("{")

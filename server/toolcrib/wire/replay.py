@@ -4,20 +4,22 @@ Knows sessions, streams and bytes; never knows what a message says.
 2025-11-25 basic/transports, "Resumability and redelivery": a call whose answer was lost need not be made again.
 """
 
-from collections import deque
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import count
 
-from mcp.server.streamable_http import EventCallback, EventId, EventMessage, EventStore, StreamId
+from mcp.server.streamable_http import EventCallback, EventId, EventMessage, StreamId
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
 from toolcrib.base.json_values import weight
+from toolcrib.streams.sdk_sessions import SessionEventStore
 
 RETRY_MS = 1000
 """How long a client is asked to wait before it reconnects, in milliseconds."""
 
-_EVENT_BYTES = 256
-"""What an event takes besides its message."""
+_EVENT_BYTES = 768
+"""Approximate size of an event besides the text of its message: its objects, and its entries here."""
 
 _SHARE = 4
 """A message larger than this fraction (1/n) of the whole bound is not stored: it would evict everybody else's."""
@@ -27,50 +29,57 @@ _SHARE = 4
 class _Event:
     stream: StreamId
     message: JSONRPCMessage | None
+    size: int
 
 
 class Replay:
-    """The newest events of all sessions, ``max_bytes`` of them."""
+    """The newest events of all open sessions, up to ``max_bytes`` bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._ids = count(1)
-        self._in_order: deque[tuple[SessionEvents, EventId, int]] = deque()
+        self._in_order = OrderedDict[EventId, SessionEvents]()
         self._bytes = 0
 
     def session(self) -> "SessionEvents | None":
         """Return the event store of a new session; None if replay is disabled."""
         return SessionEvents(self) if self._max_bytes else None
 
-    def keep(self, session: "SessionEvents", event: _Event) -> EventId:
-        """Keep an event, unless it is too large, in place of the oldest ones, and return its id."""
+    def keep(self, session: "SessionEvents", stream: StreamId, message: JSONRPCMessage | None) -> EventId:
+        """Store an event, unless it is too large, evicting the oldest ones, and return its id."""
         event_id = str(next(self._ids))
         most = self._max_bytes // _SHARE
-        size = _EVENT_BYTES + _weight(event.message, most)
+        size = _EVENT_BYTES + _weight(message, most)
         if size > most:
-            if not isinstance(event.message, JSONRPCResponse):
+            if not isinstance(message, JSONRPCResponse):
                 return event_id
-            event, size = replace(event, message=_too_large(event.message)), _EVENT_BYTES
-        session.events[event_id] = event
-        self._in_order.append((session, event_id, size))
+            message, size = _too_large(message), _EVENT_BYTES
+        session.events[event_id] = _Event(stream, message, size)
+        self._in_order[event_id] = session
         self._bytes += size
         while self._bytes > self._max_bytes:
-            owner, oldest, freed = self._in_order.popleft()
-            del owner.events[oldest]
-            self._bytes -= freed
+            oldest, owner = self._in_order.popitem(last=False)
+            self._bytes -= owner.events.pop(oldest).size
         return event_id
 
+    def forget(self, session: "SessionEvents", event_ids: Iterable[EventId]) -> None:
+        """Discard those events of a session that are stored."""
+        for event_id in event_ids:
+            if event := session.events.pop(event_id, None):
+                del self._in_order[event_id]
+                self._bytes -= event.size
 
-class SessionEvents(EventStore):
-    """The events of one session, which no other can ask for: the SDK names streams by the ids of requests."""
+
+class SessionEvents(SessionEventStore):
+    """The events of one session, unreachable for any other: the SDK names streams by the ids of requests."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
         self.events: dict[EventId, _Event] = {}
 
     async def store_event(self, stream_id: StreamId, message: JSONRPCMessage | None) -> EventId:
-        """Keep what is sent on a stream."""
-        return self._replay.keep(self, _Event(stream_id, message))
+        """Store what is sent on a stream."""
+        return self._replay.keep(self, stream_id, message)
 
     async def replay_events_after(self, last_event_id: EventId, send_callback: EventCallback) -> StreamId | None:
         """Send the events of a stream after a given one, and return the stream; None if the event is gone."""
@@ -82,6 +91,14 @@ class SessionEvents(EventStore):
             if event.stream == last.stream and int(event_id) > after and event.message is not None:
                 await send_callback(EventMessage(event.message, event_id))
         return last.stream
+
+    def drop(self, event_ids: Iterable[EventId]) -> None:
+        """Discard events that nobody can resume from."""
+        self._replay.forget(self, event_ids)
+
+    def end(self) -> None:
+        """Discard everything: the session has ended, and nobody can resume its streams."""
+        self._replay.forget(self, list(self.events))
 
 
 def _too_large(answer: JSONRPCResponse) -> JSONRPCError:
