@@ -6,11 +6,13 @@ Without it, one refused connection ends all that the SDK does for that server, a
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp.client.streamable_http import MCP_SESSION_ID
@@ -48,6 +50,7 @@ _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 # Several schemes may stand in one header, or in several that are joined (RFC 9110, section 11.6.1).
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 _SESSION_WORDS = (b"session", b"not initialized")
+_TAIL_S, _TAIL_BYTES = 0.1, 4096
 
 Deliver = Callable[[SessionMessage], None]
 
@@ -210,12 +213,14 @@ class _Body(httpx2.AsyncByteStream):
 
     def __init__(self, stream: httpx2.AsyncByteStream, bounds: BodyBounds, masked: MaskedBytes) -> None:
         self._stream, self._bounds, self._masked = stream, bounds, masked
+        self._chunks: AsyncIterator[bytes] | None = None
         self._size = 0
         self._values = ValueCount()
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
         characters = WholeCharacters()
-        async for chunk in self._stream:
+        self._chunks = aiter(self._stream)
+        async for chunk in self._chunks:
             self._check(chunk)
             yield characters.feed(self._masked.feed(chunk))
         yield characters.feed(self._masked.end())
@@ -250,6 +255,27 @@ class _Events(_Body):
                 self._values = ValueCount()
             if self._values.add(part) > self._bounds.values:
                 raise httpx2.SSEError(f"an event of more than {self._bounds.values} values (limits.message_values)")
+
+    async def aclose(self) -> None:
+        """Let go of it; at its end, if that is near, because only behind a whole response a connection is used again.
+
+        The SDK stops at the answer.
+        """
+        try:
+            if self._chunks is not None:
+                with anyio.move_on_after(_TAIL_S), suppress(httpx2.TransportError):
+                    await _pass_over(self._chunks)
+        finally:
+            await super().aclose()
+
+
+async def _pass_over(chunks: AsyncIterator[bytes]) -> None:
+    """Read what is left, unless it is much."""
+    size = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > _TAIL_BYTES:
+            return
 
 
 def _is_event_stream(response: httpx2.Response) -> bool:

@@ -33,6 +33,9 @@ from toolcrib.streams.pace import PaceBounds, PacedStream
 from toolcrib.streams.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
 _QUOTED_MAX = 300
+_UNUSED_S = 4
+"""How long a connection is kept that is not used: less than servers keep it (5 s by uvicorn and Node), so that none of
+them closes it while a call is on its way."""
 
 _Make = Callable[[Deliver | None], Awaitable[HttpClient]]
 
@@ -146,7 +149,7 @@ async def _client(
     timeout = httpx2.Timeout(server.options.connect_timeout_s, read=limits.call_max_s)
     # Calls that are under way at a time each keep their connection; two more hold streams of the server's own.
     most = limits.calls_in_flight + 2
-    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most)
+    pool = httpx2.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=_UNUSED_S)
     make = partial(HttpClient, parts, headers=dict(server.target.headers), timeout=timeout, limits=pool)
     return await anyio.to_thread.run_sync(make)
 
