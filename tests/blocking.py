@@ -41,8 +41,9 @@ ALLOWED = {
 }
 """Functions, as ``module:qualified name``, that may block the loop or whatever they call; each with its reason."""
 
-NOT_OURS = ("logging", "traceback", "linecache", "coverage")
-"""Modules that look at source files whoever is running: to write a traceback, or to measure which lines are run."""
+NOT_OURS = ("logging", "traceback", "linecache", "coverage", "encodings")
+"""Modules that open files whoever is running: to write a traceback, to measure which lines are run, or, once a process,
+to load the codec of a body that is not UTF-8, which the SDK's JSON parser looks for."""
 
 LOADED = ("mcp", "pydantic", "collections", "typing")
 """Packages that whoever serves has loaded before; the first is imported in functions for those that serve nobody, the

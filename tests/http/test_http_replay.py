@@ -128,6 +128,16 @@ async def test_what_is_kept_is_bounded_for_all_sessions_together_and_the_oldest_
         assert await taken_up(it, session, primed["id"]) == []
 
 
+async def test_what_was_answered_at_once_pushes_nothing_out(tmp_path):
+    slow = Slow()
+    async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 12_000}}) as it:
+        session, other = await it.session(), await it.session()
+        primed, _ = await streamed(it, session, slow)
+        for _ in range(30):
+            await other.call("zoo__feed")
+        assert (await taken_up(it, session, primed["id"]))[-1]["result"] == text("worked")
+
+
 async def test_sessions_that_have_ended_take_nobodys_place(tmp_path):
     slow = Slow()
     async with online(tmp_path, {"zoo": slow.server}, {"limits": {"replay_max_bytes": 8192}}) as it:

@@ -42,6 +42,10 @@ _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _CLIENT = "toolcrib"
 _ISSUER = "toolcrib:tokens"
 _GRACE_S = 2
+_UNUSED_S = 30
+"""How long an idle connection is kept, in seconds: longer than clients keep it (4 s by Node, 5 s by the SDK's), so that
+it is not closed while a request is on its way. If there are too many connections, it is closed earlier.
+"""
 
 
 def is_loopback(host: str) -> bool:
@@ -208,6 +212,7 @@ async def serve_http(app: Starlette, http: HttpSection, listener: socket.socket,
         access_log=False,
         lifespan="off",
         ws="none",
+        timeout_keep_alive=_UNUSED_S,
         timeout_graceful_shutdown=2 * _GRACE_S,
     )
     server = _HttpServer(config)

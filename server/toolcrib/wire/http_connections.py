@@ -40,6 +40,43 @@ class Connections:
             silent.abort()
 
 
+class InPairs:
+    """The write side of a connection, which holds back data until the next write or iteration of the loop.
+
+    uvicorn writes the head, the body and the end of a response separately, and each write would wake its reader.
+    """
+
+    def __init__(self, transport: Any, soon: Callable[[Callable[[], None]], object]) -> None:
+        self._transport, self._soon = transport, soon
+        self._held = b""
+        self.is_closing: Callable[[], bool] = transport.is_closing
+        self.resume_reading: Callable[[], None] = transport.resume_reading
+
+    def write(self, data: bytes) -> None:
+        """Write held data together with this, or hold this."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        elif data:
+            self._held = data
+            self._soon(self._flush)
+
+    def close(self) -> None:
+        """Write held data, then close the connection."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._held = b""
+        self._transport.abort()
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held and not self.is_closing():
+            self._transport.write(held)
+
+
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol with a deadline for the head of each request and one for its body.
 
@@ -56,6 +93,8 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Accept a connection, and close another one if there are too many."""
         super().connection_made(transport)
+        writing: Any = InPairs(transport, self.loop.call_soon)  # has the attributes that uvicorn uses from here on
+        self.transport = writing
         self._wait_for("head", self._shared.head_timeout_s)
         if len(self.connections) > self._shared.most:
             self._shared.make_room()
