@@ -124,7 +124,12 @@ class BoundedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request, as long as uvicorn keeps a silent connection, or for the rest of its head."""
         super().on_response_complete()
-        if self._awaited is None and self.conn.their_state is h11.IDLE:
+        if self._awaited is not None or self.conn.their_state is not h11.IDLE:
+            return
+        begun, _ = self.conn.trailing_data
+        if begun:
+            self._wait_for("head", self._shared.head_timeout_s)
+        else:
             self._shared.waited_for[self] = None
 
     def abort(self) -> None:
