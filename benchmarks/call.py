@@ -16,7 +16,8 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,11 @@ from mcp.client.stdio import stdio_client
 import catalog
 from measuring import Finding, Target, interleaved, interleaved_async, median, options, percentile, say, show
 from raw_client import RawClient
+from raw_http import RawHttpClient
 
 ECHO = [sys.executable, str(catalog.SERVERS / "static.py"), "1"]
 RELAY = [sys.executable, str(catalog.SERVERS / "relay.py"), *ECHO]
+HTTP_RELAY = [sys.executable, str(catalog.SERVERS / "http_relay.py")]
 FASTMCP = [sys.executable, str(catalog.SERVERS / "fastmcp_proxy.py"), *ECHO]
 ARGUMENTS = {"text": "as long as a usual argument is"}
 THROUGH = {"name": "echo__echo", "arguments": ARGUMENTS}
@@ -40,12 +43,22 @@ START_S = 60
 MODES = {"legacy": "legacy", "modern": "auto"}
 """The protocol era in which the server is called -> the client's mode for it."""
 TWICE = ", HTTP twice"
+RELAY_TWICE = f"raw relay{TWICE}"
 MOST = {"own name": 1.5, "tool_call": 1.6, f"own name{TWICE}": 1.5, f"tool_call{TWICE}": 1.6}
 """What a call may take, as a multiple of a direct one."""
 CPU_MOST, THROUGHPUT_LEAST = 0.6, 0.95
 
 Call = Callable[[], Awaitable[Any]]
 Figures = Mapping[str, float]
+CpuWay = tuple[RawClient | RawHttpClient, str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpWays:
+    """The ways over HTTP: the URL and process that each is served by, what is called there, and how a client calls."""
+
+    processes: dict[str, tuple[str, int, str, dict[str, Any]]]
+    calls: dict[str, Call] = field(default_factory=dict[str, Call])
 
 
 async def connect(stack: AsyncExitStack, command: list[str], mode: str) -> Client:
@@ -102,18 +115,25 @@ async def stdio_ways(stack: AsyncExitStack, config: Path, mode: str) -> dict[str
     return calls
 
 
-async def http_ways(stack: AsyncExitStack, folder: Path, era: str) -> dict[str, Call]:
+async def http_ways(stack: AsyncExitStack, folder: Path, era: str) -> HttpWays:
     """Return the ways to call the tool over HTTP."""
-    url = await served(stack, ECHO)
+    url, pid = await served_process(stack, ECHO)
     direct = await connect_http(stack, url, MODES[era])
-    calls: dict[str, Call] = {"direct": partial(direct.call_tool, "echo", ARGUMENTS)}
+    relay_url, relay_pid = await served_process(stack, [*HTTP_RELAY, url])
+    relay = await connect_http(stack, relay_url, MODES[era])
+    ways = HttpWays({"direct": (url, pid, "echo", ARGUMENTS), RELAY_TWICE: (relay_url, relay_pid, "echo", ARGUMENTS)})
+    ways.calls["direct"] = partial(direct.call_tool, "echo", ARGUMENTS)
+    ways.calls[RELAY_TWICE] = partial(relay.call_tool, "echo", ARGUMENTS)
     for which, server in (("", ECHO), (TWICE, url)):
         own = folder / (which.strip(", ") or "once")
         own.mkdir()
         command = [*catalog.toolcrib_command(configured(own, server, era)), "--transport", "http", "--port"]
-        client = await connect_http(stack, await served(stack, command), MODES[era])
-        calls |= {f"{name}{which}": call for name, call in (await through(client)).items()}
-    return calls
+        crib, pid = await served_process(stack, command)
+        client = await connect_http(stack, crib, MODES[era])
+        ways.calls.update({f"{name}{which}": call for name, call in (await through(client)).items()})
+        ways.processes[f"own name{which}"] = crib, pid, "echo__echo", ARGUMENTS
+        ways.processes[f"tool_call{which}"] = crib, pid, "tool_call", THROUGH
+    return ways
 
 
 async def through(crib: Client) -> dict[str, Call]:
@@ -160,7 +180,7 @@ async def throughput(call: Call, number: int, callers: int) -> float:
     return number / (time.perf_counter() - began)
 
 
-def cpu(client: RawClient, name: str, arguments: dict[str, Any], number: int) -> float:
+def cpu(client: RawClient | RawHttpClient, name: str, arguments: dict[str, Any], number: int) -> float:
     """Return the microseconds of CPU that the process takes for one of so many calls."""
     before = client.cpu_ms()
     for _ in range(number):
@@ -171,13 +191,32 @@ def cpu(client: RawClient, name: str, arguments: dict[str, Any], number: int) ->
 def cpu_of_each(config: Path, given: Namespace) -> dict[str, float]:
     """Return what a call costs the bare server, and the gateway in front of it."""
     with RawClient(ECHO) as bare, RawClient(catalog.toolcrib_command(config)) as crib:
-        ways = {"direct": (bare, "echo", ARGUMENTS), "own name": (crib, "echo__echo", ARGUMENTS)}
-        ways["tool_call"] = (crib, "tool_call", THROUGH)
+        ways: dict[str, CpuWay] = {
+            "direct": (bare, "echo", ARGUMENTS),
+            "own name": (crib, "echo__echo", ARGUMENTS),
+            "tool_call": (crib, "tool_call", THROUGH),
+        }
         for client in (bare, crib):
             client.open()
-        for client, name, arguments in ways.values():
-            cpu(client, name, arguments, WARM_UP)
-        rounds = interleaved(given.repeat, {name: partial(cpu, *way, given.calls) for name, way in ways.items()})
+        return medians_of_cpu(ways, given)
+
+
+def cpu_over_http(found: HttpWays, given: Namespace) -> dict[str, float]:
+    """Return the same over HTTP, of processes that are served already."""
+    with ExitStack() as stack:
+        ways: dict[str, CpuWay] = {}
+        for which, (url, pid, name, arguments) in found.processes.items():
+            client = stack.enter_context(closing(RawHttpClient(url, pid)))
+            client.open()
+            ways[which] = client, name, arguments
+        return medians_of_cpu(ways, given)
+
+
+def medians_of_cpu(ways: Mapping[str, CpuWay], given: Namespace) -> dict[str, float]:
+    """Return what a call costs in each way."""
+    for client, name, arguments in ways.values():
+        cpu(client, name, arguments, WARM_UP)
+    rounds = interleaved(given.repeat, {name: partial(cpu, *way, given.calls) for name, way in ways.items()})
     return {name: median(each) for name, each in rounds.items()}
 
 
@@ -186,7 +225,7 @@ def latency_findings(alone: Mapping[str, list[list[float]]]) -> list[Finding]:
     found: list[Finding] = []
     for which, share in (("p50", 0.5), ("p95", 0.95)):
         taken = {name: median([percentile(calls, share) for calls in rounds]) for name, rounds in alone.items()}
-        for name in ("raw relay", *MOST):
+        for name in ("raw relay", RELAY_TWICE, *MOST):
             if name in taken:
                 target = Target(MOST[name], "ratio") if name in MOST else None
                 found.append(Finding(f"{name}, {which}", "ms", taken[name], taken["direct"], "direct", target))
@@ -208,7 +247,7 @@ def throughput_findings(per_second: Figures, callers: int) -> list[Finding]:
             against,
             Target(THROUGHPUT_LEAST, "ratio", is_least=True) if (name, against) == ("own name", "raw relay") else None,
         )
-        for against in ("raw relay", "direct", "FastMCP")
+        for against in ("raw relay", RELAY_TWICE, "direct", "FastMCP")
         for name in MOST
         if against in per_second and name in per_second
     ]
@@ -222,9 +261,9 @@ def cpu_findings(microseconds: Figures) -> list[Finding]:
             microseconds[name],
             microseconds["direct"],
             "bare SDK server",
-            Target(CPU_MOST, "ratio"),
+            Target(CPU_MOST, "ratio") if name in MOST else None,
         )
-        for name in MOST
+        for name in (RELAY_TWICE, *MOST)
         if name in microseconds
     ]
 
@@ -248,7 +287,10 @@ async def timed(given: Namespace, calls: Mapping[str, Call]) -> list[Finding]:
 async def measure(given: Namespace, folder: Path) -> None:
     async with AsyncExitStack() as stack:
         if given.transport == "http":
-            found = await timed(given, await http_ways(stack, folder, given.era))
+            ways = await http_ways(stack, folder, given.era)
+            found = await timed(given, ways.calls)
+            if given.era == "legacy":
+                found += cpu_findings(await anyio.to_thread.run_sync(cpu_over_http, ways, given))
         else:
             config = configured(folder, ECHO, given.era)
             found = await timed(given, await stdio_ways(stack, config, MODES[given.era]))

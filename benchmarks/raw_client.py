@@ -20,8 +20,28 @@ _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 """Taken out of a server's environment: a start is measured as people have it, with compiled modules."""
 
 
+def cpu_ms(pid: int) -> float:
+    """Return the CPU time of a process so far, of the user and the system, in milliseconds (Linux).
+
+    Its clock's number is what clock_getcpuclockid(3) makes of the process's id.
+    """
+    return time.clock_gettime(~pid << 3 | 2) * 1000
+
+
 class RefusedError(RuntimeError):
     """A request was answered with an error."""
+
+
+def result_of(answer: dict[str, Any], method: str) -> dict[str, Any]:
+    """Return the result that answers a request.
+
+    Raises:
+        RefusedError: it was answered with an error.
+
+    """
+    if "error" in answer:
+        raise RefusedError(f"{method} failed: {answer['error']}")
+    return answer["result"]
 
 
 class RawClient:
@@ -75,9 +95,7 @@ class RawClient:
         while line := self._stdout.readline():
             message = json.loads(line)
             if message.get("id") == self._last_id and "method" not in message:
-                if "error" in message:
-                    raise RefusedError(f"{method} failed: {message['error']}")
-                return message["result"]
+                return result_of(message, method)
         raise RuntimeError(f"ended during {method}; to see why, run: {' '.join(self._command)}")
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -85,11 +103,8 @@ class RawClient:
         return self.request("tools/call", {"name": name, "arguments": arguments})
 
     def cpu_ms(self) -> float:
-        """Return the CPU time of the process so far, of the user and the system, in milliseconds (Linux).
-
-        Its clock's number is what clock_getcpuclockid(3) makes of the process's id.
-        """
-        return time.clock_gettime(~self._process.pid << 3 | 2) * 1000
+        """Return the CPU time of the process so far, in milliseconds (Linux)."""
+        return cpu_ms(self._process.pid)
 
     def resident_mb(self) -> float:
         """Return the process's resident memory in MB (Linux)."""
