@@ -156,8 +156,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the chosen tests, and update the page after a full run."""
     parser = argparse.ArgumentParser(prog="scripts/hostile", description="Run hostile tests by name.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(THREATS)}; none: all")
-    parser.add_argument("--full", action="store_true", help="at full count, and write docs/reliability.md")
-    parser.add_argument("--list", action="store_true", help="say which there are, and run nothing")
+    parser.add_argument("--full", action="store_true", help="run at full count and write docs/reliability.md")
+    parser.add_argument("--list", action="store_true", help="list the names and run nothing")
     chosen = parser.parse_args(arguments)
     if unknown := [name for name in chosen.names if name not in THREATS]:
         parser.error(f"no such name: {', '.join(unknown)}; there are {', '.join(THREATS)}")
