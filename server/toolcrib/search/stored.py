@@ -277,12 +277,12 @@ class OpenPostings:
             texts, statistics.fields, statistics.averages, statistics.common, strict=True
         ):
             stems = text.split()
-            wanted = asked.intersection(stems) - common
-            if wanted:
+            found = [*filter(asked.__contains__, stems)]
+            if found and (wanted := {*found} - common):
                 length = len([stem for stem in stems if stem not in common]) if common else len(stems)
                 of_one = share(field, length, average)
                 for stem in wanted:
-                    frequencies[stem] += of_one * stems.count(stem)
+                    frequencies[stem] += of_one * found.count(stem)
         return frequencies
 
 
