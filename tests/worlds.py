@@ -256,9 +256,10 @@ class World:
         return not server.offers.first.is_set() or (server._start is not None and not server._start.wanted)
 
     async def scanned(self) -> None:
-        """Wait until the skills, if there are any, have been scanned for the first time."""
+        """Have the skills, if there are any, scanned for the first time as if somebody asked, and wait for it."""
         overviews = self.wire.instructions._overviews
         if overviews:
+            overviews._skill_use_cases._is_wanted.set()
             with anyio.fail_after(PATIENCE_S):
                 await overviews._skill_use_cases._is_loaded.wait()
 
