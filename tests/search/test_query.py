@@ -20,6 +20,25 @@ def test_words_that_only_say_that_something_is_wanted_count_less():
     assert terms["looking"] == terms["assistance"] < 0.5
 
 
+@pytest.mark.parametrize(
+    ("request_", "wanted", "complement"),
+    [
+        ("show all comments of an issue", {"comments"}, {"issue"}),
+        ("insert a row into the orders table", {"insert", "row"}, {"orders", "table"}),
+        ("copy the file from the shared disk to the file server", {"copy", "file"}, {"shared", "disk", "server"}),
+    ],
+)
+def test_what_is_wanted_counts_more_than_where_or_of_what(request_: str, wanted: set[str], complement: set[str]):
+    terms = parsed(request_).terms
+    assert all(terms[word] == 1 for word in wanted)
+    assert all(0.5 < terms[word] < 1 for word in complement)
+
+
+@pytest.mark.parametrize("request_", ["search for invoices", "invoices of March", "cover the function with unit tests"])
+def test_what_follows_a_verb_alone_or_with_counts_whole(request_: str):
+    assert set(parsed(request_).terms.values()) == {1}
+
+
 def test_where_there_is_nothing_else_they_count_whole():
     assert dict(parsed("looking").terms) == {"looking": 1}
 

@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import islice, pairwise, takewhile
 
 from toolcrib.base.text import words
+from toolcrib.search.query import PREPOSITIONS
 
 _PACKAGE, _FILE = "toolcrib.search", "actions.txt"
 _COMMENT, _BAR = "#", "|"
@@ -42,7 +43,6 @@ _ALL = frozenset(("all", "every", "each"))
 _DETERMINERS = _ALL | frozenset(
     "a an any her his it its me my new our some that the their them these this those us what your".split()
 )
-_PREPOSITIONS = frozenset("about as at by for from in into of on to under with".split())
 _SKIPPED = frozenset(("me", "us"))
 _PLURAL_MIN = 4
 _PARTICIPLE = "ed"
@@ -203,7 +203,7 @@ def _object(rest: Sequence[str]) -> Collection[str]:
     """Return the words behind a verb that say what it is about, up to where something else begins."""
     named = [word for word in islice(rest, _OBJECT_MAX) if word not in _SKIPPED]
     first = named[:1]
-    return first + list(takewhile(lambda word: word not in _PREPOSITIONS, named[1:]))
+    return first + list(takewhile(lambda word: word not in PREPOSITIONS, named[1:]))
 
 
 def _is_plural(word: str) -> bool:

@@ -17,6 +17,16 @@ _FRAMING, _QUOTED, _PLACEHOLDER = 0.3, 0.6, 0.4
 Measured on the tuned halves of four catalogs: flat around these values.
 """
 
+_COMPLEMENT, _OBJECT_WORDS_MIN = 0.9, 2
+"""Factor on the weight of words behind the first preposition of a request of one clause, and how many words precede it.
+
+"Comments of an issue" are comments. Measured on both halves of five sets: none loses with 0.9; less takes from some.
+"""
+
+PREPOSITIONS = frozenset("about as at by for from in into of on to under with".split())
+_BEFORE_COMPLEMENT = PREPOSITIONS - {"with"}
+"""What follows "with" is often what is wanted: "cover it with tests"."""
+
 FRAMING_WORDS = frozenset(
     "assist assistance assisting currently help helping ideally interested like liked look looking need needed needs "
     "please possible possibly preferably provide provided provides providing recommend recommendation recommendations "
@@ -73,7 +83,8 @@ def parsed(text: str) -> Query:
     """Parse a request into words and parts; only its first ``QUERY_MAX`` characters count."""
     text = text[:QUERY_MAX]
     terms = _terms(text)
-    return Query(text, terms, _parts(text, terms))
+    parts = _parts(text, terms)
+    return Query(text, terms if parts else _object_first(text, terms), parts)
 
 
 def plain(text: str) -> Query:
@@ -95,6 +106,17 @@ def _terms(text: str) -> Terms:
                 counted[word] = max(own, counted.get(word, 0.0))
     most = max(counted.values(), default=1.0)
     return {word: weight / most for word, weight in counted.items()} if most < 1 else counted
+
+
+def _object_first(text: str, terms: Terms) -> Terms:
+    """Return the terms of one clause; those that only follow a preposition say where, or of what, and weigh less."""
+    object_words: set[str] = set()
+    for word in words(text):
+        if word in _BEFORE_COMPLEMENT and len(object_words - FRAMING_WORDS) >= _OBJECT_WORDS_MIN:
+            return {term: own if term in object_words else own * _COMPLEMENT for term, own in terms.items()}
+        if word in terms:
+            object_words.add(word)
+    return terms
 
 
 def _pieces(text: str) -> Iterator[tuple[str, float]]:
