@@ -21,7 +21,7 @@ from toolcrib.config.reloading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era
-from toolcrib.downstream.fleet import Due, Fleet, is_same_entry, open_fleet
+from toolcrib.downstream.fleet import Due, Fleet, open_fleet
 from toolcrib.downstream.live_list import LiveTools
 from toolcrib.downstream.live_offers import OfferSink
 from toolcrib.downstream.offered import Offered
@@ -157,7 +157,7 @@ class _Reports:
 
         """
         now = self.world.settings.servers.get(server.key)
-        if now is None or not is_same_entry(server, now):
+        if now is None or not server.is_run_as(now):
             raise StartFailed(server.key, f"The server {server.key!r} was changed or removed in the config.")
         return now
 

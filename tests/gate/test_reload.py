@@ -55,6 +55,27 @@ async def test_a_server_that_stays_the_same_goes_on_as_it_is_and_so_does_a_call_
         assert git.starts == before
 
 
+OF_TOOLS = {
+    "description": "Keeps versions.",
+    "deferred_tools": ["status"],
+    "tags": {"status": ["hippopotamus"]},
+    "side_effects": {"status": "write"},
+    "tool_examples": {"status": [{"args": {"path": "."}}]},
+}
+
+
+async def test_what_is_said_of_a_server_s_tools_holds_without_another_start_of_it(tmp_path):
+    git = MemoryServer([tool("status", params={"path": "string"})])
+    async with world(tmp_path, {"git": git}) as w, w.client() as client:
+        await client.tool_call("git__status")
+        before = git.starts
+        assert await client.found("hippopotamus") == []
+        assert not (await w.reload({"servers": {"git": OF_TOOLS}})).failure
+        assert await client.found("hippopotamus") == ["git__status"]
+        assert (await client.tool_call("git__status"))["content"][0]["text"].startswith("ran status")
+        assert git.starts == before
+
+
 async def test_what_the_new_policy_denies_is_denied_to_a_session_that_has_used_it(tmp_path):
     async with world(tmp_path, {"db": [tool("drop_all"), tool("ask")]}) as w, w.client() as client:
         assert not (await client.tool_call("db__drop_all")).get("isError")

@@ -3,8 +3,8 @@
 Knows the settled values only; never knows how or where they were written.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -72,6 +72,12 @@ class HttpTarget:
 
 Target = StdioTarget | HttpTarget
 
+_OF_TOOLS: Sequence[str] = (
+    "description default_loading_mode always_loaded_tools deferred_tools tags side_effects tool_examples "
+    "inherit_from_schema"
+).split()
+"""Options of a server that only matter when its list is ingested."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
@@ -94,6 +100,15 @@ class ServerSettings:
         auth = self.options.auth
         is_wanted = auth is None or auth.type != "none"
         return is_wanted and isinstance(self.target, HttpTarget) and not self.target.has_own_token
+
+    def is_run_as(self, other: "ServerSettings") -> bool:
+        """Return whether both are reached, started and called in the same way; what they say of tools may differ."""
+        without_tools = dict.fromkeys(_OF_TOOLS)
+        ours, theirs = (
+            replace(each, options=each.options.model_copy(update=without_tools), fingerprint="")
+            for each in (self, other)
+        )
+        return ours == theirs
 
     @property
     def redactor(self) -> Redactor:

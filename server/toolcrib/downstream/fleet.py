@@ -76,9 +76,7 @@ class Fleet:
         self._around, self._scoped_around = around, self._beside(around)
         self._starts = StartQueue(around.limits.parallel_starts)
         before, scoped = self._servers, self._scoped
-        kept = {
-            key for key, server in before.items() if key in servers and is_same_entry(server.settings, servers[key])
-        }
+        kept = {key for key, server in before.items() if key in servers and server.settings.is_run_as(servers[key])}
         self._servers = {
             key: before[key] if key in kept else Downstream(settings, eras.get(key), around, self._tasks)
             for key, settings in servers.items()
@@ -380,11 +378,6 @@ async def open_fleet(
     async with anyio.create_task_group() as tasks:
         yield Fleet(servers, eras, surroundings, tasks)
         tasks.cancel_scope.cancel()
-
-
-def is_same_entry(before: ServerSettings, after: ServerSettings) -> bool:
-    """Return whether the entry is the same; what else makes another fingerprint is not about a process."""
-    return replace(before, fingerprint="") == replace(after, fingerprint="")
 
 
 def failed(statuses: Mapping[str, Status]) -> dict[str, str]:
