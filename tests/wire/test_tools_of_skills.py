@@ -118,7 +118,7 @@ async def test_what_is_said_of_tools_keeps_the_budget(tmp_path, max_tokens):
     put(repo(tmp_path), "review", body="# Review\n\n" + "1. Look at all of it once more.\n" * 200, tools=names)
     async with world(tmp_path, {"git": [tool(name) for name in names]}, skills()) as w, w.client() as client:
         text = await text_of(client, "review", max_tokens=max_tokens)
-    assert len(json.dumps(text)) - 2 <= 4 * max_tokens
+    assert len(json.dumps(text, ensure_ascii=False)) - 2 <= 4 * max_tokens
     assert "SKILL TOOLS: review" in text
     assert ("- and " in text) == (max_tokens < 6000)
 
