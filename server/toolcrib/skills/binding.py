@@ -76,7 +76,7 @@ class SkillBinding:
         spelled = (*self._needed(skill, names.required), *(note.tool for note in names.notes))
         return self._bindings.named(catalog, self._gate.allowed(session, catalog), spelled)
 
-    # -- what is told beside a text --------------------------------------------------------------
+    # -- the tools named in an answer ------------------------------------------------------------
 
     def told(self, session: Session, skills: Sequence[LoadedSkill], fits: Fits) -> Told:
         """Return text about the tools of some skills in the state after their activation, as much as fits.

@@ -203,7 +203,7 @@ def _ended(front: Front) -> Front:
     return replace(front, yaml=head, body=f"{tail}---\n{front.body}", body_line=front.yaml_line + head.count("\n"))
 
 
-# -- quotes where they are needed ----------------------------------------------------------------
+# -- quoting values that YAML would misread ------------------------------------------------------
 
 
 def _with_quotes(yaml: str) -> str:
