@@ -22,15 +22,17 @@ SLOW_S = patience_s(600)
 """Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
+# The same inputs each time, so that what CI refuses is about the change.
 # Shrinking has no clock and may take longer than a test may: what CI found is shrunk from its seed by whoever mends it.
 settings.register_profile(
     "ci",
+    derandomize=True,
     deadline=None,
     max_examples=100,
-    database=None,
     print_blob=True,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("quick")
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.model import SkillProblem, SkillText, TaskType, ToolNote
@@ -323,6 +323,8 @@ def test_whatever_a_skill_says_it_is_published_by_the_rules(texts: list[str], st
 
 
 @settings(max_examples=40)
+@example(b"\x1c", "jsonl")
+@example("\u2028".encode(), "jsonl")
 @given(st.binary(max_size=60), st.sampled_from(["md", "yaml", "json", "jsonl"]))
 def test_no_bytes_make_reading_fail(raw: bytes, suffix: str):
     skills, problems = read(raw, f"tea.skill.{suffix}")

@@ -20,6 +20,9 @@ from toolcrib.skills.identity import PACK_FILES, content_hash, slug
 
 PackFormat = Literal["md", "yaml", "json", "jsonl"]
 
+_JSON_SPACE = " \t\r\n"
+"""JSON's whitespace (RFC 8259, section 2); other spaces make a line that is not JSON, which is reported."""
+
 LINES_MAX = 10_000
 """Maximum number of lines read of one JSON Lines file."""
 NAME_MAX = 200
@@ -124,9 +127,9 @@ class _Reader:
 
     def _read_lines(self, lines: list[str]) -> None:
         for number, line in enumerate(lines[:LINES_MAX], 1):
-            if line.strip():
+            if line.strip(_JSON_SPACE):
                 self._read_document(line, number, is_yaml=False)
-        if len(lines) > LINES_MAX and any(map(str.strip, lines[LINES_MAX:])):
+        if len(lines) > LINES_MAX and any(line.strip(_JSON_SPACE) for line in lines[LINES_MAX:]):
             self._report(
                 "error", "too-many-lines", f"has more than {LINES_MAX:,} lines; the rest is not read", LINES_MAX
             )
