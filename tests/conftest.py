@@ -22,17 +22,11 @@ SLOW_S = patience_s(600)
 """Seconds for one test that is marked slow or hostile and does not say how long it may take; more at full counts."""
 
 settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
+# Shrinking has no clock and may take longer than a test may: what was found is shrunk by whoever mends it.
+_UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 # The same inputs each time, so that what CI refuses is about the change.
-# Shrinking has no clock and may take longer than a test may: what CI found is shrunk from its seed by whoever mends it.
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    deadline=None,
-    max_examples=100,
-    print_blob=True,
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),
-)
-settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, print_blob=True, phases=_UNSHRUNK)
+settings.register_profile("explore", deadline=None, max_examples=300, database=None, print_blob=True, phases=_UNSHRUNK)
 settings.load_profile("quick")
 
 
@@ -122,8 +116,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw a seed for the profile ``ci``, before Hypothesis asks for it and before workers are given the options."""
-    if config.option.hypothesis_profile == "ci" and config.option.hypothesis_seed is None:
+    """Draw a seed for ``explore`` before Hypothesis asks for it and before workers are given the options."""
+    if config.option.hypothesis_profile == "explore" and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
 
 
@@ -132,4 +126,4 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     seed = session.config.option.hypothesis_seed
     if reporter and seed is not None and not hasattr(session.config, "workerinput"):
-        reporter.write_line(f"hypothesis seed: repeat with --hypothesis-profile=ci --hypothesis-seed={seed}")
+        reporter.write_line(f"hypothesis seed: repeat with --hypothesis-profile=explore --hypothesis-seed={seed}")
