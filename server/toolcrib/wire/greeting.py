@@ -117,9 +117,9 @@ class Greeter:
                 return
             if answers[: len(self._given)] == self._given:
                 return
+            self._take_back()
             _log.warning("the client was answered as the last time, and would be told something else now")
             await anyio.to_thread.run_sync(self._drop)
-            self._take_back()
         await self.keep_again()
 
     async def keep_again(self) -> None:
