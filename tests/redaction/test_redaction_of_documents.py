@@ -244,6 +244,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=12).map("".join) | st.text("ab1@.+-_ ()/:?&=#%\n\u00e9\u4e2d") | st.text())
 @example("%" * 60 + "415-555-2671%a@b.co")
+@example("-----BEGIN PRIVATE KEY-----Hjt4h2i8/yIYLhN8g4oEcGMOmdJulnZY-----END KEY-----rk_test_JXdhVDxn7E")
 def test_redacting_twice_changes_nothing_more_and_keeps_every_line(text: str):
     once = redact_document(text)
     assert redact_document(once) == once

@@ -94,9 +94,9 @@ def redact_document(text: str) -> str:
     Only unambiguous forms are replaced; variables, placeholders and reserved example names stay, and so does every line
     break. Idempotent. Takes linear time.
     """
+    text = rewritten(text, _BLOCK_RULES)
     # Keys are long words with digits; most texts have few of these, and trying every pattern on a whole text is slow.
     suspects = [word for word in text.split() if len(word) >= _KEY_MIN and _DIGIT.search(word)]
-    text = rewritten(text, _BLOCK_RULES)
     if any(rewritten(word, _WORD_RULES) != word for word in suspects):
         text = rewritten(text, _WORD_RULES)
     text = rewritten(text, _BEARER_RULES)
