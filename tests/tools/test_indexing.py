@@ -101,6 +101,47 @@ async def test_lists_of_many_servers_at_once_all_arrive(tmp_path):
         assert it.names() == [f"{key}__x" for key in "abcdefgh"]
 
 
+async def test_a_list_that_was_stored_is_published_even_if_its_server_is_stopped_meanwhile(tmp_path, monkeypatch):
+    told: list[CatalogChange] = []
+    stored, may_go_on = threading.Event(), threading.Event()
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x", "Reads."))
+        it.indexer.subscribe(told.append)
+        fill = it.index.fill_stems
+
+        def fill_later(ranked_in_memory: int) -> None:
+            stored.set()
+            assert may_go_on.wait(60)
+            fill(ranked_in_memory)
+
+        monkeypatch.setattr(it.index, "fill_stems", fill_later)
+        async with anyio.create_task_group() as server:
+            server.start_soon(it.take_in, "a", tool("x", "Deletes."), tool("new"))
+            await until(stored.is_set)
+            server.cancel_scope.cancel()
+            may_go_on.set()
+        assert it.names() == ["a__new", "a__x"]
+    assert [each.public_name for change in told if change.rows for each in change.rows.redefined] == ["a__x", "a__new"]
+
+
+async def test_a_list_that_could_not_be_published_is_told_with_the_next(tmp_path, monkeypatch):
+    told: list[CatalogChange] = []
+    with indexing(tmp_path) as it:
+        await it.take_in("a", tool("x", "Reads."))
+        it.indexer.subscribe(told.append)
+        with monkeypatch.context() as patched:
+            patched.setattr(it.index, "load", refuse)
+            with pytest.raises(StoreError):
+                await it.take_in("a", tool("x", "Deletes."))
+        await it.take_in("a", tool("x", "Deletes."))
+    assert [change.rows for change in told] == [Changes(0, 1, 0)]
+    assert [each.public_name for change in told if change.rows for each in change.rows.redefined] == ["a__x"]
+
+
+def refuse(_servers: Mapping[str, str]) -> list[Tool]:
+    raise StoreError("busy")
+
+
 async def test_lists_that_come_while_a_catalog_is_made_share_the_next_one(tmp_path, monkeypatch):
     told: list[CatalogChange] = []
     may_go_on = threading.Event()
@@ -361,6 +402,19 @@ async def test_servers_whose_rows_went_with_a_damaged_file_are_listed_again(tmp_
             it.indexer.look()
             await anyio.wait_all_tasks_blocked()
             assert lost == ["a"]
+
+
+async def test_servers_are_listed_again_after_damage_whoever_lists_first(tmp_path):
+    with indexing(tmp_path, servers="abc") as it:
+        for key in "abc":
+            await it.take_in(key, tool("x"))
+        with closing(sqlite3.connect(it.file)) as connection, connection:
+            connection.execute("INSERT INTO tools_fts(tools_fts) VALUES ('delete-all')")
+        await it.take_in("a", tool("y"))
+        await it.take_in("b", tool("z"))
+        async with following(it) as lost:
+            it.indexer.look()
+            await until(lambda: lost == ["c"])
 
 
 async def test_a_server_under_another_config_in_another_process_is_not_mixed_in(tmp_path):

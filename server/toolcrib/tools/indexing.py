@@ -5,7 +5,7 @@ Knows when rows are trusted, stale or missing; never knows callers, sessions or 
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Never
 
@@ -179,17 +179,25 @@ class Indexer:
         """Store a server's complete list. Return its tools' names with the fingerprints of their records."""
         taken = await self._shaped(server, raw_tools)
         async with self._storing:
-            stored = await anyio.to_thread.run_sync(self._store, taken, era)
+            # What is stored is published too, even if its server is stopped now: nobody would list it again.
+            with anyio.CancelScope(shield=True):
+                stored = await anyio.to_thread.run_sync(self._store, taken, era)
+        with anyio.CancelScope(shield=True):
+            await self._publish(server.key, stored)
+        return {record.name: record.fingerprint for record in taken.records}
+
+    async def _publish(self, server: str, stored: _Stored) -> None:
         # Before the list is published: a search waits for the stems of its catalog. Other lists are stored meanwhile.
         async with self._filling:
             await anyio.to_thread.run_sync(self._fill_stems)
-        self._ready[server.key] = stored
+        if unpublished := self._ready.get(server):
+            stored = replace(stored, rows=stored.rows.after(unpublished.rows))
+        self._ready[server] = stored
         async with self._swap:
-            if self._ready.get(server.key) is stored:
+            if self._ready.get(server) is stored:
                 await self._show_ready()
         if self._index.generation != self._generation:
             self.look()  # the rows of the other servers were lost with the file
-        return {record.name: record.fingerprint for record in taken.records}
 
     async def _show_ready(self) -> None:
         """Publish a catalog with every list that is ready. Each publication builds a new one from all tools.
@@ -262,7 +270,8 @@ class Indexer:
 
     def _reloaded(self) -> tuple[int, Catalog | None]:
         version = self._index.data_version()
-        return version, None if version == self._version else self._prepared()
+        is_known = version == self._version and self._index.generation == self._generation
+        return version, None if is_known else self._prepared()
 
     def _prepared(self) -> Catalog:
         catalog = self._snapshot()

@@ -79,6 +79,15 @@ class Changes:
     removed: int
     redefined: tuple[Redefinition, ...] = field(default=(), compare=False)
 
+    def after(self, earlier: "Changes") -> "Changes":
+        """Return both changes of one server's list, in order."""
+        return Changes(
+            earlier.added + self.added,
+            earlier.updated + self.updated,
+            earlier.removed + self.removed,
+            (*earlier.redefined, *self.redefined),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
