@@ -114,7 +114,7 @@ class TestWhatIsMade:
         assert quick(kind=SearchType.EXACT)
         assert not quick(kind=SearchType.REGEX)
         assert not quick("merge\nlist")
-        for _ in range(KEPT_MAX):
+        for _ in range(2 * KEPT_MAX):
             world.engine.search(Request("merge"), Scope(Texts(SAID)))
         assert not quick()
 

@@ -11,7 +11,9 @@ from chance_lists import GUESTS, POLICIES, answers, requests, tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy
+from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.model import Caller
+from toolcrib.search.documents import KEPT_MAX
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.search import SearchRequest
 
@@ -51,6 +53,21 @@ class TestWhatIsRead:
         world.listed(numbered("hg", 7))
         assert "hg__tool_3" in search(world)
         assert len(read) == 57
+
+    def test_nothing_again_while_the_next_catalog_is_prepared(self, world: World, read: list[int]):
+        kinds = range(KEPT_MAX)
+        own = [VisibilityRule({"profile": (f"p{n}",)}, allow=(f"own{n}__*", "new__*")) for n in kinds]
+        permissions = [Policy(rules=own).permissions(Caller(profile=f"p{n}")) for n in kinds]
+        before = world.listed(*(numbered(f"own{n}", 150) for n in kinds))
+        for each in permissions:
+            world.searcher.search(SearchRequest("thing"), before, before.permitted(each))
+        after = world.listed(numbered("new", 150))
+        world.searcher.prepare(after)
+        read.clear()
+        for catalog in (before, after):
+            for each in permissions:
+                world.searcher.search(SearchRequest("thing"), catalog, catalog.permitted(each))
+        assert read == []
 
     def test_of_a_list_that_has_changed_only_the_tools_that_have(self, world: World, read: list[int]):
         world.listed(numbered("git", 30), numbered("svn", 20))

@@ -108,7 +108,8 @@ class Engine(Generic[T]):
         self._kind, self._semantic = kind, settings.semantic
         self._in_memory_max = settings.ranked_in_memory
         self._patterns = PatternSearch(settings.regex_ms, settings.clock)
-        self._postings = Recent[Documents, FieldedBm25](KEPT_MAX)
+        # The next catalog's are built while those of the current one are still searched.
+        self._postings = Recent[Documents, FieldedBm25](2 * KEPT_MAX)
         self._earlier: Sequence[Inverted] = ()
         self._texts = Recent[Documents, Mapping[int, Sequence[str]]](KEPT_MAX)
         self._translations = Translations()
