@@ -34,9 +34,23 @@ def test_what_is_wanted_counts_more_than_where_or_of_what(request_: str, wanted:
     assert all(0.5 < terms[word] < 1 for word in complement)
 
 
-@pytest.mark.parametrize("request_", ["search for invoices", "invoices of March", "cover the function with unit tests"])
-def test_what_follows_a_verb_alone_or_with_counts_whole(request_: str):
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "search for invoices",
+        "invoices of March",
+        "cover the function with unit tests",
+        "add a check-in reminder",
+        "merge the branch into main. create release notes",
+    ],
+)
+def test_what_follows_a_verb_alone_or_with_counts_whole_and_so_does_another_clause(request_: str):
     assert set(parsed(request_).terms.values()) == {1}
+
+
+def test_a_preposition_in_a_quotation_says_nothing_of_what_follows_it():
+    assert parsed('send the message "meet at noon" to the general channel').terms["message"] == 1
+    assert parsed('send message "meet at noon" general channel').terms["channel"] == 1
 
 
 def test_where_there_is_nothing_else_they_count_whole():

@@ -110,12 +110,14 @@ def _terms(text: str) -> Terms:
 
 def _object_first(text: str, terms: Terms) -> Terms:
     """Return the terms of one clause; those that only follow a preposition say where, or of what, and weigh less."""
+    if _PART_END.search(text):
+        return terms
     object_words: set[str] = set()
-    for word in words(text):
-        if word in _BEFORE_COMPLEMENT and len(object_words - FRAMING_WORDS) >= _OBJECT_WORDS_MIN:
+    # A preposition inside a quotation, an address or a compound ("check-in") begins no complement.
+    for token in without_set_apart(text).split():
+        if token.lower() in _BEFORE_COMPLEMENT and len(object_words - FRAMING_WORDS) >= _OBJECT_WORDS_MIN:
             return {term: own if term in object_words else own * _COMPLEMENT for term, own in terms.items()}
-        if word in terms:
-            object_words.add(word)
+        object_words.update(word for word in words(token) if word in terms)
     return terms
 
 
