@@ -349,14 +349,13 @@ def test_the_title_stands_in_for_a_missing_description():
     assert one({"title": "Record changes"}).summary == "Record changes"
 
 
-def test_parameters_that_most_tools_share_are_not_searched():
+def test_what_is_searched_of_a_tool_depends_on_no_other_tool():
     def tool(n: int) -> dict:
         return {"name": f"t{n}", "inputSchema": {"properties": {"shared": {"description": "same"}, f"own_{n}": {}}}}
 
-    assert "shared" in take([tool(n) for n in range(7)]).records[0].params_text
-    record = take([tool(n) for n in range(8)]).records[0]
-    assert record.params_text == "own 0"
-    assert "same" not in record.params_description_text
+    alone, among = (take([tool(n) for n in range(size)]).records[0] for size in (1, 20))
+    assert alone == among
+    assert among.params_text == "shared own 0"
 
 
 def test_search_text_is_clean_and_bounded():

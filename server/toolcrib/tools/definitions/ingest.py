@@ -3,7 +3,6 @@
 Knows how the config and the policy affect a tool; never knows a connection, a database or a caller.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -39,8 +38,6 @@ _SHOWN_NAME_MAX = 80
 _PARAMETERS_MAX = 500
 _PARAMETER_DEPTH = 2
 _VALUES_MAX = 30
-_COMMON_SHARE = 0.4
-_COMMON_TOOLS_MIN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +113,11 @@ def ingest(server: ServerSettings, raw_tools: Sequence[Any], shaping: Shaping) -
             drafts.append(_draft(tool, shaping.limits.definition_max_bytes))
         except DefinitionError as error:
             refused.append(_refused(tool.name, str(error)))
-    common = _common_parameters(drafts)
     rules = _Rules(server, shaping)
     denied = [item for item in scanned if isinstance(item, _Denied)]
     return Ingest(
         server=server.key,
-        records=tuple(rules.record(draft, common) for draft in drafts),
+        records=tuple(rules.record(draft) for draft in drafts),
         refused=tuple(refused),
         withheld=_digests((name for item in denied for name in item.withheld), limit),
         denied=_digests((item.name for item in denied), limit),
@@ -204,14 +200,6 @@ def _described(every: Iterable[Parameter], root: JsonObject, depth: int) -> Iter
                 yield from _described(parameters(inside, root), root, depth - 1)
 
 
-def _common_parameters(drafts: Sequence[_Draft]) -> frozenset[str]:
-    """Return the parameters that most tools share: they do not discriminate."""
-    if len(drafts) < _COMMON_TOOLS_MIN:
-        return frozenset()
-    counts = Counter(name for draft in drafts for name in {name for name, _ in draft.parameters})
-    return frozenset(name for name, count in counts.items() if count > _COMMON_SHARE * len(drafts))
-
-
 class _Rules:
     """The config's settings for the tools of one server."""
 
@@ -229,13 +217,12 @@ class _Rules:
         self._side_effects = [(glob_matcher([glob]), effect) for glob, effect in options.side_effects.items()]
         self._tags = [(glob_matcher([glob]), tags) for glob, tags in options.tags.items()]
 
-    def record(self, draft: _Draft, common: frozenset[str]) -> ToolRecord:
-        """Return the record of one tool. ``common`` parameters are left out of its search text."""
+    def record(self, draft: _Draft) -> ToolRecord:
+        """Return the record of one tool, which depends on no other tool."""
         definition = draft.definition
         hints = as_object(definition.get("annotations"))
         summary, body = said(definition)
-        own = [(name, description) for name, description in draft.parameters if name not in common]
-        descriptions = [description for _, description in own]
+        descriptions = [description for _, description in draft.parameters]
         facts = _Facts(
             loading_mode=self._loading_mode(draft),
             side_effects=self._side_effects_of(draft.name, hints),
@@ -256,7 +243,7 @@ class _Rules:
             summary=summary,
             body=body,
             name_text=self._search_text(draft.name),
-            params_text=self._joined(dict.fromkeys(name for name, _ in own)),
+            params_text=self._joined(dict.fromkeys(name for name, _ in draft.parameters)),
             params_description_text=self._joined(descriptions),
             fingerprint=_fingerprint(self._server, draft, facts),
             mentions=self._mentions(draft, facts, summary, descriptions),

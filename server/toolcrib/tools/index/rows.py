@@ -12,7 +12,7 @@ from toolcrib.base.text import SearchTexts
 from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.store.values import to_json
 
-ROW_FORMAT = 3
+ROW_FORMAT = 4
 """Increased when the row of an unchanged tool would differ."""
 
 GateRow = tuple[str, str, str, str, str | None, int, str, int]
