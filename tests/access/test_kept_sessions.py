@@ -50,7 +50,7 @@ def leaving(*names: str) -> list[Change]:
 
 def test_active_skills_are_kept_in_order(path: Path):
     with opened(path) as kept:
-        assert kept.active_skills("ann", "one") == ()
+        assert kept.active_skills("ann", "one") is None
         assert kept.change_skills("ann", "one", joining("b", "x", "a"), 1.0) == active("b", "x", "a")
         assert kept.change_skills("ann", "one", leaving("x"), 1.0) == active("b", "a")
         kept.change_skills("ann", "two", joining("c"), 1.0)
@@ -58,17 +58,17 @@ def test_active_skills_are_kept_in_order(path: Path):
         kept.record("ann", "one", "s__a", 1.0)
     with opened(path) as kept:
         assert kept.active_skills("ann", "one") == active("b", "a")
-        assert kept.active_skills("ann", "two") == kept.active_skills("bob", "one") == ()
+        assert (kept.active_skills("ann", "two"), kept.active_skills("bob", "one")) == ((), None)
         assert kept.activated("ann", "one", 1.0) == {"s__a"}
         kept.expire(31 * DAY)
-        assert kept.active_skills("ann", "one") == ()
+        assert kept.active_skills("ann", "one") is None
 
 
 def test_sessions_with_active_skills_alone_are_bounded_too(path: Path):
     with opened(path, sessions=2) as kept:
         for number in range(3):
             kept.change_skills("ann", str(number), joining("a"), float(number))
-        assert [kept.active_skills("ann", str(number)) for number in range(3)] == [(), active("a"), active("a")]
+        assert [kept.active_skills("ann", str(number)) for number in range(3)] == [None, active("a"), active("a")]
 
 
 @pytest.mark.parametrize("written", ["", "{}", "[7]", '[{"id": "x"}]', '[{"id": 1, "name": 2}]'])
@@ -158,7 +158,9 @@ class Refusing:
         self.asked += 1
         raise StoreError("no", detail="locked")
 
-    def change_skills(self, principal: str, session_id: str, changes: Sequence[Change], now: float) -> Active:
+    def change_skills(
+        self, principal: str, session_id: str, changes: Sequence[Change], now: float, known: Active
+    ) -> Active:
         self.asked += 1
         raise StoreError("no", detail="locked")
 
@@ -179,6 +181,36 @@ async def test_a_store_that_cannot_be_used_stops_no_session(caplog: pytest.LogCa
         "an activation cannot be kept: locked",
         "which skills are active cannot be kept: locked",
     ]
+
+
+@pytest.mark.anyio
+async def test_a_session_that_others_have_pushed_out_of_the_file_keeps_its_active_skills(path: Path):
+    now = 0.0
+    with opened(path, sessions=2) as store:
+        kept = KeptActivations(store, lambda: now)
+        mine = await kept.of("ann", "one")
+        await mine.change_skills(mine.skills, joining("a"))
+        for now in (1.0, 2.0, 3.0):
+            other = await kept.of("ann", f"other {now}")
+            await other.change_skills(other.skills, joining("x"))
+        now = 2 * HOUR
+        await mine.ready()
+        assert mine.skills.skills == active("a")
+        await mine.change_skills(mine.skills, joining("b"))
+        assert mine.skills.skills == store.active_skills("ann", "one") == active("a", "b")
+
+
+@pytest.mark.anyio
+async def test_a_change_whose_request_is_cancelled_is_kept_with_the_next(path: Path):
+    with opened(path) as store:
+        mine = await KeptActivations(store, lambda: 0.0).of("ann", "one")
+        threads = anyio.to_thread.current_default_thread_limiter()
+        before, threads.total_tokens = threads.total_tokens, 0
+        with anyio.move_on_after(0.05):
+            await mine.change_skills(mine.skills, joining("a"))
+        threads.total_tokens = before
+        await mine.change_skills(mine.skills, joining("b"))
+        assert mine.skills.skills == store.active_skills("ann", "one") == active("a", "b")
 
 
 @pytest.mark.anyio

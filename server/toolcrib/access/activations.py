@@ -59,12 +59,17 @@ class ActivationStore(Protocol):
         """Store an activation for a caller and a session id."""
         ...
 
-    def active_skills(self, principal: str, session_id: str) -> Active:
-        """Return the skills that are active in a caller's session, in order."""
+    def active_skills(self, principal: str, session_id: str) -> Active | None:
+        """Return the skills that are active in a caller's session, in order; None if nothing is kept of it."""
         ...
 
-    def change_skills(self, principal: str, session_id: str, changes: Sequence[Change], now: float) -> Active:
-        """Change which skills are active in a caller's session; return those that are now."""
+    def change_skills(
+        self, principal: str, session_id: str, changes: Sequence[Change], now: float, known: Active
+    ) -> Active:
+        """Change which skills are active in a caller's session; return those that are now.
+
+        If nothing is kept of it any more, those that are ``known`` are changed.
+        """
         ...
 
 
@@ -128,7 +133,8 @@ class StoredActivations:
             try:
                 self.names |= await anyio.to_thread.run_sync(self._store.activated, *self._key, self._read_at)
                 kept_skills = await anyio.to_thread.run_sync(self._store.active_skills, *self._key)
-                self.skills.skills = changed(kept_skills, self._unkept)
+                if kept_skills is not None:  # else others took its place in the file
+                    self.skills.skills = changed(kept_skills, self._unkept)
             except StoreError as error:
                 _log.warning("the activations of a session cannot be read: %s", error.detail)
 
@@ -139,15 +145,16 @@ class StoredActivations:
             return
         async with self._changing:
             # Seen at once: whoever goes on meanwhile finds the skill active.
+            known = active.skills
             active.change(changes)
-            unkept = (*self._unkept, *changes)
+            # Kept with the next change if this one is cancelled or fails.
+            self._unkept = (*self._unkept, *changes)[-_UNKEPT_MAX:]
             try:
                 active.skills = await anyio.to_thread.run_sync(
-                    self._store.change_skills, *self._key, unkept, self._now()
+                    self._store.change_skills, *self._key, self._unkept, self._now(), known
                 )
                 self._unkept = ()
             except StoreError as error:
-                self._unkept = unkept[-_UNKEPT_MAX:]
                 _log.warning("which skills are active cannot be kept: %s", error.detail)
 
     def _is_read(self) -> bool:

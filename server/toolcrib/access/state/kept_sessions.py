@@ -59,23 +59,27 @@ class KeptSessions:
 
         self._store.change(record, owed=f"activation {principal, session_id, name}")
 
-    def active_skills(self, principal: str, session_id: str) -> Active:
-        """Return the skills that are active in a caller's session, in order."""
+    def active_skills(self, principal: str, session_id: str) -> Active | None:
+        """Return the skills that are active in a caller's session, in order; None if nothing is kept of it."""
         with self._store.read() as connection:
             return _active_skills(connection, principal, session_id)
 
-    def change_skills(self, principal: str, session_id: str, changes: Sequence[Change], now: float) -> Active:
+    def change_skills(
+        self, principal: str, session_id: str, changes: Sequence[Change], now: float, known: Active = ()
+    ) -> Active:
         """Change which skills are active in a caller's session; return those that are now.
 
-        What another process has changed meanwhile stays: a change is made to what is kept, in one transaction.
+        What another process has changed meanwhile stays: a change is made to what is kept, in one transaction, or to
+        those that are ``known`` to be active if nothing is kept of the session any more.
         """
         key = principal, session_id
         before = self.active_skills(*key)
-        if changed(before, changes) == before:
+        if before is not None and changed(before, changes) == before:
             return before
 
         def change(connection: sqlite3.Connection) -> Active:
-            after = changed(_active_skills(connection, *key), changes)
+            kept = _active_skills(connection, *key)
+            after = changed(known if kept is None else kept, changes)
             connection.execute(
                 "INSERT INTO sessions(principal, session_id, last_used, skills) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET skills = excluded.skills",
@@ -116,7 +120,7 @@ class KeptSessions:
         self._store.change(lambda connection: connection.execute(statement, (older_than,)))
 
 
-def _active_skills(connection: sqlite3.Connection, principal: str, session_id: str) -> Active:
+def _active_skills(connection: sqlite3.Connection, principal: str, session_id: str) -> Active | None:
     query = "SELECT skills FROM sessions WHERE principal = ? AND session_id = ?"
     row = connection.execute(query, (principal, session_id)).fetchone()
-    return active_of(row[0]) if row else ()
+    return active_of(row[0]) if row else None
