@@ -96,6 +96,30 @@ async def waiting(it: Online, session: HttpSession) -> AsyncGenerator[list[httpx
         yield answers
 
 
+async def test_a_second_request_with_an_id_takes_the_place_of_the_first_whose_stream_ends(tmp_path):
+    begun: list[Any] = []
+
+    async def never(call: Any) -> Any:
+        begun.append(call)
+        await anyio.sleep_forever()
+
+    ended: list[int] = []
+    async with online(tmp_path, {"zoo": MemoryServer([tool("feed")], answers={"feed": never})}) as it:
+        session = await it.session()
+
+        async def feed(number: int) -> None:
+            await fed(it, session)
+            ended.append(number)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed, 1)
+            await until(lambda: len(begun) == 1)
+            tasks.start_soon(feed, 2)
+            await until(lambda: ended == [1])
+            await session.end()
+            await until(lambda: ended == [1, 2])
+
+
 async def test_a_session_that_ends_meanwhile_ends_its_answers(tmp_path, caplog):
     async def never(_call: Any) -> Any:
         await anyio.sleep_forever()

@@ -142,6 +142,8 @@ class HttpSession(StreamableHTTPServerTransport):
         stream = str(asked.id)
         primed = await self._mint_priming_event(stream, revision)  # must be older than all events after it
         queue = anyio.create_memory_object_stream[EventMessage](REQUEST_STREAM_BUFFER_SIZE)
+        if earlier := self._request_streams.get(stream):  # of a request with the same id, which gets no answer now
+            earlier[0].close()
         self._request_streams[stream] = queue
         sender, events = queue
         with sender, events:

@@ -179,9 +179,8 @@ class Indexer:
         """Store a server's complete list. Return its tools' names with the fingerprints of their records."""
         taken = await self._shaped(server, raw_tools)
         async with self._storing:
-            # What is stored is published too, even if its server is stopped now: nobody would list it again.
-            with anyio.CancelScope(shield=True):
-                stored = await anyio.to_thread.run_sync(self._store, taken, era)
+            stored = await anyio.to_thread.run_sync(self._store, taken, era)
+        # What is stored is published too, even if its server is stopped now: nobody would list it again.
         with anyio.CancelScope(shield=True):
             await self._publish(server.key, stored)
         return {record.name: record.fingerprint for record in taken.records}

@@ -12,14 +12,14 @@ from itertools import count
 from mcp.server.streamable_http import EventCallback, EventId, EventMessage, StreamId
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
-from toolcrib.base.json_values import weight
+from toolcrib.base.json_values import memory_of
 from toolcrib.streams.sdk_sessions import SessionEventStore
 
 RETRY_MS = 1000
 """How long a client is asked to wait before it reconnects, in milliseconds."""
 
 _EVENT_BYTES = 768
-"""Approximate size of an event besides the text of its message: its objects, and its entries here."""
+"""Approximate size of an event besides its message: its own objects, and its entries here."""
 
 _SHARE = 4
 """A message larger than this fraction (1/n) of the whole bound is not stored: it would evict everybody else's."""
@@ -115,8 +115,8 @@ def _weight(message: JSONRPCMessage | None, most: int) -> int:
         case None:
             return 0
         case JSONRPCResponse():
-            return weight(message.result, most)
+            return memory_of(message.result, most)
         case JSONRPCError():
-            return weight(message.error.data, most) + len(message.error.message)
+            return memory_of(message.error.data, most) + len(message.error.message)
         case _:
-            return weight(message.params, most)
+            return memory_of(message.params, most)
