@@ -76,6 +76,24 @@ async def test_what_is_said_of_a_server_s_tools_holds_without_another_start_of_i
         assert git.starts == before
 
 
+async def test_a_server_that_stays_is_listed_again_where_its_list_could_not_be_read_at_the_reload(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("toolcrib.downstream.fleet._FIRST_RETRIES_S", (0.02,) * 500)
+    git = MemoryServer([tool("status", params={"path": "string"})])
+    async with world(tmp_path, {"git": git}) as w, w.client() as client:
+        await client.tool_call("git__status")
+        before, tools = git.starts, git.tools
+        monkeypatch.setattr(git, "tools", None)  # what it answers is no list
+        assert not (await w.reload({"servers": {"git": OF_TOOLS}})).failure
+        await w.listed()
+        assert await client.found("hippopotamus") == []
+        monkeypatch.setattr(git, "tools", tools)
+        await until(lambda: bool(w.wire._tool_use_cases.indexer.current().get("git__status")))
+        assert await client.found("hippopotamus") == ["git__status"]
+        assert git.starts == before
+
+
 async def test_what_the_new_policy_denies_is_denied_to_a_session_that_has_used_it(tmp_path):
     async with world(tmp_path, {"db": [tool("drop_all"), tool("ask")]}) as w, w.client() as client:
         assert not (await client.tool_call("db__drop_all")).get("isError")

@@ -317,49 +317,59 @@ class Fleet:
         for key in keys:
             self._tasks.start_soon(self._list_again, key)
 
-    async def _list_again(self, key: str) -> None:
+    async def _list_again(self, key: str) -> bool:
+        """List a server, on its live connection if there is one; return whether that was possible."""
         server = self._servers.get(key)
         if server is None:
-            return
-        if server.status.state is State.READY:
-            with suppress(StartFailed):
-                await server.list_again()
-                await server.offers.read(await server.connection())
-        else:
-            await self._list(key, server)
+            return False
+        if server.status.state is not State.READY:
+            return await self._list(key, server)
+        try:
+            await server.list_again()
+        except StartFailed:
+            return False
+        with suppress(StartFailed):
+            await server.offers.read(await server.connection())
+        return True
 
     async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
-        """List a server for the first time; if that fails, nobody waits for it any longer, and it is retried."""
+        """List a server for the first time; if that fails, nobody waits for it any longer, and it is retried.
+
+        For one that a reload has left running, it is the first time under that config.
+        """
+        is_listed = False
         try:
-            await self._list_again(key)
+            is_listed = await self._list_again(key)
         finally:
             listed.set()
         for pause_s in _FIRST_RETRIES_S:
-            if not server.was_never_listed:
+            if is_listed:
                 return
             await anyio.sleep(pause_s)
             if self._servers.get(key) is not server:
                 return
-            await self._list(key, server)
+            is_listed = await self._list_again(key)
 
-    async def _list(self, key: str, server: Downstream) -> None:
-        """Start a server to list it; a lazy one is stopped again."""
+    async def _list(self, key: str, server: Downstream) -> bool:
+        """Start a server to list it; a lazy one is stopped again. Return whether that was possible."""
         wanted = server.settings.options.start == "eager"
         self._listing.add(key)
         # A failure's state and reason are kept and told by the server itself.
         try:
-            with suppress(StartFailed):
-                async with self._starts.turn(key):
-                    with anyio.move_on_after(_SLOT_S) as slot:
-                        await server.connection(wanted=wanted)
-                if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
-                    with anyio.move_on_after(_SILENT_S - _SLOT_S) as patience:
-                        await server.connection(wanted=wanted)
-                    if patience.cancelled_caught:
-                        server.note_silence(_SILENT_S)
-                        await server.connection(wanted=wanted)
+            async with self._starts.turn(key):
+                with anyio.move_on_after(_SLOT_S) as slot:
+                    await server.connection(wanted=wanted)
+            if slot.cancelled_caught:  # it goes on starting; only the wait for it has ended
+                with anyio.move_on_after(_SILENT_S - _SLOT_S) as patience:
+                    await server.connection(wanted=wanted)
+                if patience.cancelled_caught:
+                    server.note_silence(_SILENT_S)
+                    await server.connection(wanted=wanted)
+        except StartFailed:
+            return False
         finally:
             self._listing.discard(key)
+        return True
 
     async def _keep_up(self, key: str, server: Downstream) -> None:
         while self._servers.get(key) is server:
