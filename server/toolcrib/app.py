@@ -7,9 +7,10 @@ import logging
 import os
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -35,6 +36,8 @@ from toolcrib.known import (
 )
 from toolcrib.login.logins import Logins
 from toolcrib.offers.indexing import OfferIndexer
+from toolcrib.offers.search import OfferSearcher
+from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import open_known_skills
@@ -45,6 +48,8 @@ from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.reports import report_definitions
 from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
+
+_Opened = TypeVar("_Opened")
 
 _log = logging.getLogger(__name__)
 
@@ -136,6 +141,24 @@ async def open_tool_use_cases(
                 await anyio.to_thread.run_sync(known.learning.flush)
 
 
+def offer_use_cases(settings: Settings, known: Known, fleet: Fleet, first_index_deadline: float) -> OfferUseCases:
+    """Return the use cases of resources and prompts over a fleet."""
+    return OfferUseCases(
+        OfferUseCaseParts(
+            settings=settings,
+            indexer=known.offers,
+            texts=known.offer_texts,
+            searcher=OfferSearcher(known.search),
+            fleet=fleet,
+            gate=known.offer_gate,
+            tools_gate=known.gate,
+            tools=known.indexer.current,
+            events=known.events,
+            first_index_deadline=first_index_deadline,
+        )
+    )
+
+
 def due(known: Known, outside: Outside) -> Due:
     """Return which servers have to be listed, and which are skipped."""
     unlisted = [key for key in known.indexer.unlisted() if outside.lists(key)]
@@ -214,6 +237,17 @@ async def open_skills(settings: Settings, outside: Outside) -> AsyncGenerator[Sk
     with open_catalog(settings, outside, outside.mirror, keep_rows=True) as known:
         async with _open_skills(settings, known, outside) as skill_use_cases:
             yield skill_use_cases
+
+
+@asynccontextmanager
+async def opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGenerator[_Opened]:
+    """Open and close files in a worker thread, while others are served."""
+    files = ExitStack()
+    try:
+        yield await anyio.to_thread.run_sync(lambda: files.enter_context(make()))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(files.close)
 
 
 def _look_at_offers(offers: OfferIndexer, change: CatalogChange) -> None:

@@ -4,10 +4,10 @@ Knows what belongs to a config and what outlives it; never knows a config file, 
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Never, TypeVar
+from typing import Any, Never
 
 import anyio
 import anyio.to_thread
@@ -16,7 +16,17 @@ from anyio.abc import TaskGroup, TaskStatus
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.hosts import Hosts
 from toolcrib.access.state.opening import State
-from toolcrib.app import Outside, due, eras_of, open_connector, open_tool_use_cases, report_state, scanning
+from toolcrib.app import (
+    Outside,
+    due,
+    eras_of,
+    offer_use_cases,
+    open_connector,
+    open_tool_use_cases,
+    opened,
+    report_state,
+    scanning,
+)
 from toolcrib.config.reloading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
@@ -35,8 +45,7 @@ from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller
 from toolcrib.login.logins import Logins
 from toolcrib.model import OfferKind
-from toolcrib.offers.search import OfferSearcher
-from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
+from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
 from toolcrib.skills.parts import AroundSkills
@@ -56,8 +65,6 @@ from toolcrib.wire.methods.registry import methods_offered
 from toolcrib.wire.server import Wire, WireParts
 from toolcrib.wire.sessions import SessionParts, Sessions
 from toolcrib.wire.updates import ResourceUpdates
-
-_Opened = TypeVar("_Opened")
 
 _AGE_LOOK_S = 3600.0
 """Maximum interval between two checks of the catalog's age."""
@@ -277,37 +284,21 @@ class Serving:
         deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
         async with AsyncExitStack() as stack:
             catalog = partial(open_catalog, settings, outside, outside.mirror, lasting.state, keep_rows=self._keep_rows)
-            known = await stack.enter_async_context(_opened(catalog))
+            known = await stack.enter_async_context(opened(catalog))
             tool_use_cases = await stack.enter_async_context(
                 open_tool_use_cases(settings, known, outside, lasting.fleet, lasting.kept_pages)
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
                 at = AroundSkills(deadline, hosts.serves_one, lasting.fleet.has_failed, lasting.sessions.scopes.keep)
-                opening = _opened(partial(open_known_skills, settings, known, outside, at))
+                opening = opened(partial(open_known_skills, settings, known, outside, at))
                 skill_use_cases = await stack.enter_async_context(opening)
                 await stack.enter_async_context(scanning(skill_use_cases))
-            offers = self._offers(settings, known, deadline)
+            offers = offer_use_cases(settings, known, lasting.fleet, deadline)
             carried = await stack.enter_async_context(open_carried(settings.toolcrib.limits))
             cases = _Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers, carried)
             wire = Wire(self._wire_parts(cases))
             yield World(settings, known, tool_use_cases, offers, wire)
-
-    def _offers(self, settings: Settings, known: Known, deadline: float) -> OfferUseCases:
-        return OfferUseCases(
-            OfferUseCaseParts(
-                settings=settings,
-                indexer=known.offers,
-                texts=known.offer_texts,
-                searcher=OfferSearcher(known.search),
-                fleet=self._lasting.fleet,
-                gate=known.offer_gate,
-                tools_gate=known.gate,
-                tools=known.indexer.current,
-                events=known.events,
-                first_index_deadline=deadline,
-            )
-        )
 
     def _wire_parts(self, cases: _Cases) -> WireParts:
         settings, known, skill_use_cases = cases.settings, cases.known, cases.skill_use_cases
@@ -368,17 +359,6 @@ def _due(known: Known, outside: Outside) -> tuple[Due, Mapping[str, Era]]:
 
 
 @asynccontextmanager
-async def _opened(make: Callable[[], AbstractContextManager[_Opened]]) -> AsyncGenerator[_Opened]:
-    """Open and close files in a worker thread, while others are served."""
-    files = ExitStack()
-    try:
-        yield await anyio.to_thread.run_sync(lambda: files.enter_context(make()))
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(files.close)
-
-
-@asynccontextmanager
 async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> AsyncGenerator[Serving]:
     """Serve a config, until another one replaces it; what outlives configs ends with this."""
     async with AsyncExitStack() as stack:
@@ -386,7 +366,7 @@ async def open_server(settings: Settings, hosts: Hosts, outside: Outside) -> Asy
         reports.connector = await stack.enter_async_context(open_connector(settings, outside, logins))
         # First, because an earlier version kept some of it in the indexes.
         decisions = partial(open_decisions, settings, outside, reports.state_replaced)
-        state = await stack.enter_async_context(_opened(decisions))
+        state = await stack.enter_async_context(opened(decisions))
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         fleet = await stack.enter_async_context(open_fleet({}, {}, reports.surroundings(settings, hosts, frozenset())))
