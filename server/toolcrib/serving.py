@@ -86,13 +86,18 @@ class _Cases:
 
 @dataclass(eq=False)
 class World:
-    """Everything that belongs to one config. ``retired`` is set when another one has replaced it."""
+    """Everything that belongs to one config. ``retired`` is set when another one has replaced it.
+
+    ``due`` are the servers that were to be listed when it was opened, ``eras`` what each of them spoke before.
+    """
 
     settings: Settings
     known: Known
     tool_use_cases: ToolUseCases
     offers: OfferUseCases
     wire: Wire
+    due: Due
+    eras: Mapping[str, Era]
     retired: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -223,7 +228,7 @@ class Serving:
     async def begin(self, settings: Settings, hosts: Hosts) -> None:
         """Serve the first config."""
         world = await self._lasting.tasks.start(self._own, settings, hosts)
-        self._use(world, hosts, *await anyio.to_thread.run_sync(_due, world.known, self._outside))
+        self._use(world, hosts)
         self.gateway.wire, self._keep_rows = world.wire, True
         self._lasting.tasks.start_soon(self._list_what_is_old)
 
@@ -239,7 +244,7 @@ class Serving:
                 settings, fixed = settled(self.settings, await anyio.to_thread.run_sync(read))
                 hosts = await anyio.to_thread.run_sync(hosts_of, settings)
                 world = await self._lasting.tasks.start(self._own, settings, hosts)
-                self._swap(world, hosts, *await anyio.to_thread.run_sync(_due, world.known, self._outside))
+                self._swap(world, hosts)
             except* (ToolcribError, OSError) as failures:
                 failure = str(innermost(failures))
             loaded = Loaded(self._loaded.at if failure else began, failure, fixed)
@@ -250,24 +255,24 @@ class Serving:
             await anyio.to_thread.run_sync(known.index.note_reload, began, failure)
             return loaded
 
-    def _swap(self, world: World, hosts: Hosts, due: Due, eras: Mapping[str, Era]) -> None:
+    def _swap(self, world: World, hosts: Hosts) -> None:
         """Replace everything of the previous config, in one step, so that nobody sees both."""
         before, lists = self._reports.world, self.wire.lists()
         world.tool_use_cases.finder.go_on_from(before.tool_use_cases.finder)
         before.known.indexer.unsubscribe()
         before.known.offers.unsubscribe()
         self._lasting.sessions.change(world.settings, hosts)
-        self._use(world, hosts, due, eras)
+        self._use(world, hosts)
         self.gateway.use(world.wire, lists)
         before.retired.set()
         self.on_change(world.settings)
 
-    def _use(self, world: World, hosts: Hosts, due: Due, eras: Mapping[str, Era]) -> None:
+    def _use(self, world: World, hosts: Hosts) -> None:
         self._reports.use(world)
         self._lasting.updates.use(world.offers, world.settings.toolcrib.limits.subscriptions)
         surroundings = self._reports.surroundings(world.settings, hosts, world.known.offers.kinds)
-        self._lasting.fleet.change(world.settings.servers, eras, surroundings)
-        self._lasting.fleet.begin(due)
+        self._lasting.fleet.change(world.settings.servers, world.eras, surroundings)
+        self._lasting.fleet.begin(world.due)
 
     async def _own(self, settings: Settings, hosts: Hosts, *, task_status: TaskStatus[World]) -> None:
         """Own everything that belongs to one config, until another has replaced it and nobody uses it any more."""
@@ -298,7 +303,9 @@ class Serving:
             carried = await stack.enter_async_context(open_carried(settings.toolcrib.limits))
             cases = _Cases(settings, hosts, known, tool_use_cases, skill_use_cases, offers, carried)
             wire = Wire(self._wire_parts(cases))
-            yield World(settings, known, tool_use_cases, offers, wire)
+            # Last, but still before it is anybody's: if this fails, all of it is closed again.
+            first, eras = await anyio.to_thread.run_sync(lambda: (due(known, outside), eras_of(known)))
+            yield World(settings, known, tool_use_cases, offers, wire, first, eras)
 
     def _wire_parts(self, cases: _Cases) -> WireParts:
         settings, known, skill_use_cases = cases.settings, cases.known, cases.skill_use_cases
@@ -351,11 +358,6 @@ class Serving:
         while True:
             await self._outside.pause(min(self.settings.toolcrib.limits.catalog_max_age_s, _AGE_LOOK_S))
             self._lasting.fleet.list_again(await anyio.to_thread.run_sync(self._reports.world.known.indexer.stale))
-
-
-def _due(known: Known, outside: Outside) -> tuple[Due, Mapping[str, Era]]:
-    """Return which servers have to be listed, and the era that each spoke. Blocks."""
-    return due(known, outside), eras_of(known)
 
 
 @asynccontextmanager

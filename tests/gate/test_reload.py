@@ -8,7 +8,9 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.errors import ConfigError, Problem
+from toolcrib.errors import ConfigError, Problem, StoreError
+from toolcrib.known import Known
+from toolcrib.store.store import Store
 from toolcrib.tools.index.tool_index import ToolIndex
 from worlds import ERAS, MODERN, MemoryServer, text, until, world
 
@@ -220,6 +222,21 @@ async def test_a_file_that_no_index_can_be_opened_for_changes_nothing_either(tmp
     async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
         monkeypatch.setattr("toolcrib.serving.open_catalog", _refused)
         assert "disk" in (await w.reload(DENIED)).failure
+        assert not (await client.tool_call("git__status")).get("isError")
+
+
+async def test_what_was_opened_for_a_reload_that_fails_at_its_end_is_closed_again(tmp_path, monkeypatch):
+    opened: list[Store] = []
+
+    def failing(known: Known, _outside: Any) -> Any:
+        opened.append(known.stores["tool_cache.db"])
+        raise StoreError("tool_cache.db cannot be used")
+
+    async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
+        with monkeypatch.context() as patched:
+            patched.setattr("toolcrib.serving.due", failing)
+            assert "cannot be used" in (await w.reload(DENIED)).failure
+        assert [store._closed for store in opened] == [True]
         assert not (await client.tool_call("git__status")).get("isError")
 
 
