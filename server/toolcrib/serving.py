@@ -3,11 +3,11 @@
 Knows what belongs to a config and what outlives it; never knows a config file, a signal or a transport.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Never
+from typing import Any, Never, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -40,7 +40,7 @@ from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector
-from toolcrib.errors import StartFailed, ToolcribError, innermost
+from toolcrib.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller
 from toolcrib.login.logins import Logins
@@ -65,6 +65,8 @@ from toolcrib.wire.methods.registry import methods_offered
 from toolcrib.wire.server import Wire, WireParts
 from toolcrib.wire.sessions import SessionParts, Sessions
 from toolcrib.wire.updates import ResourceUpdates
+
+_T = TypeVar("_T")
 
 _AGE_LOOK_S = 3600.0
 """Maximum interval between two checks of the catalog's age."""
@@ -132,15 +134,31 @@ class _Reports:
 
     async def listed(self, server: ServerSettings, raw: list[Any], era: Era) -> LiveTools:
         """Ingest a server's list."""
-        return await self.world.known.indexer.listed(self._now(server), raw, era)
+        return await self._ingested(lambda known: known.indexer.listed(self._now(server), raw, era))
 
     async def compared(self, server: ServerSettings, raw: list[Any]) -> tuple[LiveTools, bool]:
         """Ingest the list of a connection that is not shared by all."""
-        return await self.world.known.indexer.compared(self._now(server), raw)
+        return await self._ingested(lambda known: known.indexer.compared(self._now(server), raw))
 
     async def offered(self, server: ServerSettings, offered: Offered) -> None:
         """Ingest a server's resources and prompts."""
-        await self.world.known.offers.listed(self._now(server), offered)
+        await self._ingested(lambda known: known.offers.listed(self._now(server), offered))
+
+    async def _ingested(self, ingest: Callable[[Known], Awaitable[_T]]) -> _T:
+        """Have something ingested by the current world; again if that was replaced meanwhile.
+
+        The one before has stored it as of its own config, or could not, because its files were closed.
+        """
+        while True:
+            world = self.world
+            try:
+                ingested = await ingest(world.known)
+            except StoreError:
+                if world is self.world:
+                    raise
+            else:
+                if world is self.world:
+                    return ingested
 
     def state(self, server: str, status: Status) -> None:
         """Record a server's state."""

@@ -1,6 +1,7 @@
 """A config that is reloaded holds at once; what it leaves alone goes on, and a bad one changes nothing."""
 
 import json
+import threading
 from typing import Any
 
 import anyio
@@ -12,7 +13,8 @@ from toolcrib.errors import ConfigError, Problem, StoreError
 from toolcrib.known import Known
 from toolcrib.store.store import Store
 from toolcrib.tools.index.tool_index import ToolIndex
-from worlds import ERAS, MODERN, MemoryServer, text, until, world
+from toolcrib.tools.indexing import Indexer
+from worlds import ERAS, MODERN, PATIENCE_S, MemoryServer, text, until, world
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +96,47 @@ async def test_a_server_that_stays_is_listed_again_where_its_list_could_not_be_r
         await until(lambda: bool(w.wire._tool_use_cases.indexer.current().get("git__status")))
         assert await client.found("hippopotamus") == ["git__status"]
         assert git.starts == before
+
+
+class HeldList:
+    """The next list that is taken in waits in its thread, as a large one does, until it may go on."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.began, self.go_on = threading.Event(), threading.Event()
+        take = Indexer._taken
+
+        def held(indexer: Indexer, *given: Any) -> Any:
+            if not self.began.is_set():
+                self.began.set()
+                self.go_on.wait(PATIENCE_S)
+            return take(indexer, *given)
+
+        patched.setattr(Indexer, "_taken", held)
+
+
+async def test_a_list_that_is_taken_in_during_a_reload_holds_under_the_new_config(tmp_path, monkeypatch):
+    git = MemoryServer([tool("status", params={"path": "string"})])
+    async with world(tmp_path, {"git": git}) as w, w.client() as client:
+        held = HeldList(monkeypatch)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.tool_call, "git__status")
+            await until(held.began.is_set)
+            assert not (await w.reload({"servers": {"git": OF_TOOLS}})).failure
+            held.go_on.set()
+        await w.listed()
+        assert await client.found("hippopotamus") == ["git__status"]
+
+
+async def test_a_list_that_is_taken_in_during_a_reload_is_not_lost_with_the_files_it_was_for(tmp_path, monkeypatch):
+    held = HeldList(monkeypatch)
+    async with world(tmp_path, {"git": [tool("status")]}, wait=False) as w, w.client() as client:
+        await until(held.began.is_set)
+        files = w.serving._reports.world.known.stores["tool_cache.db"]
+        assert not (await w.reload()).failure
+        await until(lambda: files._closed)
+        held.go_on.set()
+        await w.listed()
+        assert await client.found("status") == ["git__status"]
 
 
 async def test_what_the_new_policy_denies_is_denied_to_a_session_that_has_used_it(tmp_path):
