@@ -98,6 +98,26 @@ async def test_a_server_that_stays_is_listed_again_where_its_list_could_not_be_r
         assert git.starts == before
 
 
+@pytest.mark.parametrize("said", [{}, OF_TOOLS], ids=["nothing else", "something of its tools"])
+@pytest.mark.parametrize("start", ["lazy", "eager"])
+async def test_a_server_that_is_told_of_roots_keeps_its_one_process(tmp_path, start, said):
+    async def roots(_context: Any) -> Any:
+        raise AssertionError("nobody asks for them")
+
+    git = MemoryServer([tool("status", params={"path": "string"})], eras=("legacy",))
+    before = {"servers": {"git": {"start": start}}}
+    async with world(tmp_path, {"git": git}, before) as w, w.client(list_roots_callback=roots) as client:
+        await client.tool_call("git__status")
+        await until(lambda: len(git._talks) == 1)
+        starts = git.starts
+        assert not (await w.reload({"servers": {"git": {"start": start, **said}}})).failure
+        await w.listed()
+        assert await client.found("hippopotamus") == (["git__status"] if said else [])
+        assert not (await client.tool_call("git__status")).get("isError")
+        await anyio.wait_all_tasks_blocked()
+        assert (git.starts, len(git._talks)) == (starts, 1)
+
+
 class HeldList:
     """The next list that is taken in waits in its thread, as a large one does, until it may go on."""
 

@@ -253,12 +253,12 @@ class Fleet:
             if listed := self._first_listing.get(key):
                 listed.set()  # under an earlier config
             self._first_listing[key] = anyio.Event()
-            self._servers[key].was_never_listed = self._servers[key].status.state is not State.READY
+            self._servers[key].was_never_listed = self._lister(key).status.state is not State.READY
             self._tasks.start_soon(self._list_first, key, self._servers[key], self._first_listing[key])
         self.list_again(due.stale)
         for key, server in self._servers.items():
             is_wanted = server.settings.options.start == "eager" and key not in self._closed
-            if is_wanted and self._kept_up.get(key) is not server:
+            if is_wanted and self._kept_up.get(key) not in (server, *self._scoped[key].values()):
                 self._kept_up[key] = server
                 self._tasks.start_soon(self._keep_up, key, server)
 
@@ -319,25 +319,28 @@ class Fleet:
 
     async def _list_again(self, key: str) -> bool:
         """List a server, on its live connection if there is one; return whether that was possible."""
-        server = self._servers.get(key)
-        if server is None:
+        if key not in self._servers:
             return False
+        shared, server = self._servers[key], self._lister(key)
         if server.status.state is not State.READY:
             return await self._list(key, server)
         try:
             await server.list_again()
         except StartFailed:
             return False
+        shared.was_never_listed = False
         with suppress(StartFailed):
             await server.offers.read(await server.connection())
         return True
 
-    async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
-        """List a server for the first time; if that fails, nobody waits for it any longer, and it is retried.
+    def _lister(self, key: str) -> Downstream:
+        """Return the connection to list a server on: of those whose lists are indexed, one that is up if any is."""
+        shared = self._servers[key]
+        indexed = (shared, *self._scoped[key].values()) if self._around.front.one_client else (shared,)
+        return next((each for each in indexed if each.status.state is State.READY), shared)
 
-        For one that a reload has left running, it is the first time under that config.
-        """
-        is_listed = False
+    async def _list_first(self, key: str, server: Downstream, listed: anyio.Event) -> None:
+        """List a server for the first time under a config; if that fails, nobody waits longer, and it is retried."""
         try:
             is_listed = await self._list_again(key)
         finally:
