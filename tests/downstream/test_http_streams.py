@@ -1,5 +1,9 @@
-"""What becomes of a stream of events when its reader stops at an answer: it is read to its end, or let go soon."""
+"""What becomes of a stream of events when its reader stops at an answer: it is read to its end, or let go soon.
 
+One that is no answer, since the request was refused or answers come another way, is not read without a bound.
+"""
+
+import json
 from collections.abc import AsyncGenerator, Sequence
 
 import anyio
@@ -7,7 +11,7 @@ import httpx2
 import pytest
 
 from patience import patience_s
-from toolcrib.downstream.http import BodyBounds, HttpClient, HttpParts
+from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts
 from toolcrib.model import JsonObject
 
 pytestmark = pytest.mark.anyio
@@ -38,12 +42,16 @@ class Stream(httpx2.AsyncByteStream):
         self.is_closed = True
 
 
+def answering(status: int, stream: Stream, deliver: Deliver | None = None) -> HttpClient:
+    """Return a client whose requests get a stream of events."""
+    kind = {"content-type": "text/event-stream"}
+    transport = httpx2.MockTransport(lambda _request: httpx2.Response(status, headers=kind, stream=stream))
+    return HttpClient(HttpParts(URL, BodyBounds(max_bytes=10_000, values=1000), deliver), transport=transport)
+
+
 async def stopped_at_the_answer(stream: Stream) -> None:
     """Read one piece of a stream and leave it, as the SDK does."""
-    kind = {"content-type": "text/event-stream"}
-    transport = httpx2.MockTransport(lambda _request: httpx2.Response(200, headers=kind, stream=stream))
-    parts = HttpParts(URL, BodyBounds(max_bytes=10_000, values=1000))
-    async with HttpClient(parts, transport=transport) as client, client.stream("POST", URL, json=CALL) as response:
+    async with answering(200, stream) as client, client.stream("POST", URL, json=CALL) as response:
         async for piece in response.aiter_bytes():
             assert piece == ANSWER
             break
@@ -70,3 +78,35 @@ async def test_not_much_is_read_of_one_that_goes_on():
     stream = Stream([ANSWER, *[b"x" * 1000] * 1000])
     await stopped_at_the_answer(stream)
     assert stream.read < 10
+
+
+async def answered(client: HttpClient) -> JsonObject:
+    """Read an answer whole, as the SDK does with one that is no stream."""
+    async with client.stream("POST", URL, json=CALL) as response:
+        return json.loads(await response.aread())
+
+
+async def test_of_a_refusal_no_more_is_read_than_an_answer_may_have():
+    stream = Stream([b"data: " + b"x" * 1000 + b"\n\n"] * 1000)
+    async with answering(400, stream) as client:
+        told = await answered(client)
+    assert told["error"]["message"] == "HTTP 400 Bad Request"
+    assert (stream.read, stream.is_closed) == (10, True)
+
+
+async def test_a_refusal_that_never_ends_is_told_by_its_status(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolcrib.downstream.http._REASON_S", 0.01)
+    stream = Stream([b": still here\n\n"], "silent")
+    async with answering(400, stream) as client:
+        with anyio.fail_after(patience_s(20)):
+            told = await answered(client)
+    assert told["error"]["message"] == "HTTP 400 Bad Request"
+    assert stream.is_closed
+
+
+async def test_what_a_message_gets_where_answers_come_another_way_is_bounded_too():
+    stream = Stream([b"data: " + b"x" * 1000 + b"\n\n"] * 1000)
+    async with answering(202, stream, deliver=lambda _message: None) as client:
+        with pytest.raises(httpx2.StreamError, match="more than 10000 bytes"):
+            await answered(client)
+    assert stream.read == 10

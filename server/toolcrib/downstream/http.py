@@ -51,6 +51,8 @@ _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _BEARER = re.compile(r"(?:^|,)\s*bearer\b", re.IGNORECASE)
 _SESSION_WORDS = (b"session", b"not initialized")
 _TAIL_S, _TAIL_BYTES = 0.1, 4096
+_REASON_S = 5.0
+"""How long the body of a refusal is read: its status alone says most, and nobody else ends one that never ends."""
 
 Deliver = Callable[[SessionMessage], None]
 
@@ -130,11 +132,19 @@ class HttpClient(httpx2.AsyncClient):
                 raise httpx2.ConnectError(reason) from error
             return self._answer(request, UNDELIVERED, reason)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        kind = _Events if _is_event_stream(response) else _Body
+        kind = _Events if self._has_events(request, response) else _Body
         response.stream = kind(response.stream, self._bounds, MaskedBytes(self._learned))
         if request.method == "POST" and response.status_code >= HTTPStatus.BAD_REQUEST:
             return await self._explained(request, response)
         return response if _is_plain(response) else await self._unreadable(request, response)
+
+    def _has_events(self, request: httpx2.Request, response: httpx2.Response) -> bool:
+        """Whether a body is read event by event. Any other is read whole, whatever it is called.
+
+        On the older transport answers do not come as responses, so what a POST gets is read whole too.
+        """
+        may_have = request.method == "GET" or (request.method == "POST" and self._deliver is None)
+        return may_have and response.is_success and _is_event_stream(response)
 
     async def _logged_in(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Send a request with the login of the server; once more with a renewed one, where it was refused for that.
@@ -287,13 +297,15 @@ def _is_plain(response: httpx2.Response) -> bool:
 
 
 async def _body(response: httpx2.Response) -> bytes:
-    """Return the whole body; nothing of one that is encoded, is too large or breaks off."""
+    """Return the whole body; nothing of one that is encoded, is too large, takes too long or breaks off."""
     try:
-        return await response.aread() if _is_plain(response) else b""
+        with anyio.move_on_after(_REASON_S):
+            return await response.aread() if _is_plain(response) else b""
     except (httpx2.StreamError, httpx2.TransportError):
-        return b""
+        pass
     finally:
         await response.aclose()
+    return b""
 
 
 def _is_own_error(body: bytes) -> bool:
