@@ -171,7 +171,11 @@ async def test_what_the_new_policy_denies_is_denied_to_a_session_that_has_used_i
 async def test_the_words_of_tools_that_stay_are_not_read_again_for_a_search(tmp_path, monkeypatch):
     read: list[int] = []
     words = ToolIndex.words
-    monkeypatch.setattr(ToolIndex, "words", lambda index, rows: words(index, read.extend(rows := tuple(rows)) or rows))
+    monkeypatch.setattr(
+        ToolIndex,
+        "words",
+        lambda index, rows, versions: words(index, read.extend(rows := tuple(rows)) or rows, versions),
+    )
     async with world(tmp_path, {"db": [tool("drop_all"), tool("ask"), tool("read")]}) as w, w.client() as client:
         assert "db__drop_all" in await client.found("drop all")
         assert len(read) == 3

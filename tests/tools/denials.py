@@ -92,12 +92,17 @@ class Denial:
 @contextmanager
 def indexed(folder: Path, lists: Lists, policy: Policy = Policy()) -> Iterator[tuple[ToolIndex, Catalog]]:  # noqa: B008
     """Index lists under a policy, as servers are that list them."""
-    shaping = Shaping(policy, LimitsSection(), ToolSearchSection(), ToolExamplesSection(), fits=lambda *_: True)
     with opened(folder / "tool_cache.db") as world:
-        for key, tools in lists.items():
-            server = ServerSettings(key, StdioTarget("x", (), {}, None), ServerSection(), "f")
-            replace(world.index, ingest(server, list(tools), shaping))
+        store(world.index, lists, policy)
         yield world.index, world.catalog()
+
+
+def store(index: ToolIndex, lists: Lists, policy: Policy) -> None:
+    """Store lists, which no catalog has yet."""
+    shaping = Shaping(policy, LimitsSection(), ToolSearchSection(), ToolExamplesSection(), fits=lambda *_: True)
+    for key, tools in lists.items():
+        server = ServerSettings(key, StdioTarget("x", (), {}, None), ServerSection(), "f")
+        replace(index, ingest(server, list(tools), shaping))
 
 
 def policy_of(denied: frozenset[tuple[str, str]], lists: Lists, how: How) -> Policy:

@@ -1,13 +1,14 @@
 """Which strings of a definition are texts for a reader, and which mean something to a program."""
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.definitions.texts import said, sanitized, text_at, texts_in, texts_in_value, with_text
+from toolcrib.tools.definitions.texts import said, sanitized, texts_in, texts_in_value, with_text
 
 T = "a text"
 SCHEMA: dict[str, Any] = {
@@ -41,6 +42,12 @@ DEFINITION: dict[str, Any] = {
 }
 
 
+def text_at(value: Any, path: Iterable[Any]) -> str:
+    for step in path:
+        value = value[step]
+    return value
+
+
 def test_what_a_reader_reads_is_a_text_and_what_a_program_reads_is_none():
     found = texts_in(DEFINITION)
     assert {text for _, text in found} == {T}
@@ -68,12 +75,7 @@ def test_a_text_can_be_put_where_one_was_and_nothing_else_changes(definition):
         changed = with_text(definition, path, "new")
         assert definition == before
         assert text_at(changed, path) == "new"
-        assert with_text(changed, path, text_at(definition, path) or "") == definition
-
-
-def test_there_is_no_text_at_a_place_that_a_value_lacks():
-    for path in (("b",), ("a", 3), ("a", 0, "x"), ("n",), ("n", "x"), ()):
-        assert text_at({"a": ["x"], "n": 1}, path) is None
+        assert with_text(changed, path, text_at(definition, path)) == definition
 
 
 def test_every_string_of_a_value_is_a_text_and_no_key_is():

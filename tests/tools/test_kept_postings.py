@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.model import Caller
 from toolcrib.search.documents import KEPT_MAX
-from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.index.tool_index import ToolIndex, Versions
 from toolcrib.tools.search import SearchRequest
 
 
@@ -30,9 +30,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     rows: list[int] = []
     words = ToolIndex.words
 
-    def noted(index: ToolIndex, ids: Iterable[int]):
+    def noted(index: ToolIndex, ids: Iterable[int], versions: Versions):
         rows.extend(ids := tuple(ids))
-        return words(index, ids)
+        return words(index, ids, versions)
 
     monkeypatch.setattr(ToolIndex, "words", noted)
     return rows

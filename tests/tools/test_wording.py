@@ -1,14 +1,21 @@
 """What is denied to a caller stands in no word of what the caller may read or search; and no other word is lost."""
 
 import random
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
-from builders import REAL_CATALOG
-from denials import HOWS, LISTS, How, check, denial, indexed, policy_of, real_lists, some
+from builders import GUEST, REAL_CATALOG
+from denials import HOWS, LISTS, How, Lists, check, denial, indexed, policy_of, real_lists, some, store
 
 from fakes.menu import tool
-from toolcrib.access.policy import Policy
+from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tables import TEXT_COLUMNS
+from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.mentions import Mentions
+from toolcrib.tools.wording import Wording, Wordings
 
 needs_catalog = pytest.mark.skipif(
     not REAL_CATALOG.is_dir(), reason=f"the lists of real servers are not at {REAL_CATALOG}"
@@ -45,7 +52,7 @@ def test_where_nothing_is_denied_the_index_is_read_as_it_is(tmp_path, monkeypatc
     with indexed(tmp_path, LISTS) as (index, catalog):
         everything = denial(index, catalog, Policy(), frozenset(), LISTS)
         rows = everything.rows
-        monkeypatch.delattr(index.__class__, "mentions")
+        monkeypatch.delattr(index.__class__, "versions")
         assert everything.reading.described(rows) == {
             row: (definition, index.cards([row])[row]) for row, definition in index.definitions(rows).items()
         }
@@ -67,27 +74,102 @@ def test_what_a_tool_is_changed_to_is_worked_out_once(tmp_path, monkeypatch):
         assert not any("drop_table" in card.description for card in first[1].values())
 
 
-def test_a_tool_that_has_changed_meanwhile_is_read_anew(tmp_path):
-    denied = frozenset({("db", "drop_table")})
-    policy = policy_of(denied, LISTS, "hidden")
-    with indexed(tmp_path, LISTS, policy) as (index, catalog):
-        it = denial(index, catalog, policy, denied, LISTS)
-        [row] = [each.row for each in it.tools if each.name == "read_row"]
-        before = it.reading.described([row]), it.reading.cards([row])
-        assert all("drop_table" not in str(said) for said in before)
-    changed = {**LISTS, "db": [tool("read_row", "Now drop_table, and that is all."), *LISTS["db"][1:]]}
-    with indexed(tmp_path, changed, policy) as (index, _):
-        it.reading._index = index
-        assert it.reading.described([row])[row][0]["description"] == "Now another tool, and that is all."
-        assert it.reading.cards([row])[row].description == "Now another tool, and that is all."
-
-
 def test_rows_that_are_gone_are_left_out(tmp_path):
     denied = frozenset({("db", "drop_table")})
     policy = policy_of(denied, LISTS, "hidden")
     with indexed(tmp_path, LISTS, policy) as (index, catalog):
         reading = denial(index, catalog, policy, denied, LISTS).reading
         assert reading.described([999]) == reading.cards([999]) == reading.meanings({}) == {}
+
+
+# -- while rows are newer than the catalog -------------------------------------------------------
+
+BEFORE: Lists = {
+    "db": [
+        tool("list_rows", "Lists rows. Safer than drop_table.", {"of": {"description": "What."}}),
+        tool("drop_table"),
+    ]
+}
+ONLY_LIST_ROWS = Policy(rules=[VisibilityRule({"profile": ("guest",)}, allow=("db.list_rows",))])
+LATER: dict[str, Lists] = {
+    "a name in another text": {
+        "db": [
+            tool("list_rows", "Safer than drop_table.", {"of": {"description": "No drop_table."}}),
+            tool("drop_table"),
+        ]
+    },
+    "a name that nobody knew": {"db": [tool("list_rows", "Safer than purge_all."), tool("purge_all")]},
+    "no name": {"db": [tool("list_rows", "Lists."), tool("drop_table")]},
+}
+READS: dict[str, Callable[[Wording, int], Any]] = {
+    "described": lambda reading, row: reading.described([row]),
+    "cards": lambda reading, row: reading.cards([row]),
+    "words": lambda reading, row: reading.words([row]),
+    "texts": lambda reading, _: reading.texts(),
+    "meanings": lambda reading, row: reading.meanings({row: "Safer than purge_all."}),
+}
+NO_WORDS = ("",) * len(TEXT_COLUMNS)
+
+
+def only_list_rows(index: ToolIndex, catalog: Catalog) -> tuple[Wording, int]:
+    """Return what a guest reads, who may use ``list_rows`` only, and its row."""
+    permitted = catalog.permitted(ONLY_LIST_ROWS.permissions(GUEST))
+    [row] = [each.row for each in permitted.tools if each.name == "list_rows"]
+    return Wordings(index, Mentions(("db",), ())).of(catalog, permitted), row
+
+
+@pytest.mark.parametrize("later", LATER.values(), ids=LATER)
+def test_a_tool_whose_new_definition_is_in_no_catalog_yet_is_left_out(tmp_path, later: Lists):
+    with indexed(tmp_path, BEFORE, ONLY_LIST_ROWS) as (index, catalog):
+        reading, row = only_list_rows(index, catalog)
+        assert reading.described([row])
+        assert reading.cards([row])
+        store(index, later, ONLY_LIST_ROWS)
+        assert [read(reading, row) for read in READS.values()] == [{}] * len(READS)
+        assert (reading.versions(), reading.edited()) == ([None], {row: NO_WORDS})
+
+
+def test_a_row_of_a_new_file_is_not_taken_for_that_of_another_tool(tmp_path):
+    (tmp_path / "new").mkdir()
+    lists: Lists = {"db": [tool("drop_table", "Launches."), tool("list_rows")]}
+    with (
+        indexed(tmp_path, BEFORE, ONLY_LIST_ROWS) as (index, catalog),
+        indexed(tmp_path / "new", lists, ONLY_LIST_ROWS) as (new, others),
+    ):
+        reading, row = only_list_rows(index, catalog)
+        assert [each.name for each in others.tools if each.row == row] == ["drop_table"]
+        reading._index = new
+        assert [read(reading, row) for read in READS.values()] == [{}] * len(READS)
+        assert (reading.versions(), reading.edited()) == ([None], {row: NO_WORDS})
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_list_that_is_stored_between_two_reads_leaves_no_name(tmp_path, monkeypatch: pytest.MonkeyPatch, read):
+    with indexed(tmp_path, BEFORE, ONLY_LIST_ROWS) as (index, catalog):
+        reading, row = only_list_rows(index, catalog)
+        versions = index.versions
+
+        def before(rows: Iterable[int]):
+            store(index, LATER["no name"], ONLY_LIST_ROWS)
+            return versions(rows)
+
+        def after(rows: Iterable[int]):
+            found = versions(rows)
+            store(index, LATER["a name in another text"], ONLY_LIST_ROWS)
+            return found
+
+        for stored in (before, after):
+            monkeypatch.setattr(index, "versions", stored)
+            assert not re.search("(drop|purge).", str(read(reading, row)))
+
+
+def test_to_whom_nothing_is_denied_it_is_shown_as_it_is_now(tmp_path):
+    with indexed(tmp_path, BEFORE) as (index, catalog):
+        permitted = catalog.permitted(Policy().permissions(GUEST))
+        reading = Wordings(index, Mentions(("db",), ())).of(catalog, permitted)
+        store(index, LATER["a name that nobody knew"], Policy())
+        [row] = [each.row for each in permitted.tools if each.name == "list_rows"]
+        assert reading.cards([row])[row].description == "Safer than purge_all."
 
 
 # -- what is searched ----------------------------------------------------------------------------

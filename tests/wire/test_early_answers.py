@@ -98,11 +98,11 @@ async def test_an_index_that_cannot_be_read_when_it_is_looked_at_ends_nothing(
         read = ToolIndex.shown
         failed: list[str] = []
 
-        def fails_once(index: ToolIndex, ids: Any) -> Any:
+        def fails_once(index: ToolIndex, *asked: Any) -> Any:
             if not failed:
                 failed.append("the index")
                 raise StoreError("The index cannot be read.")
-            return read(index, ids)
+            return read(index, *asked)
 
         monkeypatch.setattr(ToolIndex, "shown", fails_once)
         async with begun(w, given), w.client() as client:

@@ -6,6 +6,7 @@ Knows which texts of a tool contain names, and what remains of them; never knows
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -23,11 +24,11 @@ from toolcrib.search.stored import StoredPostings
 from toolcrib.store.values import damaged_rows
 from toolcrib.streams.json_steps import collector_paused
 from toolcrib.tools.definitions.listed import listed_definition
-from toolcrib.tools.definitions.texts import Path, said, text_at, texts_in, texts_in_value, with_text
+from toolcrib.tools.definitions.texts import Path, said, texts_in, texts_in_value, with_text
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.rows import Card, described, description_of
 from toolcrib.tools.index.tables import TEXT_COLUMNS
-from toolcrib.tools.index.tool_index import ToolIndex
+from toolcrib.tools.index.tool_index import ToolIndex, Versions
 from toolcrib.tools.mentions import Mentions, ToolMentions
 
 FIELDS = (
@@ -43,23 +44,29 @@ FIELDS = (
 
 _REMEMBERED_MAX = 8192
 _WORDINGS_MAX = 64
+_NO_WORDS = ("",) * len(FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
-    """One changed text of a definition: its path, and what these callers read there instead."""
+class _Asked:
+    """The rows to read, with the versions that they must have to be shown.
 
-    path: Path
-    before: str
-    after: str
+    ``naming`` has, for those that name a denied tool, the possible tool names in their texts, as stored.
+    """
+
+    rows: AbstractSet[int]
+    versions: Versions
+    naming: Mapping[int, str]
 
 
 class Wording:
     """Reads the index of one catalog for callers with equal permissions; its changes to tools are cached.
 
-    If nothing is denied to them the index is read unchanged. Every method raises StoreError if it cannot be read;
-    reading more than a few rows belongs in a worker thread. Two instances of the same tools for the same callers are
-    equal.
+    If nothing is denied to them the index is read unchanged. Else rows that are not those of the catalog count as
+    deleted: a list that is stored but not published yet may name tools of which the catalog does not know that they are
+    denied, and in a new file the same numbers belong to other tools. Every method raises StoreError if it cannot be
+    read; reading more than a few rows belongs in a worker thread. Two instances of the same tools for the same callers
+    are equal.
     """
 
     def __init__(
@@ -68,8 +75,8 @@ class Wording:
         self._index, self.permitted, self.mentions, self._postings = index, permitted, mentions, postings
         self.in_order, self.number_by_row = permitted.in_order, permitted.number_by_row
         self._names_denied = lru_cache(_REMEMBERED_MAX)(partial(_names_denied, mentions))
-        self._edits: dict[int, tuple[_Edit, ...]] = {}
-        self._descriptions: dict[int, tuple[str, str]] = {}
+        self._edits: dict[int, tuple[tuple[Path, str], ...]] = {}
+        self._descriptions: dict[int, str] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Wording) and other.permitted is self.permitted
@@ -93,9 +100,9 @@ class Wording:
 
     def described(self, rows: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
         """Return whole definitions, and what search results show, by row; deleted rows are omitted."""
-        rows = tuple(rows)
-        found = self._index.shown(rows)
-        for row in self._naming_denied(found):
+        asked = self._asked(rows)
+        found = self._index.shown(asked.rows, asked.versions)
+        for row in found.keys() & asked.naming.keys():
             definition, card = found[row]
             cleaned = self._definition(row, definition)
             found[row] = cleaned, self._card(card, description_of(*said(cleaned)))
@@ -103,14 +110,14 @@ class Wording:
 
     def cards(self, rows: Iterable[int]) -> dict[int, Card]:
         """Return what search results show, by row; deleted rows are omitted."""
-        cards = self._index.cards(rows)
-        naming = self._naming_denied(cards)
-        unknown = [row for row in naming if self._descriptions.get(row, ("", ""))[0] != cards[row].description]
-        for row, definition in (self._index.definitions(unknown) if unknown else {}).items():
-            after = description_of(*said(self._definition(row, definition)))
-            self._descriptions[row] = cards[row].description, after
+        asked = self._asked(rows)
+        cards = self._index.cards(asked.rows, asked.versions)
+        naming = cards.keys() & asked.naming.keys()
+        unknown = naming - self._descriptions.keys()
+        for row, definition in (self._index.definitions(unknown, asked.versions) if unknown else {}).items():
+            self._descriptions[row] = description_of(*said(self._definition(row, definition)))
         for row in naming:
-            cards[row] = self._card(cards[row], self._descriptions.get(row, ("", ""))[1])
+            cards[row] = self._card(cards[row], self._descriptions.get(row, ""))
         return cards
 
     # -- what is searched ------------------------------------------------------------------------
@@ -120,75 +127,92 @@ class Wording:
 
         They read another version of a tool if it names a denied one, which depends on all tools.
         """
-        versions = [tool.fingerprint for tool in self.permitted.tools]
+        tools = self.permitted.tools
         if self.mentions.hides_nothing:
-            return [*versions]
-        found = self._index.versions(self.in_order)
-        standing = {row: version for row, (version, told) in found.items() if not self._names_denied(told)}
-        return [
-            version if standing.get(row) == version else None
-            for row, version in zip(self.in_order, versions, strict=True)
-        ]
+            return [tool.fingerprint for tool in tools]
+        asked = self._asked(self.in_order)
+        standing = asked.rows - asked.naming.keys()
+        return [tool.fingerprint if tool.row in standing else None for tool in tools]
 
     def words(self, rows: Iterable[int]) -> dict[int, Worded]:
         """Return the searchable words of permitted tools by row, one text per full-text column."""
-        found = self._index.words(rows)
-        reworded = self._reworded({row: texts for row, (_, texts) in found.items()})
+        asked = self._asked(rows)
+        found = self._index.words(asked.rows, asked.versions)
+        reworded = self._reworded(found, asked.naming)
         return {
             row: Worded(reworded[row]) if row in reworded else Worded(described(texts), version)
             for row, (version, texts) in found.items()
         }
 
     def edited(self) -> dict[int, tuple[str, ...]]:
-        """Return the same for only those tools that these callers read in another version than stored."""
-        naming = self._naming_denied(self.in_order)
-        found = self._index.words(naming) if naming else {}
-        return self._reworded({row: texts for row, (_, texts) in found.items()}) if found else {}
+        """Return the same for only those tools that these callers read in another version than stored.
+
+        A tool whose row is not the one in their catalog has no words.
+        """
+        if self.mentions.hides_nothing:
+            return {}
+        asked = self._asked(self.in_order)
+        found = self._index.words(asked.naming, asked.versions) if asked.naming else {}
+        unread = chain(asked.naming, (row for row in self.in_order if row not in asked.rows))
+        return {**dict.fromkeys(unread, _NO_WORDS), **self._reworded(found, asked.naming)}
 
     def stored(self, does: Does | None) -> AbstractContextManager[Postings] | None:
         """Open the stored postings of all permitted tools, for one query; None if they are not stored."""
         return self._postings.opened(self, does) if self._postings.available else None
 
-    def _reworded(self, found: Mapping[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    def _reworded(
+        self, found: Mapping[int, tuple[Version, tuple[str, ...]]], naming: Mapping[int, str]
+    ) -> dict[int, tuple[str, ...]]:
         """Return the words of those tools that name a denied one, without these names."""
-        naming = self._naming_denied(found)
         reworded: dict[int, tuple[str, ...]] = {}
-        for row, told in (self._index.mentions(naming) if naming else {}).items():
-            candidates = _candidates(told)
-            columns = zip(TEXT_COLUMNS, found[row], strict=True)
+        for row in found.keys() & naming.keys():
+            candidates = _candidates(naming[row])
+            columns = zip(TEXT_COLUMNS, found[row][1], strict=True)
             texts = [self._without(text, candidates.get(column, ())) for column, text in columns]
             reworded[row] = described(texts)
         return reworded
 
     def texts(self) -> dict[int, tuple[str, ...]]:
         """Return the texts that a pattern is tried on besides names, of all permitted tools by row (R237)."""
-        found = self._index.texts(self.in_order)
-        naming = self._naming_denied(found)
-        for row, card in (self.cards(naming) if naming else {}).items():
+        asked = self._asked(self.in_order)
+        found = self._index.texts(asked.rows - asked.naming.keys(), asked.versions)
+        for row, card in (self.cards(asked.naming) if asked.naming else {}).items():
             found[row] = (card.description[:SUBJECT_MAX], *card.tags)
         return found
 
     def meanings(self, stored: Mapping[int, str]) -> Mapping[int, str]:
         """Return the text to embed for each tool, given ``stored``, the text for callers to whom nothing is denied."""
-        naming = self._naming_denied(stored)
-        return {**stored, **{row: self._clean(stored[row]) for row in naming}} if naming else stored
+        if self.mentions.hides_nothing:
+            return stored
+        asked = self._asked(stored)
+        return {row: self._clean(stored[row]) if row in asked.naming else stored[row] for row in asked.rows}
 
     # -- what is changed -------------------------------------------------------------------------
 
-    def _naming_denied(self, rows: Iterable[int]) -> list[int]:
-        """Return those of ``rows`` whose texts name a tool that is denied to these callers."""
+    def _asked(self, rows: Iterable[int]) -> _Asked:
+        """Return what to read of these rows."""
         if self.mentions.hides_nothing:
-            return []
-        return [row for row, told in self._index.mentions(rows).items() if self._names_denied(told)]
+            return _Asked(dict.fromkeys(rows).keys(), None, {})
+        versions: dict[int, Version] = {}
+        naming: dict[int, str] = {}
+        for row, (version, told) in self._index.versions(rows).items():
+            if version == self._fingerprint(row):
+                versions[row] = version
+                if self._names_denied(told):
+                    naming[row] = told
+        return _Asked(versions.keys(), versions, naming)
+
+    def _fingerprint(self, row: int) -> Version | None:
+        number = self.number_by_row.get(row)
+        return None if number is None else self.permitted.tools[number].fingerprint
 
     def _definition(self, row: int, definition: JsonObject) -> JsonObject:
         edits = self._edits.get(row)
-        if edits is None or any(text_at(definition, edit.path) != edit.before for edit in edits):
+        if edits is None:
             cleaned = ((path, text, self._clean(text)) for path, text in texts_in(definition))
-            edits = tuple(_Edit(path, text, clean) for path, text, clean in cleaned if clean != text)
-            self._edits[row] = edits
-        for edit in edits:
-            definition = with_text(definition, edit.path, edit.after)
+            edits = self._edits[row] = tuple((path, clean) for path, text, clean in cleaned if clean != text)
+        for path, after in edits:
+            definition = with_text(definition, path, after)
         return definition
 
     def _card(self, card: Card, description: str) -> Card:

@@ -93,16 +93,6 @@ def said(definition: JsonObject) -> tuple[str, str]:
     return split_summary(prose[:TEXT_MAX])
 
 
-def text_at(value: Any, path: Path) -> str | None:
-    """Return the text at a path; None if there is none."""
-    for step in path:
-        try:
-            value = value[step]
-        except (LookupError, TypeError):
-            return None
-    return value if isinstance(value, str) else None
-
-
 def with_text(value: Any, path: Path, text: str) -> Any:
     """Return ``value`` with ``text`` at an existing path; unaffected parts are shared.
 

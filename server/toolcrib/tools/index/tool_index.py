@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
@@ -48,8 +49,12 @@ _FACTS = ("config_fingerprint", "catalog_fingerprint", "refused", "withheld", "d
 
 _GATE = ", ".join(GATE_COLUMNS)
 _DEFINITION = "tool, description, args_schema, out_schema, extra"
+_CARD = "summary, body, signature, tags, examples"
 _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?)) AND hash != ''"
 """A row without a hash was edited by another program (a trigger ensures that), and is never shown."""
+
+Versions = Mapping[int, Version] | None
+"""The version that each row must have: rows with any other are omitted like deleted ones. None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,51 +240,49 @@ class ToolIndex:
         """Return the defects of the file, the full-text table included; empty if there are none (R43)."""
         return self._store.check()
 
-    def definitions(self, ids: Iterable[int]) -> dict[int, JsonObject]:
+    def definitions(self, ids: Iterable[int], versions: Versions = None) -> dict[int, JsonObject]:
         """Return whole definitions by row, equal to the ingested ones; deleted rows are omitted."""
-        query = f"SELECT id, tool, description, args_schema, out_schema, extra {_WITH_IDS}"
-        with self._store.read() as connection, damaged_rows():
-            return {row[0]: definition_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
-
-    def cards(self, ids: Iterable[int]) -> dict[int, Card]:
-        """Return what search results show, by row; deleted rows are omitted."""
-        query = f"SELECT id, summary, body, signature, tags, examples {_WITH_IDS}"
-        with self._store.read() as connection, damaged_rows():
-            return {row[0]: card_of(*row[1:]) for row in connection.execute(query, (_id_list(ids),))}
-
-    def shown(self, ids: Iterable[int]) -> dict[int, tuple[JsonObject, Card]]:
-        """Return by row the whole definition and what search results show, in one read."""
-        card = "summary, body, signature, tags, examples"
-        with self._store.read() as connection, damaged_rows():
-            rows = connection.execute(f"SELECT id, {_DEFINITION}, {card} {_WITH_IDS}", (_id_list(ids),))
-            return {row[0]: (definition_of(*row[1:6]), card_of(*row[6:])) for row in rows}
-
-    def texts(self, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-        """Return texts that a pattern is tried on besides names, by row: the description's start, and tags (R237)."""
-        query = f"SELECT id, substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags {_WITH_IDS}"
+        query = f"SELECT id, hash, {_DEFINITION} {_WITH_IDS}"
         with self._store.read() as connection, damaged_rows():
             rows = connection.execute(query, (_id_list(ids),))
-            return {row: (description, *json.loads(tags)) for row, description, tags in rows}
+            return {row[0]: definition_of(*row[2:]) for row in _of_versions(rows, versions)}
 
-    def words(self, ids: Iterable[int]) -> dict[int, tuple[Version, tuple[str, ...]]]:
+    def cards(self, ids: Iterable[int], versions: Versions = None) -> dict[int, Card]:
+        """Return what search results show, by row; deleted rows are omitted."""
+        query = f"SELECT id, hash, {_CARD} {_WITH_IDS}"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(query, (_id_list(ids),))
+            return {row[0]: card_of(*row[2:]) for row in _of_versions(rows, versions)}
+
+    def shown(self, ids: Iterable[int], versions: Versions = None) -> dict[int, tuple[JsonObject, Card]]:
+        """Return by row the whole definition and what search results show, in one read."""
+        query = f"SELECT id, hash, {_DEFINITION}, {_CARD} {_WITH_IDS}"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(query, (_id_list(ids),))
+            return {row[0]: (definition_of(*row[2:7]), card_of(*row[7:])) for row in _of_versions(rows, versions)}
+
+    def texts(self, ids: Iterable[int], versions: Versions = None) -> dict[int, tuple[str, ...]]:
+        """Return texts that a pattern is tried on besides names, by row: the description's start, and tags (R237)."""
+        query = f"SELECT id, hash, substr(trim(summary || ' ' || body), 1, {SUBJECT_MAX}), tags {_WITH_IDS}"
+        with self._store.read() as connection, damaged_rows():
+            rows = connection.execute(query, (_id_list(ids),))
+            return {row[0]: (row[2], *json.loads(row[3])) for row in _of_versions(rows, versions)}
+
+    def words(self, ids: Iterable[int], versions: Versions = None) -> dict[int, tuple[Version, tuple[str, ...]]]:
         """Return the searchable words by row, one text per full-text column, preceded by their version."""
+        query = f"SELECT id, hash, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
         with self._store.read() as connection:
-            query = f"SELECT id, hash, {', '.join(TEXT_COLUMNS)} {_WITH_IDS}"
-            return {row[0]: (row[1], row[2:]) for row in connection.execute(query, (_id_list(ids),))}
+            rows = connection.execute(query, (_id_list(ids),))
+            return {row[0]: (row[1], row[2:]) for row in _of_versions(rows, versions)}
 
     def versions(self, ids: Iterable[int]) -> dict[int, tuple[Version, str]]:
-        """Return the version of each row, and its :meth:`mentions`, in one read."""
-        with self._store.read() as connection:
-            rows = connection.execute(f"SELECT id, hash, mentions {_WITH_IDS}", (_id_list(ids),))
-            return {row: (version, told) for row, version, told in rows}
-
-    def mentions(self, ids: Iterable[int]) -> dict[int, str]:
-        """Return the possible tool names in the texts of each row: by text column, as JSON.
+        """Return the version of each row, and the possible tool names in its texts: by text column, as JSON.
 
         Those in texts that are read but not searched have the key of the empty string.
         """
         with self._store.read() as connection:
-            return dict(connection.execute(f"SELECT id, mentions {_WITH_IDS}", (_id_list(ids),)).fetchall())
+            rows = connection.execute(f"SELECT id, hash, mentions {_WITH_IDS}", (_id_list(ids),))
+            return {row: (version, told) for row, version, told in rows}
 
     def withheld(self, servers: Mapping[str, str], closed: Collection[str] = ()) -> frozenset[str]:
         """Return digests of the names of tools that these servers (key -> config fingerprint) list and nobody may use.
@@ -386,6 +389,11 @@ def _forget(connection: sqlite3.Connection, key: str) -> None:
     connection.execute("DELETE FROM servers WHERE key = ?", (key,))
     for table in OF_SERVERS:
         connection.execute(f"DELETE FROM {table} WHERE server = ?", (key,))  # noqa: S608 - own table names
+
+
+def _of_versions(rows: Iterable[Any], versions: Versions) -> Iterable[Any]:
+    """Return those of ``rows``, which begin with id and hash, that have their version."""
+    return rows if versions is None else (row for row in rows if versions.get(row[0]) == row[1])
 
 
 def _id_list(ids: Iterable[int | str]) -> str:
