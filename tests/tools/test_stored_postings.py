@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from builders import GUEST, World, listing, numbered, opened, record, replace
+from builders import GUEST, World, listing, names, numbered, opened, record, replace
 from chance_lists import GUESTS, POLICIES, answers, requests, tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ from toolcrib.errors import StoreError
 from toolcrib.model import ToolRecord
 from toolcrib.search.lexicon import Lexicon, around, is_one_edit
 from toolcrib.store.stems import StemReader
+from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.search import SearchRequest
 
 IN_FILE, IN_MEMORY = 0, 20_000
@@ -181,6 +182,42 @@ class TestMeanwhile:
         assert world.searcher.search(asked, catalog, some).matches == ()
         replace(world.index, listing("git", paint("hidden__zebra_files"), cut))
         assert world.searcher.search(asked, catalog, some).matches == ()
+
+    def test_nor_while_the_stems_of_who_named_it_are_not_made_anew(self, world: World, monkeypatch: pytest.MonkeyPatch):
+        def fail() -> None:
+            raise StoreError("somebody else writes")
+
+        def found(asked: str, catalog: Catalog) -> list[str]:
+            some = catalog.permitted(GUESTS.permissions(GUEST))
+            return sorted(names(world.searcher.search(SearchRequest(asked), catalog, some)))
+
+        named, others = "hidden__zebra_files", [record("git", "cut", "Cuts a wall."), record("git", "saw")]
+        paint = with_changes(record("git", "paint", f"Paints a wall. {named}"), mentions={"body_text": (named,)})
+        before = world.listed(listing("git", paint, *others), listing("hidden", record("hidden", "zebra_files")))
+        assert (found("zebra", before), found("wall", before)) == ([], ["git__cut", "git__paint"])
+        replace(world.index, listing("git", record("git", "paint", "Paints a wall."), *others))
+        after = world.catalog()
+        monkeypatch.setattr(world.index.stems, "fill", fail)
+        for catalog in (before, after):
+            assert (found("zebra", catalog), found("wall", catalog)) == ([], ["git__cut"])
+        monkeypatch.undo()
+        assert (found("zebra", after), found("wall", after)) == ([], ["git__cut", "git__paint"])
+
+    @pytest.mark.parametrize("most", [IN_FILE, IN_MEMORY])
+    def test_the_words_of_a_row_are_not_those_of_another_tool_in_a_new_file(self, tmp_path: Path, most: int):
+        path = tmp_path / "other.db"
+        with opened(path, ranked_in_memory=most) as world:
+            paint, hidden = record("git", "paint", "Paints a wall."), record("git", "delete_it", "Launches rockets.")
+            catalog = world.listed(listing("git", paint, hidden))
+            some = catalog.permitted(GUESTS.permissions(GUEST))
+            if most == IN_FILE:
+                assert names(world.searcher.search(SearchRequest("wall"), catalog, some)) == ["git__paint"]
+            with closing(sqlite3.connect(path)) as connection, connection:
+                connection.execute("INSERT INTO tools_fts(tools_fts) VALUES ('delete-all')")
+            replace(world.index, listing("git", record("git", "delete_it", "Fires missiles."), paint))
+            assert world.index.generation == 1
+            assert names(world.searcher.search(SearchRequest("fire missiles"), catalog, some)) == []
+            assert world.names("fire missiles") == ["git__delete_it"]
 
     def test_a_search_waits_for_who_makes_the_stems_of_most_of_its_rows(
         self, world: World, monkeypatch: pytest.MonkeyPatch

@@ -36,6 +36,11 @@ class Seen(Protocol):
         """The number of each row."""
         ...
 
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether this caller may read all texts as they are, also those of a later version."""
+        ...
+
     def __hash__(self) -> int:
         """Distinguish it from every other such set."""
         ...

@@ -46,6 +46,9 @@ _PATIENCE_S = 10.0
 Words = Mapping[int, Sequence[str]]
 """By row, the words of each field."""
 
+_State = tuple[Seen, int, int]
+"""A caller's documents, and the generation and the stamp of the stems."""
+
 _Done = Callable[[StemReader, Sequence[int]], Mapping[int, Actions]]
 
 
@@ -57,9 +60,9 @@ class StoredPostings:
         counted = tuple(place for place, field in enumerate(fields) if field.common < 1)
         if counted != tuple(stems.tables.counted):
             raise ValueError("the fields whose common words count for nothing have to be counted by themselves")
-        # Keyed by the stamp too: texts that differ per caller must match the stored rows that they replace.
-        self._statistics = Recent[tuple[Seen, int], Statistics](KEPT_MAX)
-        self._edited = Recent[tuple[Seen, int], tuple[Words, Edited]](KEPT_MAX)
+        # Keyed by file and stamp too: texts that differ per caller must match the stored rows that they replace.
+        self._statistics = Recent[tuple[_State, frozenset[int]], Statistics](KEPT_MAX)
+        self._edited = Recent[_State, tuple[Words, Edited]](KEPT_MAX)
 
     @property
     def available(self) -> bool:
@@ -77,20 +80,28 @@ class StoredPostings:
 
         """
         for attempt in range(_ATTEMPTS):
+            generation = self._stems.generation
             # The changes may be to other rows too, so the second attempt waits for all of them.
             stamp = self._stems.settled(None if attempt else seen.number_by_row, _PATIENCE_S if attempt else 0)
-            key = seen, stamp
+            key = seen, generation, stamp
             # Read before the rest, since an in-memory store serves one reader at a time.
             words, edited = self._edited.get(key, partial(self._read_edited, seen))
             with self._stems.reading() as reader:
-                if reader.stamp != stamp:
+                if (self._stems.generation, reader.stamp) != (generation, stamp):
                     continue
-                statistics = self._statistics.get(key, partial(statistics_of, reader, seen, self._fields, edited))
+                due = frozenset(() if seen.hides_nothing else filter(seen.number_by_row.__contains__, reader.due()))
+                statistics = self._statistics.get((key, due), partial(self._counted, reader, seen, edited, due))
                 if attempt == 0 and 2 * statistics.size < len(seen.in_order):
                     continue  # most are still missing: another thread is about to update them
                 yield OpenPostings(reader, statistics, seen, partial(_done, does, words))
                 return
         raise StoreError("the tool index was changed by other processes while it was searched; try again")
+
+    def _counted(self, reader: StemReader, seen: Seen, edited: Edited, due: AbstractSet[int]) -> Statistics:
+        """Count the documents; those of ``due`` rows have no words."""
+        # Their stems are of another version than the words from which hidden names are removed.
+        without = {seen.number_by_row[row]: ("",) * len(self._fields) for row in due}
+        return statistics_of(reader, seen, self._fields, {**edited, **without} if due else edited)
 
     def _read_edited(self, seen: Seen) -> tuple[Words, Edited]:
         """Return the words, by row, and stems, by number, of documents that this caller sees in another version."""

@@ -38,6 +38,11 @@ class Stems:
         """Whether there is FTS5, without which no stems are stored."""
         return self._store.fts
 
+    @property
+    def generation(self) -> int:
+        """Return a number that increases when the file is replaced by another, whose stamps begin anew."""
+        return self._store.generation
+
     def fill(self) -> None:
         """Update all rows that are due, in separate transactions between which others can write."""
         with self._filling:
@@ -66,8 +71,8 @@ class Stems:
 
     def _is_due(self, rows: Container[int] | None) -> bool:
         with self._store.read() as connection:
-            due = connection.execute(f"SELECT json_group_array(id) FROM {self.tables.table}_stems_due").fetchone()
-        return any(rows is None or row in rows for row in json.loads(due[0]))
+            due = StemReader(connection, self.tables).due()
+        return any(rows is None or row in rows for row in due)
 
 
 class StemReader:
@@ -83,6 +88,10 @@ class StemReader:
         query = f"SELECT value FROM {self.tables.meta} WHERE key = 'stems_filled'"
         row = self._connection.execute(query).fetchone()
         return int(row[0]) if row else 0
+
+    def due(self) -> list[int]:
+        """Return the rows that have changed since their stems were made."""
+        return json.loads(self._connection.execute(f"SELECT json_group_array(id) FROM {self._stems}_due").fetchone()[0])
 
     def owned(self) -> Iterator[tuple[str, list[int]]]:
         """Yield each server with its rows, in ascending order."""

@@ -144,6 +144,11 @@ class Wording:
             for row, (version, texts) in found.items()
         }
 
+    @property
+    def hides_nothing(self) -> bool:
+        """Whether nothing is denied to these callers."""
+        return self.mentions.hides_nothing
+
     def edited(self) -> dict[int, tuple[str, ...]]:
         """Return the same for only those tools that these callers read in another version than stored.
 
