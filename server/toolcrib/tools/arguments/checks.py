@@ -31,27 +31,35 @@ class ArgumentChecks:
         self._schemas = Recent[tuple[int, str], JsonObject](_SCHEMAS_KEPT)
 
     def schema(self, tool: Tool) -> JsonObject:
-        """Return the indexed input schema of a tool."""
-        key = tool.row, tool.fingerprint
-        with suppress(KeyError):
-            return self._schemas[key]
-        schema = self._read_schema(tool.row)
-        if is_kept(schema):
-            self._schemas[key] = schema
-        return schema
+        """Return the indexed input schema of a tool; that of anything if its row is not the one in the catalog."""
+        schema = self._known(tool)
+        return {"type": "object"} if schema is None else schema
 
     async def check(self, tool: Tool, arguments: JsonObject) -> list[Misfit] | None:
         """Return the validation errors; None if they cannot be determined in time.
 
         It is tried for a few milliseconds on the event loop, then with the full deadline in a worker thread.
         """
-        check = partial(self._checker.check, tool.fingerprint, self.schema(tool), arguments)
+        schema = self._known(tool)
+        if schema is None:
+            return []
+        check = partial(self._checker.check, tool.fingerprint, schema, arguments)
         quick = check(budget_ms=_INLINE_CHECK_MS)
         return quick if quick is not None else await anyio.to_thread.run_sync(partial(check, self._deadline_ms))
 
-    def _read_schema(self, row: int) -> JsonObject:
-        definition = self._index.definitions([row]).get(row)
-        return {"type": "object"} if definition is None else definition["inputSchema"]
+    def _known(self, tool: Tool) -> JsonObject | None:
+        key = tool.row, tool.fingerprint
+        with suppress(KeyError):
+            return self._schemas[key]
+        schema = self._read_schema(tool)
+        if schema is not None and is_kept(schema):
+            self._schemas[key] = schema
+        return schema
+
+    def _read_schema(self, tool: Tool) -> JsonObject | None:
+        # A row of another version may even be another tool's, which the caller may not know: the file may be a new one.
+        definition = self._index.definitions([tool.row], {tool.row: tool.fingerprint}).get(tool.row)
+        return None if definition is None else definition["inputSchema"]
 
 
 def misfit_text(tool: Tool, misfits: Sequence[Misfit], shape: str) -> str:

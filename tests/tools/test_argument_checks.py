@@ -1,0 +1,50 @@
+"""The schemas that arguments are checked against: those of the catalog's tools, also while newer ones are stored."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from builders import World, listing, opened, record, replace
+
+from toolcrib.model import ToolRecord
+from toolcrib.tools.arguments.checks import ArgumentChecks
+from toolcrib.tools.arguments.schema_check import SchemaChecker
+
+pytestmark = pytest.mark.anyio
+
+
+def taking(*parameters: str) -> ToolRecord:
+    schema = {"type": "object", "required": [*parameters], "properties": {each: {} for each in parameters}}
+    return record("a", "x", definition={"name": "x", "inputSchema": schema})
+
+
+@pytest.fixture
+def world(tmp_path: Path):
+    with opened(tmp_path / "tools.db") as world:
+        yield world
+
+
+@pytest.fixture
+def checks(world: World) -> ArgumentChecks:
+    return ArgumentChecks(world.index, SchemaChecker(10_000, time.monotonic), 10_000)
+
+
+async def test_a_newer_schema_is_not_taken_for_that_of_the_catalog(world: World, checks: ArgumentChecks):
+    [before] = world.listed(listing("a", taking("path"))).tools
+    replace(world.index, listing("a", taking("number")))
+    assert "number" not in json.dumps(checks.schema(before))
+    assert await checks.check(before, {}) == []
+    [after] = world.catalog().tools
+    assert [each.path for each in await checks.check(after, {}) or ()] == ["arguments.number"]
+    assert "number" in checks.schema(after)["properties"]
+
+
+async def test_what_is_not_known_for_a_moment_is_known_again_after_it(world: World, checks: ArgumentChecks):
+    [before] = world.listed(listing("a", taking("path"))).tools
+    replace(world.index, listing("a", taking("number")))
+    assert await checks.check(before, {}) == []
+    [again] = world.listed(listing("a", taking("path"))).tools
+    assert again.fingerprint == before.fingerprint
+    assert "path" in checks.schema(again)["properties"]
+    assert len(await checks.check(again, {}) or ()) == 1
