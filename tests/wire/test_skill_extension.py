@@ -359,6 +359,17 @@ async def test_what_is_served_redacted_is_otherwise_as_it_was_and_reads_as_what_
     assert told["mail-field"]["contact"] == "REDACTED_EMAIL"
 
 
+async def test_a_copy_of_a_skill_md_beside_it_is_told_with_the_digest_of_its_own_bytes(tmp_path):
+    text = "---\nname: allowed\ndescription: D.\nallowed-tools: drop_table Read\n---\n"
+    for name in ("SKILL.md", "COPY.md", "old/COPY.md"):
+        write(repo(tmp_path), f"allowed/{name}", text)
+    config = {**skills(publish_redacted=True), **DENYING}
+    async with world(tmp_path, DB, config, listing="auto") as w, w.client("auto") as client:
+        [entry] = (await entries(client)).values()
+        assert paths(entry) == ["COPY.md", "SKILL.md", "old/COPY.md"]
+        assert await is_true(client, entry)
+
+
 async def test_without_redaction_of_personal_data_every_byte_is_served(tmp_path):
     names = put_ones_to_redact(tmp_path)
     async with world(tmp_path, DB, skills(redact_pii=False)) as w, w.client() as client:

@@ -96,7 +96,7 @@ class Publisher:
         self._manifests = Manifests()
         # Python's own table, without the system's files: a file has the same type on every machine.
         self._types = MimeTypes(())
-        self._known = RecentBy[Cleaner, tuple[str, frozenset[str]], PublishedFile | None](_KNOWN_MAX)
+        self._known = RecentBy[Cleaner, tuple[str, bool, frozenset[str]], PublishedFile | None](_KNOWN_MAX)
 
     def skills(self, visible: VisibleSkills, cleaner: Cleaner, after: str = "") -> Iterator[Published]:
         """Yield the published skills whose URI comes after ``after``, in the order of their URIs.
@@ -244,7 +244,8 @@ class Publisher:
 
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
         """Return a file as served, None if it must not be; the same bytes are redacted once for equal permissions."""
-        known_files, key = self._known[cleaner], (file.digest, cleaner.lost(skill.tools))
+        # Only in SKILL.md fields that list tools are rewritten: a copy of it under another name is served differently.
+        known_files, key = self._known[cleaner], (file.digest, path == SKILL_FILE, cleaner.lost(skill.tools))
         with suppress(KeyError):
             known = known_files[key]
             return known and replace(known, path=path)
