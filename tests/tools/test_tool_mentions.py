@@ -1,6 +1,7 @@
 """A document names no tool that its reader may not use, and says which of the others may have to be found first."""
 
 import re
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -239,6 +240,17 @@ def test_no_spelling_of_a_denied_name_survives_in_any_text(data: st.DataObject, 
     assert mentions.clean(once)[0] == once
     assert reader(denied(name), ["gh.other_one"]).clean(text)[0] == once
     assert once.count("\n") == text.count("\n")
+
+
+def test_nothing_is_kept_of_the_words_that_are_read_for_a_skill_with_names_that_nobody_has():
+    mentions, text = reader(hidden("drop*")), " ".join(f"word_{number}" for number in range(2000))
+    mentions.without_names(text, frozenset(["other_tool"]))
+    tracemalloc.start()
+    try:
+        mentions.without_names(text, frozenset(["no_such_tool"]))
+        assert tracemalloc.get_traced_memory()[0] < 20_000
+    finally:
+        tracemalloc.stop()
 
 
 # -- names of permitted tools --------------------------------------------------------------------

@@ -143,17 +143,19 @@ class _Unknown:
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
         """Return the removal of ``name`` if it is one of these."""
+        if name not in self._spelled:
+            return None
         from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - as above
 
-        return _Reading(_GONE) if name in self._spelled and (in_code or is_several_words(name)) else None
+        return _Reading(_GONE) if in_code or is_several_words(name) else None
 
 
 class _Words:
-    """Reads single words of documents, and caches the names in them."""
+    """Reads single words of documents, and caches ``remembered`` of the names in them."""
 
-    def __init__(self, names: _Names | _Unknown) -> None:
+    def __init__(self, names: _Names | _Unknown, remembered: int) -> None:
         self._names = names
-        self._known = lru_cache(_REMEMBERED_MAX)(names.look)
+        self._known = lru_cache(remembered)(names.look)
 
     def read(self, word: str, in_code: bool) -> _Reading:  # noqa: FBT001 - lru_cache keeps it by place
         """Read a word that may be or contain names: of its parts, the longest run that is a name counts."""
@@ -215,7 +217,7 @@ class ToolMentions:
         # One refers to the other, and none refers back: a catalog that is no longer current is freed at once with all
         # of them.
         self._names = _Names(permissions, catalog, self.denied, own)
-        self._words = _Words(self._names)
+        self._words = _Words(self._names, _REMEMBERED_MAX)
         self._remembered = lru_cache(_REMEMBERED_MAX)(self._words.read)
         self._lost = Recent[tuple[str, ...], frozenset[str]](_REMEMBERED_MAX)
 
@@ -306,7 +308,8 @@ class ToolMentions:
 
 @lru_cache(_UNKNOWN_MAX)
 def _unknown(names: frozenset[str]) -> _Words:
-    return _Words(_Unknown(names))
+    # Looking a name up is about as fast as a cache, and a cache of words for each of the sets would take gigabytes.
+    return _Words(_Unknown(names), remembered=0)
 
 
 def hint(names: Iterable[str]) -> str:
