@@ -140,7 +140,8 @@ async def test_nothing_tells_a_denied_tool_from_one_that_nobody_has(tmp_path, er
     """The same skill, where the tool is denied and where there is none: byte for byte the same answers."""
     said = []
     body = "# Review\n\n1. Call `db__drop` now.\n2. Or use db.drop: see mcp__db__drop.\n3. `drop` it.\n"
-    fields = {"tools": ["db__drop", "git__diff"], "steps": ["db__drop"]}
+    fields = {"tools": ["db__drop", "git__diff"], "steps": ["db__drop"], "domain": "Has `drop`."}
+    fields |= {"hints": {"After `drop`": ["Not `drop`."]}}
     put(repo(tmp_path), "review", "Reviews, and calls db__drop.", body, **fields)
     without = [each for each in SERVERS["db"] if each["name"] != "drop"]
     for tools, deny in ((SERVERS["db"], "db.drop"), (without, "other.thing")):

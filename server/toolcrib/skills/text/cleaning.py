@@ -108,8 +108,8 @@ class Cleaner:
             failure_modes=fit.texts(text.failure_modes),
             tools=tuple(ToolNote(note.tool, fit.text(note.note)) for note in text.tools if note.tool not in fit.lost),
             body=body,
-            frontmatter=self._frontmatter(text.frontmatter),
-            extra=self.value(text.extra),
+            frontmatter=self._frontmatter(text.frontmatter, fit.lost),
+            extra=self.value(text.extra, fit.lost),
         )
         # Steps and notes may come from the frontmatter, so the body does not have all mentions.
         _, in_steps = self.mentions.clean("\n".join((*steps, *(note.tool for note in cleaned.tools))))
@@ -118,34 +118,37 @@ class Cleaner:
     def _without_names(self, text: str, lost: frozenset[str]) -> str:
         return self.mentions.without_names(self.mentions.clean(text)[0], lost)
 
-    def _frontmatter(self, frontmatter: JsonObject) -> JsonObject:
-        cleaned = self.value(frontmatter)
+    def _frontmatter(self, frontmatter: JsonObject, lost: frozenset[str]) -> JsonObject:
+        cleaned = self.value(frontmatter, lost)
         # A denied name is removed from a list of tools entirely: a placeholder would reveal its presence.
         for key in LISTS_OF_TOOLS & frontmatter.keys():
-            cleaned[key] = self.list_of_tools(frontmatter[key])
+            cleaned[key] = self.list_of_tools(frontmatter[key], lost)
         return cleaned
 
-    def list_of_tools(self, value: Any) -> Any:
-        """Return a field that lists tools as written, without those that the caller may not know of."""
+    def list_of_tools(self, value: Any, lost: frozenset[str] = frozenset()) -> Any:
+        """Return a field that lists tools as written, without those that the caller may not know of.
+
+        Notes beside the others lose the names of those ``lost`` from all lists of the skill.
+        """
         if isinstance(value, str):
             notes = list(tool_notes(value))
             kept = [note for note in notes if self.tool_names([note.tool])]
-            spelled = (f"{note.tool}({self.text(note.note)})" if note.note else note.tool for note in kept)
+            spelled = (f"{note.tool}({self.text(note.note, lost)})" if note.note else note.tool for note in kept)
             return value if len(kept) == len(notes) else " ".join(spelled)
         names = ([note.tool for note in tool_notes([item])] for item in as_list(value))
         return [
-            self.value(item)
+            self.value(item, lost)
             for item, own in zip(as_list(value), names, strict=True)
             if len(self.tool_names(own)) == len(own)
         ]
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: Any, lost: frozenset[str] = frozenset()) -> Any:
         """Return a JSON value with every text in it redacted, member names too."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.text(value, lost)
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value)
-            return {self.text(key): self.value(member) for key, member in members.items()}
+            return {self.text(key, lost): self.value(member, lost) for key, member in members.items()}
         if isinstance(value, list):
-            return [self.value(item) for item in cast("list[Any]", value)]
+            return [self.value(item, lost) for item in cast("list[Any]", value)]
         return value
