@@ -92,6 +92,14 @@ async def test_a_brief_does_not_tell_a_denied_tool_from_one_that_is_not_there(wr
     assert briefs[0] == briefs[1]
 
 
+async def test_a_brief_names_tools_of_one_plain_word_and_those_that_are_always_listed(tmp_path):
+    put(repo(tmp_path), "review", tools=["search", "list_rows", "git.log", "nothing", "no_such_tool"])
+    servers = {"db": [tool("search"), tool("list_rows")], "git": [tool("log")]}
+    config = {**skills(), "tool_search": {"always_loaded_patterns": ["db.list_rows"]}}
+    async with world(tmp_path, servers, config) as w, w.client() as client:
+        assert "\nTools: search, list_rows, git.log\n" in await brief_of(client, "fill in a form")
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_skill_with_domain_frames_and_triggers_is_found_by_them_and_given_in_brief(written, era):
     folder, config = written

@@ -63,7 +63,7 @@ class Cleaner:
 
     def names_a_tool(self, name: str) -> bool:
         """Return whether the caller has a tool with this spelling."""
-        return bool(self.mentions.clean(name)[1])
+        return self.mentions.tool(name) is not None
 
     def lost(self, names: Iterable[str]) -> frozenset[str]:
         """Return those of ``names``, a skill's lists of tools, to be removed: denied to the caller or nonexistent."""
