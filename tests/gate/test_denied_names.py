@@ -320,6 +320,20 @@ async def test_in_a_list_of_tools_a_denied_name_goes_the_way_of_one_that_nobody_
         assert len(two["tools"]) == 3
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"triggers": "Where a ` is."}, {"description": "D.", "tags": ["a ` mark", "`plugh`"]}],
+    ids=["trigger", "tag"],
+)
+async def test_a_mark_in_one_text_of_a_skill_hides_no_denied_name_in_the_next(tmp_path, fields):
+    put(repo(tmp_path), "one", **{"description": "Runs `plugh` now.", **fields})
+    config = {**skills(), "policy": {"deny": ["plugh"]}}
+    async with world(tmp_path, SERVERS, config) as w, w.client() as client:
+        assert await found(client, "another tool", search_type="regex") == ["one"]
+        for kind in ("regex", "fts"):
+            assert await found(client, "plugh", search_type=kind) == []
+
+
 # -- hidden characters ---------------------------------------------------------------------------
 
 HIDING = "".join(map(chr, (0x07, 0x1B, 0x200B, 0x200F, 0x202E, 0x2066, 0x2060, 0xFEFF, 0xE0041, 0xE007F, 0x85)))

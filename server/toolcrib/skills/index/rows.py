@@ -15,7 +15,7 @@ from toolcrib.base.text import words
 from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.store.values import storable, to_json
 
-ROW_FORMAT = 6
+ROW_FORMAT = 7
 """Increased, together with a migration that forgets the files, when the row of an unchanged skill would differ."""
 
 SHORT_FIELDS = 4
@@ -173,7 +173,7 @@ def problems_of(problems: str) -> list[SkillProblem]:
 
 def counted_stems(text: SkillText, stem: Callable[[str], str]) -> tuple[Mapping[str, int], ...]:
     """Return the stems of each field with their counts, the body last."""
-    return (*(_counted(field, stem) for field in _short_fields(text)), _counted(text.body[:_BODY_MAX], stem))
+    return tuple(_counted("\n".join(texts), stem) for texts in _fields(text))
 
 
 def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
@@ -185,14 +185,15 @@ def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
     """Return the possible tool names in each field with their counts; the body last."""
     from toolcrib.tools.places import candidates  # noqa: PLC0415 - no start waits for its patterns
 
-    fields = (*_short_fields(text), text.body[:_BODY_MAX])
-    return tuple(Counter(name for _, name in candidates(field)) for field in fields)
+    # Each text on its own, as it is cleaned: a backtick in one must not begin or end code in the next.
+    return tuple(Counter(name for each in texts for _, name in candidates(each)) for texts in _fields(text))
 
 
-def _short_fields(text: SkillText) -> tuple[str, ...]:
+def _fields(text: SkillText) -> tuple[tuple[str, ...], ...]:
+    """Return the texts of each field; the body last."""
     # Without a trigger of its own a skill has its description in both fields, which must count only once.
-    said = text.trigger if text.trigger == text.description else f"{text.trigger}\n{text.description}"
-    return text.name, text.title, said, " ".join(text.tags)
+    said = (text.trigger,) if text.trigger == text.description else (text.trigger, text.description)
+    return (text.name,), (text.title,), said, text.tags, (text.body[:_BODY_MAX],)
 
 
 def _counted(text: str, stem: Callable[[str], str]) -> dict[str, int]:

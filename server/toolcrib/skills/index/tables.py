@@ -195,7 +195,7 @@ SKILLS_SCHEMA = Schema(
         create_vectors,
         _decisions_elsewhere,
         _names_in_texts,
-        *(_files_read_anew, _files_read_anew, _files_read_anew),
+        *(_files_read_anew, _files_read_anew, _files_read_anew, _files_read_anew),
     ),
 )
 """The schema of ``skills.db`` (R101, R103, R105). Append migrations, never change one.
