@@ -254,6 +254,20 @@ def test_a_server_behind_a_bridge_is_written_without_it_where_that_is_wanted(
     assert servers["git"] == {"command": "uvx", "args": ["mcp-server-git"]}
 
 
+@pytest.mark.parametrize("options", [[], ["--env"]], ids=["written out", "in variables"])
+def test_a_server_that_was_written_without_its_bridge_is_not_added_again_behind_it(
+    run: Run, home: Path, written: Path, tmp_path: Path, options: list[str]
+):
+    file = tmp_path / "bridged.json"
+    file.write_text(BRIDGED)
+    assert run("import", str(file), "--direct", "--yes", *options)[0] == 0
+    before = written.read_text()
+    code, out, _ = run("import", str(file), "--yes", *options)
+    assert code == 0
+    assert "wiki: already in the config" in out
+    assert written.read_text() == before
+
+
 @pytest.mark.parametrize("is_direct", [True, False])
 def test_a_person_at_a_terminal_is_asked_about_a_bridge(
     run: Run, written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_direct: bool

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from toolcrib.base.json_values import as_list, as_object, compact, value_at
+from toolcrib.config.bridges import bridge_in
 from toolcrib.config.clients.denials import Denials, exactly
 from toolcrib.config.clients.reading import FoundServer
 from toolcrib.config.clients.secrets import Secret, in_value, inlined_in, moved, secrets_in, unique
@@ -72,6 +73,8 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
     groups: list[tuple[Identity, list[FoundServer]]] = []
     found = list(found)
     inlined = all_inlined(found)
+    here = {key: identity(as_object(entry), inlined) for key, entry in as_object(document.get("mcpServers")).items()}
+    found = [_as_in(here.values(), server, inlined) for server in found]
     for server in found:
         if server.read.lost:
             continue
@@ -81,7 +84,6 @@ def draft(found: Iterable[FoundServer], document: JsonObject, unfit: Unfit, *, w
             groups.append((own, [server]))
         else:
             group.append(server)
-    here = {key: identity(as_object(entry), inlined) for key, entry in as_object(document.get("mcpServers")).items()}
     taken = set(here)
     variables: dict[str, str] = {}
     servers: list[DraftServer] = []
@@ -150,6 +152,15 @@ def identity(entry: JsonObject, inlined: Sequence[str] = ()) -> Identity:
     shape["args"], shape["url"] = [VARIABLE.sub(_ANY, each) for each in args], VARIABLE.sub(_ANY, url)
     shape["kind"] = "sse" if entry.get("type") == "sse" else ""
     return Identity(compact(dict(sorted(shape.items()))), secrets)
+
+
+def _as_in(here: Collection[Identity], server: FoundServer, inlined: Sequence[str]) -> FoundServer:
+    """Return a client's server, without its bridge if the config has it without one: it is not added again."""
+    bridge = None if server.read.lost else bridge_in(server.read.entry)
+    if bridge is None or any(other.fits(identity(server.read.entry, inlined)) for other in here):
+        return server
+    is_here = any(other.fits(identity(bridge.entry, inlined)) for other in here)
+    return replace(server, read=replace(server.read, entry=bridge.entry)) if is_here else server
 
 
 def all_inlined(found: Iterable[FoundServer]) -> list[str]:
