@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from downstream.fleets import LATE_S, PATIENCE_S, TEST_S, Stopwatch, until
 from fakes.menu import FakeServer
 from toolcrib.config.settings import StdioTarget
+from toolcrib.downstream.descendants import Descendants
 from toolcrib.downstream.last_words import LINES_KEPT
 from toolcrib.downstream.process import Child, open_lifeline, running
 
@@ -135,6 +137,34 @@ async def test_what_it_has_started_in_another_session_ends_with_it_where_it_does
         await until(lambda: len(fake.survivors()) == 2)
     await until(lambda: fake.survivors() == [])
     assert open_descriptors() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_no_descriptors_are_held_for_what_it_has_started(tmp_path: Path):
+    fake = FakeServer(tmp_path, detach_child=True)
+    async with started(fake_target(fake)) as child:
+        await until(lambda: len(fake.survivors()) == 2)
+        before = open_descriptors()
+        others = await anyio.to_thread.run_sync(Descendants.of, child.process.pid)
+        assert len(others.found) == 1
+        assert open_descriptors() == before
+        others.kill()
+
+
+async def test_it_ends_and_is_no_longer_held_even_if_the_search_for_what_it_has_started_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(_pid: int) -> Descendants:
+        raise MemoryError
+
+    monkeypatch.setattr(Descendants, "of", fail)
+    fake = FakeServer(tmp_path, fork_child=True, ignore_sigterm=True)
+    async with open_lifeline() as lifeline:
+        with pytest.RaisesGroup(MemoryError):
+            async with running(fake_target(fake), CLOSE_S, lifeline):
+                await until(lambda: len(fake.survivors()) == 2)
+        assert fake.survivors() == []
+        assert not lifeline._held
 
 
 async def test_what_ends_by_itself_may_leave_something_in_another_session(tmp_path: Path):

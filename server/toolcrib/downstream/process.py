@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
@@ -200,12 +200,14 @@ async def running(
                 _close(write_fd)
                 # Closed already: by the time of the last close another file may have the number.
                 write_fd = -1
-                with anyio.CancelScope(shield=True):
-                    # Also when the owner is cancelled: no process may be left behind.
-                    await _end(process, close_timeout_s / 2)
-                if lifeline:
-                    lifeline.free(process.pid)
-                tasks.cancel_scope.cancel()
+                try:
+                    with anyio.CancelScope(shield=True):
+                        # Also when the owner is cancelled: no process may be left behind.
+                        await _end(process, close_timeout_s / 2)
+                finally:
+                    if lifeline:
+                        lifeline.free(process.pid)
+                    tasks.cancel_scope.cancel()
     finally:
         _close(read_fd, write_fd, stderr_fd)
 
@@ -242,13 +244,17 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
         return has_exited() and not _signal_group(process.pid, 0)
 
     await _wait_until(has_exited, grace_s)
-    others = Descendants() if has_exited() else await anyio.to_thread.run_sync(Descendants.of, process.pid)
-    with closing(others):
+    others = Descendants()
+    try:
+        if not has_exited():
+            others = await anyio.to_thread.run_sync(Descendants.of, process.pid)
+    finally:  # The server ends, whatever comes of the search for others.
         if _signal_group(process.pid, signal.SIGTERM):
             await _wait_until(is_gone, grace_s)
         _signal_group(process.pid, signal.SIGKILL)
-        others.kill()
-    await _wait_until(is_gone, _KILL_S)
+        if others.found:
+            await anyio.to_thread.run_sync(others.kill)
+        await _wait_until(is_gone, _KILL_S)
 
 
 async def _wait_until(done: Callable[[], bool], within_s: float) -> None:

@@ -1,0 +1,117 @@
+"""What a server has started: found through what Linux says of processes, and never mistaken for another's."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from toolcrib.downstream import descendants
+from toolcrib.downstream.descendants import Descendants
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+SERVER, CHILD, GRANDCHILD, STRANGER = 101, 102, 103, 104
+
+Tell = Callable[..., None]
+
+
+@pytest.fixture
+def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
+    """Have Linux say that there is a process; by a later time of its start, another one with its number."""
+
+    def tell(pid: int, parent: int, children: tuple[int, ...] = (), began: int = 1) -> None:
+        thread = tmp_path / str(pid) / "task" / str(pid)
+        thread.mkdir(parents=True, exist_ok=True)
+        thread.joinpath("children").write_text("".join(f"{child} " for child in children))
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a) b) S {parent} {'0 ' * 17}{began} 0\n")
+
+    monkeypatch.setattr(descendants, "_PROC", tmp_path)
+    return tell
+
+
+def found() -> set[int]:
+    return {process.pid for process in Descendants.of(SERVER).found}
+
+
+def test_they_are_those_of_all_generations(tell: Tell):
+    tell(SERVER, os.getpid(), children=(CHILD,))
+    tell(CHILD, SERVER, children=(GRANDCHILD,))
+    tell(GRANDCHILD, CHILD)
+    assert found() == {CHILD, GRANDCHILD}
+
+
+def test_there_are_none_where_linux_says_nothing(tell: Tell):
+    assert found() == set()
+
+
+def test_there_are_none_of_a_process_that_ends_while_its_threads_are_listed(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+):
+    def end(*_folder: object) -> None:
+        raise ProcessLookupError
+
+    tell(SERVER, os.getpid(), children=(CHILD,))
+    tell(CHILD, SERVER)
+    monkeypatch.setattr(os, "listdir", end)
+    monkeypatch.setattr(os, "scandir", end)
+    assert found() == set()
+
+
+def test_there_are_none_of_a_process_that_another_has_started(tell: Tell):
+    tell(SERVER, STRANGER, children=(CHILD,))
+    tell(CHILD, SERVER)
+    assert found() == set()
+
+
+def test_a_child_that_has_ended_since_its_parent_told_of_it_is_not_mistaken_for_who_has_its_number(tell: Tell):
+    tell(SERVER, os.getpid(), children=(CHILD,))
+    tell(CHILD, STRANGER)
+    assert found() == set()
+
+
+def test_children_of_whoever_gets_the_number_of_a_child_meanwhile_are_left_out(
+    tell: Tell, monkeypatch: pytest.MonkeyPatch
+):
+    listed = descendants._listed
+
+    def listed_later(pid: int) -> set[int]:
+        if pid == CHILD:
+            tell(CHILD, STRANGER, children=(GRANDCHILD,), began=2)
+            tell(GRANDCHILD, CHILD, began=2)
+        return listed(pid)
+
+    tell(SERVER, os.getpid(), children=(CHILD,))
+    tell(CHILD, SERVER)
+    monkeypatch.setattr(descendants, "_listed", listed_later)
+    assert found() == {CHILD}
+
+
+# -- their end -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["with descriptors of processes", "without"])
+def process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[subprocess.Popen[bytes]]:
+    if request.param == "without":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    process = subprocess.Popen(["/bin/sleep", "600"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_they_are_killed(process: subprocess.Popen[bytes]):
+    it, _ = descendants._look(process.pid)
+    assert it is not None
+    Descendants((it,)).kill()
+    assert process.wait() == -signal.SIGKILL
+
+
+def test_whoever_has_the_number_of_one_by_then_is_not_killed(process: subprocess.Popen[bytes]):
+    it, _ = descendants._look(process.pid)
+    assert it is not None
+    Descendants((it._replace(began=it.began - 1),)).kill()
+    process.terminate()
+    assert process.wait() == -signal.SIGTERM
