@@ -7,9 +7,11 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 import pytest
 
@@ -18,7 +20,7 @@ from fakes.menu import FakeServer
 from toolcrib.config.settings import StdioTarget
 from toolcrib.downstream.descendants import Descendants
 from toolcrib.downstream.last_words import LINES_KEPT
-from toolcrib.downstream.process import Child, open_lifeline, running
+from toolcrib.downstream.process import Child, _end, open_lifeline, running
 
 pytestmark = pytest.mark.anyio
 CLOSE_S = 0.6
@@ -53,6 +55,16 @@ def folder_of(child: Child) -> Path:
 
 def open_descriptors() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+def asleep() -> subprocess.Popen[bytes]:
+    """Start a process that nothing but a kill ends, in a group of its own."""
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
 
 
 # -- start ---------------------------------------------------------------------------------------
@@ -203,6 +215,17 @@ async def test_a_leader_that_is_gone_does_not_save_its_children(tmp_path: Path):
     assert fake.survivors() == []
 
 
+async def test_whoever_has_got_the_number_of_one_that_has_ended_is_left_alone():
+    stranger = asleep()
+    try:
+        ended = SimpleNamespace(pid=stranger.pid, returncode=0)
+        await _end(cast("anyio.abc.Process", ended), CLOSE_S / 2)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 async def test_nothing_is_left_when_the_one_who_waits_is_cancelled(tmp_path: Path):
     fake, before = FakeServer(tmp_path, fork_child=True), open_descriptors()
     async with anyio.create_task_group() as tasks:
@@ -283,16 +306,6 @@ async def test_stderr_is_read_however_much_there_is():
 
 
 # -- if we are killed ----------------------------------------------------------------------------
-
-
-def asleep() -> subprocess.Popen[bytes]:
-    """Start a process that nothing but a kill ends, in a group of its own."""
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    return process
 
 
 async def test_the_watcher_ends_the_groups_that_are_held_when_its_input_ends_and_no_other():

@@ -239,9 +239,13 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
     def has_exited() -> bool:
         return process.returncode is not None
 
+    def signal_group(number: int) -> bool:
+        # No process gets the number of a group that has members: who has it after the server is a stranger.
+        return not (has_exited() and _exists(process.pid)) and _signal_group(process.pid, number)
+
     def is_gone() -> bool:
         # Signal 0 is delivered to nobody; sending it tells whether the group has members.
-        return has_exited() and not _signal_group(process.pid, 0)
+        return has_exited() and not signal_group(0)
 
     await _wait_until(has_exited, grace_s)
     others = Descendants()
@@ -249,9 +253,9 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
         if not has_exited():
             others = await anyio.to_thread.run_sync(Descendants.of, process.pid)
     finally:  # The server ends, whatever comes of the search for others.
-        if _signal_group(process.pid, signal.SIGTERM):
+        if signal_group(signal.SIGTERM):
             await _wait_until(is_gone, grace_s)
-        _signal_group(process.pid, signal.SIGKILL)
+        signal_group(signal.SIGKILL)
         if others.found:
             await anyio.to_thread.run_sync(others.kill)
         await _wait_until(is_gone, _KILL_S)
@@ -269,6 +273,16 @@ def _signal_group(pid: int, number: int) -> bool:
         os.killpg(pid, number)
     except (ProcessLookupError, PermissionError):
         return False
+    return True
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
     return True
 
 
