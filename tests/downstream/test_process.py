@@ -215,6 +215,21 @@ async def test_a_leader_that_is_gone_does_not_save_its_children(tmp_path: Path):
     assert fake.survivors() == []
 
 
+async def test_its_end_does_not_wait_for_a_thread_that_others_use(tmp_path: Path):
+    fake = FakeServer(tmp_path, fork_child=True, ignore_eof=True)
+    threads, others = anyio.to_thread.current_default_thread_limiter(), []
+    try:
+        async with started(fake_target(fake)):
+            await until(lambda: len(fake.survivors()) == 2)
+            while threads.available_tokens:
+                others.append(object())
+                threads.acquire_on_behalf_of_nowait(others[-1])
+        assert fake.survivors() == []
+    finally:
+        for other in others:
+            threads.release_on_behalf_of(other)
+
+
 async def test_whoever_has_got_the_number_of_one_that_has_ended_is_left_alone():
     stranger = asleep()
     try:

@@ -249,15 +249,17 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
 
     await _wait_until(has_exited, grace_s)
     others = Descendants()
+    # The threads that all share may be taken for minutes, and nothing cancels an end that waits for one.
+    alone = anyio.CapacityLimiter(1)
     try:
         if not has_exited():
-            others = await anyio.to_thread.run_sync(Descendants.of, process.pid)
+            others = await anyio.to_thread.run_sync(Descendants.of, process.pid, limiter=alone)
     finally:  # The server ends, whatever comes of the search for others.
         if signal_group(signal.SIGTERM):
             await _wait_until(is_gone, grace_s)
         signal_group(signal.SIGKILL)
         if others.found:
-            await anyio.to_thread.run_sync(others.kill)
+            await anyio.to_thread.run_sync(others.kill, limiter=alone)
         await _wait_until(is_gone, _KILL_S)
 
 
