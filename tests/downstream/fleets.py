@@ -5,6 +5,8 @@ async with fleet_of(settings_of(fake)) as it:
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -173,3 +175,13 @@ class Stopwatch:
     @property
     def seconds(self) -> float:
         return monotonic() - self._began
+
+
+def asleep() -> subprocess.Popen[bytes]:
+    """Start a process that nothing but a kill ends, in a group of its own."""
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process

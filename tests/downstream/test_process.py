@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ import anyio.abc
 import anyio.to_thread
 import pytest
 
-from downstream.fleets import LATE_S, PATIENCE_S, TEST_S, Stopwatch, until
+from downstream.fleets import LATE_S, PATIENCE_S, TEST_S, Stopwatch, asleep, until
 from fakes.menu import FakeServer
 from toolcrib.config.settings import StdioTarget
 from toolcrib.downstream.descendants import Descendants
@@ -55,16 +54,6 @@ def folder_of(child: Child) -> Path:
 
 def open_descriptors() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
-
-
-def asleep() -> subprocess.Popen[bytes]:
-    """Start a process that nothing but a kill ends, in a group of its own."""
-    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-    process = subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, start_new_session=True)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    return process
 
 
 # -- start ---------------------------------------------------------------------------------------

@@ -42,23 +42,53 @@ while read -r order group; do
         free) held="${held%% $group *} ${held#* $group }" ;;
     esac
 done
+look() {
+    parent= began=
+    read -r stat < "/proc/$1/stat" || return
+    set -- ${stat##*) }
+    parent=$2 began=${20}
+}
 below() {
-    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
-        echo "$child"
-        below "$child"
+    for thread in "/proc/$1/task/"*/children; do
+        children=
+        read -r children < "$thread"
+        for child in $children; do
+            [ $left -gt 0 ] || return
+            look "$child"
+            [ "$parent" = "$1" ] || continue
+            left=$((left - 1))
+            others="$others $child:$began"
+            below "$child"
+        done
     done
 }
-others=$(for group in $held; do below "$group"; done)
-for signal in TERM KILL; do
-    [ -n "${held# }" ] && sleep 1
-    for group in $held; do kill -s $signal -- "-$group"; done
+end() {
+    look "${2%:*}"
+    case $began in
+        '' | "${2#*:}") kill -s "$1" -- "$3${2%:*}" ;;
+    esac
+}
+[ -n "${held# }" ] || exit 0
+sleep 1 &
+others= groups=
+for group in $held; do
+    look "$group"
+    groups="$groups $group:$began"
+    left=1000
+    below "$group"
 done
-if [ -n "$others" ]; then kill -s KILL $others; fi
+wait
+for group in $groups; do end TERM "$group" -; done
+sleep 1
+for group in $groups; do end KILL "$group" -; done
+for other in $others; do end KILL "$other"; done
 """
 """A program for sh: it keeps the numbers of process groups, and ends them when its input ends and they are not freed.
 
 Its input ends with the process that writes to it, however that ends. The servers have a second to end by themselves.
-What they have started in other groups is looked for first, on Linux: once a server has ended nothing tells whose it is.
+What they have started in other groups is looked for meanwhile, on Linux: once a server has ended nothing tells whose it
+is. That starts no program, and ends at a thousand processes of each server, so that it delays no signal. Each number is
+noted with the time of its process's start: whoever else has it by the time that it is signalled is left alone.
 """
 
 _log = logging.getLogger(__name__)
