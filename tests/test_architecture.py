@@ -168,7 +168,7 @@ LAYERS = {
     """,
     "tools.index": """
         named rows
-        catalog failures tables
+        catalog changes failures tables
         tool_index
     """,
     "skills": """

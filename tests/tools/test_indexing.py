@@ -22,8 +22,9 @@ from toolcrib.model import Ingest, Tool
 from toolcrib.store.store import Store
 from toolcrib.tools import indexing as indexing_module
 from toolcrib.tools.definitions import ingest as ingest_module
+from toolcrib.tools.index.changes import Changes
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import Changes, ToolIndex
+from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.indexing import CatalogChange, Indexer
 from worlds import Clock, MemoryServer, configured, until
 

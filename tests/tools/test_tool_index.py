@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from toolcrib.errors import StoreError
 from toolcrib.model import Example, LoadingMode, Refused, SideEffects
-from toolcrib.tools.index.tool_index import Card, Changes
+from toolcrib.tools.index.changes import Changes
+from toolcrib.tools.index.tool_index import Card
 
 HOUR = 3600.0
 

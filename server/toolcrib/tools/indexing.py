@@ -17,8 +17,9 @@ from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.errors import StoreError
 from toolcrib.model import Ingest, Refused
 from toolcrib.tools.index.catalog import Catalog
+from toolcrib.tools.index.changes import Changes
 from toolcrib.tools.index.rows import rows_fingerprint
-from toolcrib.tools.index.tool_index import Changes, ToolIndex
+from toolcrib.tools.index.tool_index import ToolIndex
 
 if TYPE_CHECKING:
     from toolcrib.tools.definitions.examples import Fits

@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from toolcrib.store.stems import Stems
 from toolcrib.store.store import Store
 from toolcrib.store.upsert import upsert
 from toolcrib.store.values import damaged_rows, to_json
+from toolcrib.tools.index.changes import Changes, Redefinition
 from toolcrib.tools.index.rows import (
     Card,
     GateRow,
@@ -55,43 +56,6 @@ _WITH_IDS = "FROM tools WHERE id IN (SELECT value FROM json_each(?)) AND hash !=
 
 Versions = Mapping[int, Version] | None
 """The version that each row must have: rows with any other are omitted like deleted ones. None: any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Redefinition:
-    """An indexed tool whose server has since changed, added or removed it.
-
-    ``keys`` of its definition differ; empty if the tool was added or removed: then ``before`` or ``after``, which are
-    fingerprints of the record, is None.
-    """
-
-    public_name: str
-    keys: tuple[str, ...]
-    before: str | None
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """How many tools of a server's list were added, changed or removed since the last listing.
-
-    ``redefined`` are those changed by the server, if it was listed before; changes made by the config alone are not
-    included.
-    """
-
-    added: int
-    updated: int
-    removed: int
-    redefined: tuple[Redefinition, ...] = field(default=(), compare=False)
-
-    def after(self, earlier: "Changes") -> "Changes":
-        """Return both changes of one server's list, in order."""
-        return Changes(
-            earlier.added + self.added,
-            earlier.updated + self.updated,
-            earlier.removed + self.removed,
-            (*earlier.redefined, *self.redefined),
-        )
 
 
 @dataclass(frozen=True, slots=True)
