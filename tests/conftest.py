@@ -77,12 +77,14 @@ def npm() -> Npm:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    draws_many = config.option.hypothesis_profile in {"ci", "explore"}
     for item in items:
         if "npm" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
         slow = item.get_closest_marker("slow") or item.get_closest_marker("hostile")
-        if slow and not item.get_closest_marker("timeout"):
+        has_many_inputs = draws_many and item.get_closest_marker("hypothesis")
+        if (slow or has_many_inputs) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_S))
 
 
