@@ -74,6 +74,7 @@ async def test_its_pipes_are_connected():
 
 async def test_its_environment_is_the_one_given_and_nothing_else():
     async with started(target("/bin/cat", env={"ONLY": "this", "AND": "that=é"})) as child:
+        await until(lambda: bool(environment_of(child)))  # the kernel fills it in just after a start is known
         assert environment_of(child) == ["AND=that=é".encode(), b"ONLY=this"]
 
 
