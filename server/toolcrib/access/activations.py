@@ -144,8 +144,8 @@ class StoredActivations:
             active.change(changes)
             return
         async with self._changing:
-            # Seen at once: whoever goes on meanwhile finds the skill active.
             known = active.skills
+            # Seen at once: whoever goes on meanwhile finds the skill active.
             active.change(changes)
             # Kept with the next change if this one is cancelled or fails.
             self._unkept = (*self._unkept, *changes)[-_UNKEPT_MAX:]

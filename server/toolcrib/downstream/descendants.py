@@ -91,11 +91,7 @@ def _look(pid: int) -> tuple[_Process | None, int]:
 def _kill(process: _Process) -> None:
     if sys.platform != "linux":
         return
-    fd = None
-    with suppress(
-        AttributeError, OSError
-    ):  # some builds of Python, such as uv's, have no such function; nor old kernels
-        fd = os.pidfd_open(process.pid)
+    fd = _opened(process.pid)
     try:
         if _look(process.pid)[0] != process:
             return
@@ -106,3 +102,13 @@ def _kill(process: _Process) -> None:
     finally:
         if fd is not None:
             os.close(fd)
+
+
+def _opened(pid: int) -> int | None:
+    """Return a descriptor of the process that has a number; None where the kernel or Python cannot give one.
+
+    Some builds of Python, such as uv's, have no such function.
+    """
+    with suppress(AttributeError, OSError):
+        return os.pidfd_open(pid)
+    return None

@@ -269,13 +269,9 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
     def has_exited() -> bool:
         return process.returncode is not None
 
-    def signal_group(number: int) -> bool:
-        # No process gets the number of a group that has members: who has it after the server is a stranger.
-        return not (has_exited() and _exists(process.pid)) and _signal_group(process.pid, number)
-
     def is_gone() -> bool:
         # Signal 0 is delivered to nobody; sending it tells whether the group has members.
-        return has_exited() and not signal_group(0)
+        return has_exited() and not _signal_group(process, 0)
 
     await _wait_until(has_exited, grace_s)
     others = Descendants()
@@ -285,9 +281,9 @@ async def _end(process: anyio.abc.Process, grace_s: float) -> None:
         if not has_exited():
             others = await anyio.to_thread.run_sync(Descendants.of, process.pid, limiter=alone)
     finally:  # The server ends, whatever comes of the search for others.
-        if signal_group(signal.SIGTERM):
+        if _signal_group(process, signal.SIGTERM):
             await _wait_until(is_gone, grace_s)
-        signal_group(signal.SIGKILL)
+        _signal_group(process, signal.SIGKILL)
         if others.found:
             await anyio.to_thread.run_sync(others.kill, limiter=alone)
         await _wait_until(is_gone, _KILL_S)
@@ -299,10 +295,15 @@ async def _wait_until(done: Callable[[], bool], within_s: float) -> None:
             await anyio.sleep(_POLL_S)
 
 
-def _signal_group(pid: int, number: int) -> bool:
-    """Send a signal to the process group that ``pid`` leads; return whether the group still had a member."""
+def _signal_group(leader: anyio.abc.Process, number: int) -> bool:
+    """Send a signal to the process group that a process leads; return whether the group still had a member.
+
+    No process gets the number of a group that has members: who has it once the leader has ended is a stranger.
+    """
+    if leader.returncode is not None and _exists(leader.pid):
+        return False
     try:
-        os.killpg(pid, number)
+        os.killpg(leader.pid, number)
     except (ProcessLookupError, PermissionError):
         return False
     return True
@@ -313,8 +314,8 @@ def _exists(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
-        return True
+    except PermissionError:  # it is another user's
+        pass
     return True
 
 
