@@ -86,7 +86,7 @@ def memory_of(value: Any, limit: int) -> int:
 
     Small values take several times their JSON: an empty object has two characters and 64 bytes.
     """
-    # Not one loop with weight(), for which each call waits: calling a function of each item makes it three times as slow.
+    # Not one loop with weight(), for which each call waits: a call for each item makes that three times as slow.
     total = 0
     left: list[_Json] = [value]
     while left and total <= limit:

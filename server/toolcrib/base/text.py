@@ -192,6 +192,11 @@ def glob_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     return lambda name: match(name) is not None
 
 
+def exact_glob(name: str) -> str:
+    """Return the glob that only ``name`` fits."""
+    return _WILDCARD.sub(lambda match: f"[{match[0]}]", name)
+
+
 def glob_may_begin(pattern: str, start: str) -> bool:
     """Return whether this case-sensitive glob can match a name that begins with ``start``."""
     literal = _WILDCARD.split(pattern, maxsplit=1)[0]

@@ -10,9 +10,8 @@ from typing import Any, cast
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.config.bridges import Bridge, bridge_in
 from toolcrib.config.clients.secrets import in_value, secrets_in
-from toolcrib.config.clients.variables import variable_name
 from toolcrib.config.documents import read
-from toolcrib.config.expansion import VARIABLE
+from toolcrib.config.expansion import VARIABLE, variable_name
 from toolcrib.config.findings import join
 from toolcrib.config.settings import HttpTarget
 from toolcrib.errors import Problem

@@ -14,11 +14,22 @@ from toolcrib.errors import Problem
 
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """What looks like a variable, with what stands inside."""
+DOLLAR = "${TOOLCRIB_DOLLAR:-$}"
+"""How ``$`` is written where ``${`` would begin a variable of toolcrib's."""
 _KNOWN = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL)
 _REFERENCE = re.compile(
     r"(?P<kind>file|keyring):(?P<name>(?:(?!:-|\$\{).)+)(?::-(?P<default>(?:(?!\$\{).)*))?", re.DOTALL
 )
 _FOREIGN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:")
+_NOT_IN_NAME = re.compile(r"\W+")
+
+
+def variable_name(key: str) -> str:
+    """Return a name for an environment variable, made of any key: ``github-token`` is ``GITHUB_TOKEN``."""
+    name = _NOT_IN_NAME.sub("_", key).strip("_").upper()
+    if not name.isascii() or not name:
+        name = "".join(char if char.isascii() else "_" for char in name).strip("_") or "VALUE"
+    return f"_{name}" if name[0].isdigit() else name
 
 
 class Variables:

@@ -4,7 +4,7 @@ Knows the keys that name a server; never knows a file.
 """
 
 from toolcrib.base.json_values import as_list, as_object, value_at
-from toolcrib.config.clients.denials import exactly
+from toolcrib.base.text import exact_glob
 from toolcrib.config.editing.changes import Change, Drop, Put
 from toolcrib.model import JsonObject
 
@@ -13,7 +13,7 @@ def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]
     """Return the changes that add a server, whose tools may be used where servers are allowed by name."""
     changes: list[Change] = [Put(("mcpServers", name), entry)]
     place = ("toolcrib", "policy", "allow")
-    allow, glob = value_at(document, place), f"{exactly(name)}.*"
+    allow, glob = value_at(document, place), f"{exact_glob(name)}.*"
     if isinstance(allow, list) and "*" not in allow and glob not in allow:
         changes.append(Put(place, [*allow, glob]))
     return changes
@@ -28,7 +28,7 @@ def removal(document: JsonObject, name: str) -> list[Change]:
     policy = as_object(section.get("policy"))
     for key in ("allow", "deny"):
         globs = as_list(policy.get(key))
-        kept = [glob for glob in globs if not str(glob).startswith(f"{exactly(name)}.")]
+        kept = [glob for glob in globs if not str(glob).startswith(f"{exact_glob(name)}.")]
         if kept != globs:
             changes.append(Put(("toolcrib", "policy", key), kept))
     return changes
@@ -47,4 +47,4 @@ def enabling(document: JsonObject, name: str) -> list[Change]:
 
 def denies_all(document: JsonObject, name: str) -> bool:
     """Return whether a glob denies every tool of a server."""
-    return f"{exactly(name)}.*" in as_list(value_at(document, ("toolcrib", "policy", "deny")))
+    return f"{exact_glob(name)}.*" in as_list(value_at(document, ("toolcrib", "policy", "deny")))

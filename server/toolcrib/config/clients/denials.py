@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.text import exact_glob
 from toolcrib.config.client_rules import names_what_may, rules_of
 
-_SPECIAL = re.compile(r"[*?\[]")
 _NAME_OF_CALL = re.compile(r"[^(]+")
 _YES = ("allow", "allowed", "always", "always_allow", "enabled", "on", "ask", "prompt", "confirm", "auto", "approve")
 """What may run, be it after a question: whether to ask is for the client that calls toolcrib."""
@@ -37,11 +37,6 @@ class Denials:
             allowed = tuple(glob for glob in self.allowed if glob in other.allowed)
         denied, unknown = (*self.denied, *other.denied), (*self.unknown, *other.unknown)
         return Denials(allowed, tuple(dict.fromkeys(denied)), tuple(dict.fromkeys(unknown)))
-
-
-def exactly(name: str) -> str:
-    """Return the glob that only ``name`` fits."""
-    return _SPECIAL.sub(lambda match: f"[{match[0]}]", name)
 
 
 def at_least(name: str) -> str:
@@ -71,7 +66,7 @@ def _denials(key: str, value: Any) -> Denials:
         return Denials(unknown=(key,))
     plain = [tool[0].strip() for tool in tools if tool]
     if key == "available_tools" or names_what_may(key):
-        return Denials(allowed=tuple(dict.fromkeys(map(exactly, plain))))
+        return Denials(allowed=tuple(dict.fromkeys(map(exact_glob, plain))))
     return Denials(denied=tuple(dict.fromkeys(map(at_least, plain))))
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from toolcrib.base.json_values import as_list, as_object, compact, value_at
+from toolcrib.base.text import exact_glob
 from toolcrib.config.bridges import bridge_in
-from toolcrib.config.clients.denials import Denials, exactly
+from toolcrib.config.clients.denials import Denials
 from toolcrib.config.clients.reading import FoundServer
 from toolcrib.config.clients.secrets import Secret, in_value, inlined_in, moved, secrets_in, unique
 from toolcrib.config.editing.changes import Change, Put
@@ -218,7 +219,7 @@ def policy_changes(document: JsonObject, servers: Sequence[DraftServer]) -> Iter
     """Yield the changes of ``toolcrib.policy`` that deny what was denied, and let the others be used."""
     policy = as_object(value_at(document, ("toolcrib", "policy")))
     deny = [*as_list(policy.get("deny"))]
-    more = [f"{exactly(server.key)}.{glob}" for server in servers for glob in server.denials.denied]
+    more = [f"{exact_glob(server.key)}.{glob}" for server in servers for glob in server.denials.denied]
     if set(more) - set(deny):
         yield Put(("toolcrib", "policy", "deny"), list(dict.fromkeys([*deny, *more])))
     allow = [*as_list(policy.get("allow"))] if "allow" in policy else ["*"]
@@ -237,14 +238,14 @@ def _allowed(allow: Sequence[str], servers: Sequence[DraftServer], here: Sequenc
             return
         # A glob for everything would allow what a client allows only in part: each server is named.
         keys = dict.fromkeys([*(key for key in here if key not in limited), *whole])
-        yield from (f"{exactly(key)}.*" for key in keys)
-        yield from (f"{exactly(key)}.{glob}" for key, globs in limited.items() for glob in globs or ())
+        yield from (f"{exact_glob(key)}.*" for key in keys)
+        yield from (f"{exact_glob(key)}.{glob}" for key, globs in limited.items() for glob in globs or ())
         return
     # What a config allows as a whole is limited to what the client allows of it.
-    allow = [glob for glob in allow if glob not in {f"{exactly(key)}.*" for key in limited}]
+    allow = [glob for glob in allow if glob not in {f"{exact_glob(key)}.*" for key in limited}]
     yield from allow
-    added = [f"{exactly(server.key)}.*" for server in servers if server.key in whole and not server.known]
-    added += [f"{exactly(key)}.{glob}" for key, globs in limited.items() for glob in globs or ()]
+    added = [f"{exact_glob(server.key)}.*" for server in servers if server.key in whole and not server.known]
+    added += [f"{exact_glob(key)}.{glob}" for key, globs in limited.items() for glob in globs or ()]
     yield from (glob for glob in dict.fromkeys(added) if glob not in allow)
 
 

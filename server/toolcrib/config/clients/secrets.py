@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.config.clients.variables import DOLLAR, variable_name
-from toolcrib.config.expansion import VARIABLE
+from toolcrib.config.expansion import DOLLAR, VARIABLE, variable_name
 from toolcrib.config.private_values import is_private_name, private_arguments, private_in
 from toolcrib.model import JsonObject
 

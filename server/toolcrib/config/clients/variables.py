@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.config.clients.descriptions import Syntax
-
-DOLLAR = "${TOOLCRIB_DOLLAR:-$}"
-"""How ``$`` is written where ``${`` would begin a variable of toolcrib's."""
+from toolcrib.config.expansion import DOLLAR, variable_name
 
 FILE_MAX_BYTES = 64 * 1024
 """Most that is read of a file whose content takes the place of a variable."""
 
 _TOKEN = re.compile(r"\$\{(?P<braced>[^}]*)\}|\$(?P<bare>[A-Za-z_]\w*)|\{(?P<curly>(?:env|file):[^}]*)\}")
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<default>:-[^$]*)?\Z")
-_NOT_IN_NAME = re.compile(r"\W+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +147,3 @@ class Translator:
 def literal(text: str) -> str:
     """Return ``text`` so that toolcrib reads it as it stands."""
     return text.replace("${", f"{DOLLAR}{{")
-
-
-def variable_name(key: str) -> str:
-    """Return a name for an environment variable, made of any key: ``github-token`` is ``GITHUB_TOKEN``."""
-    name = _NOT_IN_NAME.sub("_", key).strip("_").upper()
-    if not name.isascii() or not name:
-        name = "".join(char if char.isascii() else "_" for char in name).strip("_") or "VALUE"
-    return f"_{name}" if name[0].isdigit() else name
