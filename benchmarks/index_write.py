@@ -16,8 +16,8 @@ from typing import Literal
 
 import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
+from toolcrib.base.model import Ingest
 from toolcrib.config.loading import load
-from toolcrib.model import Ingest
 from toolcrib.store.store import Store
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.definitions.ingest import Shaping, ingest

@@ -28,9 +28,9 @@ from retrieval_world import configured, connector
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_tools
+from toolcrib.base.model import Caller
 from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.known import Clocks, finder_of, open_catalog
-from toolcrib.model import Caller
 from toolcrib.tools.search import SearchRequest
 
 LIMITS = {"first_index_wait_s": 0, "tools_per_server": 100_000, "parallel_starts": 8}

@@ -23,8 +23,8 @@ from retrieval_metrics import mean
 from retrieval_world import lists_of, opened_use_cases
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
+from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
-from toolcrib.model import Caller
 from toolcrib.search.stemming import stem
 from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary, learnable
 from toolcrib.tools.learning import FOUND, NOT_FOUND

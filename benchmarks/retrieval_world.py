@@ -22,11 +22,11 @@ from retrieval_metrics import DEPTH, Answer, Search
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_skills, open_tools
+from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
-from toolcrib.model import Caller
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases

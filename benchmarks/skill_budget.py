@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measuring import Finding, Target, interleaved, median, options, percentile, show
-from toolcrib.formats.markdown import outline
+from toolcrib.base.markdown import outline
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_uri
 from toolcrib.skills.text.rendering import Estimate, Page, Sheet, estimator

@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 
 from measuring import Finding, Target, any_of, interleaved, median, options, percentile, say, show
+from toolcrib.base.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.base.text import QUERY_MAX, query_terms
-from toolcrib.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.inverted import Counting, Worded, nothing

@@ -16,10 +16,10 @@ from check_docs import FENCE, ROOT, documents
 from typer.exceptions import TyperException
 
 from toolcrib.base.json_values import as_object
+from toolcrib.base.yaml import parse_yaml
 from toolcrib.cli.app import build
 from toolcrib.cli.serve import _parser
 from toolcrib.config.loading import load
-from toolcrib.formats.yaml import parse_yaml
 from toolcrib.tools.evaluation import read_cases
 
 PAGES = [page for page in documents() if "adr" not in page.parts]

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from fakes.menu import tool
+from toolcrib.base.model import Caller
 from toolcrib.cli import main
-from toolcrib.model import Caller
 from worlds import Client, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

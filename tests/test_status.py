@@ -9,7 +9,7 @@ import pytest
 from shelving import put, repo, skills
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import PATIENCE_S, Client, MemoryServer, world
 
 pytestmark = pytest.mark.anyio

@@ -27,13 +27,13 @@ from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from patience import patience_s
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside
+from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
-from toolcrib.model import Caller
 from toolcrib.serving import Serving, open_server
 from toolcrib.status import Loaded
 from toolcrib.streams.sdk import CallOptions, StreamDispatcher, serve_by_era

@@ -15,6 +15,7 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
+from toolcrib.base.errors import StartRefused
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
@@ -25,7 +26,6 @@ from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import DOWN, Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector, open_streams
-from toolcrib.errors import StartRefused
 from toolcrib.events.kinds import DownstreamState
 from toolcrib.events.server_logs import open_server_logs
 from toolcrib.known import (

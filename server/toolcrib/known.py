@@ -16,10 +16,10 @@ from toolcrib.access.policy import Policy, policy_of
 from toolcrib.access.state.kept_sessions import KeptBounds
 from toolcrib.access.state.opening import Earlier, State, open_state
 from toolcrib.base.clocks import steady
+from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
-from toolcrib.model import BUILTIN_NAMES
 from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.index import OfferIndex
 from toolcrib.offers.indexing import OfferIndexer

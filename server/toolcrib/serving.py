@@ -27,6 +27,8 @@ from toolcrib.app import (
     report_state,
     scanning,
 )
+from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
+from toolcrib.base.model import OfferKind
 from toolcrib.config.reloading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
@@ -40,11 +42,9 @@ from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector
-from toolcrib.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller
 from toolcrib.login.logins import Logins
-from toolcrib.model import OfferKind
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment

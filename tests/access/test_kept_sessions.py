@@ -13,7 +13,7 @@ from access import state_files
 from toolcrib.access.activations import KeptActivations
 from toolcrib.access.active_skills import Active, ActiveSkill, Change, Joining, Leaving
 from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 HOUR = 3600.0
 DAY = 24 * HOUR

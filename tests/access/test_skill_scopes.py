@@ -6,8 +6,8 @@ from toolcrib.access.activations import NoActivations
 from toolcrib.access.active_skills import ActiveSkill
 from toolcrib.access.sessions import Session
 from toolcrib.access.skill_scopes import SkillScopes
-from toolcrib.errors import BadRequest
-from toolcrib.model import Caller
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import Caller
 
 ANN, BOB = Caller("ann"), Caller("bob")
 SKILLS = (ActiveSkill("id-a", "a", "repo", "skill://repo/a", "a"),)

@@ -16,7 +16,7 @@ from toolcrib.access.state.vocabularies import (
     learner_of,
     taught,
 )
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.search.vocabulary import ENTRIES_MAX, HALF_LIFE_S, Lesson
 
 NOW = 1_800_000_000.0

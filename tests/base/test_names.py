@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.base.names import bare_name, may_belong_to, public_name, qualified_spellings
-from toolcrib.model import BUILTIN_NAMES
 
 ALPHABET = re.compile(r"[A-Za-z0-9_-]+\Z")
 ANY_NAME = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=80)

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from toolcrib.base.recent import Recent, RecentBy
+from toolcrib.base.cache import Recent, RecentBy
 
 
 def test_the_least_recently_used_gives_way():

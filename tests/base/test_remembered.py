@@ -1,6 +1,6 @@
 """What is made of short texts is made once, and neither many texts nor long ones fill the memory."""
 
-from toolcrib.base.remembered import Remembered
+from toolcrib.base.cache import Remembered
 
 
 def test_what_is_made_of_a_text_is_made_once():

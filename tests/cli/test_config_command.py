@@ -12,9 +12,9 @@ import yaml
 
 from cli.command_line import Run
 from toolcrib import __version__
+from toolcrib.base.errors import StartRefused, ToolcribError
 from toolcrib.cli import main
 from toolcrib.cli.output import ExitCode, complain
-from toolcrib.errors import StartRefused, ToolcribError
 
 CONFIG = """
 mcpServers:

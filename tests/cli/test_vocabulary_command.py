@@ -11,8 +11,8 @@ import pytest
 
 from fakes.menu import tool
 from toolcrib.access.state.vocabularies import Forgotten, KeptVocabularies
+from toolcrib.base.model import Caller
 from toolcrib.cli import main
-from toolcrib.model import Caller
 from worlds import MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from toolcrib.base.errors import ConfigError
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
-from toolcrib.errors import ConfigError
 
 URL = "https://mcp.example.com/mcp"
 

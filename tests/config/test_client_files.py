@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from config.client_files import CLIENT_TEXTS, ClientText, Expected
 from toolcrib.access.policy import policy_of
+from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
 from toolcrib.config.clients.descriptions import CLIENTS, Surroundings, client_named
 from toolcrib.config.clients.drafting import changes_of, draft
@@ -22,7 +23,6 @@ from toolcrib.config.clients.variables import Scene
 from toolcrib.config.editing.changes import Put
 from toolcrib.config.loading import load
 from toolcrib.config.policy_schema import PolicySection
-from toolcrib.model import Caller
 
 Read = Callable[[ClientText], FoundFile]
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import policy_of
+from toolcrib.base.errors import ConfigError, Problem
+from toolcrib.base.model import Caller, LoadingMode
 from toolcrib.config.loading import load
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.settings import Settings, StdioTarget
 from toolcrib.config.without_effect import REASONS
-from toolcrib.errors import ConfigError, Problem
-from toolcrib.model import Caller, LoadingMode
 
 REPOSITORY = Path(__file__).parent.parent.parent
 

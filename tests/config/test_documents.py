@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.base import yaml as yaml_documents
+from toolcrib.base.errors import ConfigError
+from toolcrib.base.yaml import parse_yaml
 from toolcrib.config import documents
 from toolcrib.config.documents import read
-from toolcrib.errors import ConfigError
-from toolcrib.formats import yaml as yaml_documents
-from toolcrib.formats.yaml import parse_yaml
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
+from toolcrib.base.errors import StartRefused
 from toolcrib.config.loading import refuse_nested
 from toolcrib.config.nesting import starts_toolcrib
-from toolcrib.errors import StartRefused
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fakes.keyring import MemoryKeyring
+from toolcrib.base.errors import ConfigError
 from toolcrib.config.loading import load
 from toolcrib.config.references import FILE_MAX_BYTES, References
 from toolcrib.config.settings import HttpTarget, Settings
-from toolcrib.errors import ConfigError
 
 LoadWith = Callable[..., Settings]
 

@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 
 from fakes.menu import FakeServer
+from toolcrib.base.errors import CallTimeout, StartFailed
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.askers import Progress
@@ -28,7 +29,6 @@ from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import open_streams
-from toolcrib.errors import CallTimeout, StartFailed
 
 JsonObject = dict[str, Any]
 TEST_S = 50

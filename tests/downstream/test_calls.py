@@ -12,9 +12,9 @@ import pytest
 
 from downstream.fleets import DEADLINE_S, LATE_S, JsonObject, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer
+from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError
+from toolcrib.base.redaction import Redactor
 from toolcrib.downstream.states import State
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError
-from toolcrib.redaction.rules import Redactor
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])

@@ -9,9 +9,9 @@ import pytest
 
 from downstream.fleets import fleet_of, settings_of
 from fakes.menu import FakeServer
+from toolcrib.base.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.circuit import Circuit
-from toolcrib.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ import pytest
 
 from downstream.fleets import Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer
+from toolcrib.base.errors import StartFailed
 from toolcrib.downstream.fleet import Due, failed
 from toolcrib.downstream.states import State
-from toolcrib.errors import StartFailed
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 
 from downstream.fleets import fleet_of, http_settings
 from downstream.scripted_http import Answer, Request, event, healthy, result, scripted
-from toolcrib.errors import DownstreamError
+from toolcrib.base.errors import DownstreamError
 
 pytestmark = pytest.mark.anyio
 

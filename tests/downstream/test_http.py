@@ -15,8 +15,8 @@ import pytest
 from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, http_settings, until
 from downstream.scripted_http import SESSION, Answer, Request, error, event, healthy, result, scripted
 from fakes.http_server import HttpServer, http_server
+from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, StartFailed
 from toolcrib.downstream.states import State
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, StartFailed
 
 pytestmark = pytest.mark.anyio
 

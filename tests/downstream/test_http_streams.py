@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from patience import patience_s
+from toolcrib.base.model import JsonObject
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts
-from toolcrib.model import JsonObject
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ import pytest
 
 from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, fleet_of, settings_of, until
 from fakes.menu import FakeServer, tool
+from toolcrib.base.errors import StartFailed, StoreError
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Due
 from toolcrib.downstream.states import State
-from toolcrib.errors import StartFailed, StoreError
 
 pytestmark = pytest.mark.anyio
 BOTH = pytest.mark.parametrize("era", ["legacy", "modern"])

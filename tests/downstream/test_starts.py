@@ -11,10 +11,10 @@ import pytest
 
 from downstream.fleets import DEADLINE_S, LATE_S, Stopwatch, Watched, fleet_of, settings_of, until
 from fakes.menu import FakeServer
+from toolcrib.base.errors import StartFailed
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.states import State
-from toolcrib.errors import StartFailed
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,6 @@
 """A keyring in memory, that can be told to refuse."""
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 
 class MemoryKeyring:

@@ -9,8 +9,8 @@ from mcp import MCPError
 from fakes.menu import tool
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import refuse_without_session
-from toolcrib.errors import StartRefused
-from toolcrib.model import Caller
+from toolcrib.base.errors import StartRefused
+from toolcrib.base.model import Caller
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, configured, text, world
 
 pytestmark = pytest.mark.anyio

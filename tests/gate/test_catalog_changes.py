@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import BUILTINS, ERAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from mcp import MCPError
 from shelving import found, instructions, put, repo, skills, user
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, MODERN, Client, World, world
 
 pytestmark = pytest.mark.anyio

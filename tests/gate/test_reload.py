@@ -9,7 +9,7 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.errors import ConfigError, Problem, StoreError
+from toolcrib.base.errors import ConfigError, Problem, StoreError
 from toolcrib.known import Known
 from toolcrib.store.store import Store
 from toolcrib.tools.index.tool_index import ToolIndex

@@ -11,7 +11,7 @@ from shelving import put, repo, skills, user
 from fakes.menu import tool
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.skills.requests import GetRequest
 from worlds import BUILTINS, ERAS, MODERN, OWN_TOOLS, SKILL_TOOLS, Client, MemoryServer, text, world
 

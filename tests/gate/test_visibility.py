@@ -9,7 +9,7 @@ from mcp import MCPError
 
 from fakes.generated import tools as generated
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, MemoryServer, world
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from counts import count
 
-from toolcrib.errors import LoginFailed
+from toolcrib.base.errors import LoginFailed
 from toolcrib.login import fetching
 from toolcrib.login.fetching import open_fetcher
 

@@ -7,7 +7,7 @@ import pytest
 from counts import count
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, Client, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import MemoryServer, until, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]

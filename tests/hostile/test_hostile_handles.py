@@ -12,7 +12,7 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from online import MODERN, online
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import Client, MemoryServer, text, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]

@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 from counts import count
 
+from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.base.names import public_name
-from toolcrib.model import BUILTIN_NAMES
 
 pytestmark = pytest.mark.hostile
 

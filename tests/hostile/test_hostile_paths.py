@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from counts import count
 
+from toolcrib.base.errors import UnknownSkill
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import UnknownSkill
 from toolcrib.skills.sources.files import Manifests, list_inside, read_inside
 
 pytestmark = pytest.mark.hostile

@@ -10,8 +10,8 @@ import pytest
 from builders import listing, opened, permitted, record
 from counts import count
 
-from toolcrib.errors import BadRequest
-from toolcrib.model import SearchType
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import SearchType
 from toolcrib.tools.search import SearchRequest
 
 pytestmark = pytest.mark.hostile

@@ -9,7 +9,7 @@ import pytest
 from builders import listing, opened, permitted, record
 from counts import count
 
-from toolcrib.model import SearchType
+from toolcrib.base.model import SearchType
 from toolcrib.tools.search import SearchRequest
 
 pytestmark = pytest.mark.hostile

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from toolcrib.access.policy import Policy
+from toolcrib.base.document_redaction import redact_document
+from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
-from toolcrib.model import Caller, LoadingMode, Tool
-from toolcrib.redaction.documents import redact_document
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import ToolMentions
 

@@ -10,7 +10,7 @@ from counts import count
 
 from fakes.menu import tool
 from online import ACCEPT, ENVELOPE, HttpSession, bearer, events, modern_headers, online, request
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 

@@ -12,7 +12,7 @@ from anyio.abc import ByteStream
 from fakes.memory import Call
 from fakes.menu import tool
 from online import HttpSession, Online, online, request
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from worlds import MemoryServer, text, until
 
 pytestmark = pytest.mark.anyio

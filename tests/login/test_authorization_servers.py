@@ -17,8 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from downstream.fleets import TEST_S, http_settings
 from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.base.errors import LoginFailed
 from toolcrib.config.settings import ServerSettings
-from toolcrib.errors import LoginFailed
 from toolcrib.login import fetching, renewing, store
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge

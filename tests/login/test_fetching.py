@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fakes.http_server import serving
-from toolcrib.errors import LoginFailed
+from toolcrib.base.errors import LoginFailed
 from toolcrib.login import fetching
 from toolcrib.login.fetching import BYTES_MAX, is_in_private_network, open_fetcher
 

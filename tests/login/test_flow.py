@@ -10,7 +10,7 @@ import pytest
 
 from downstream.fleets import http_settings
 from fakes.oauth_server import Guarded, guarded_server
-from toolcrib.errors import LoginFailed
+from toolcrib.base.errors import LoginFailed
 from toolcrib.login import flow
 from toolcrib.login.flow import Ask, challenged, log_in
 from toolcrib.login.keyring import NoKeyring

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.login import keyring as door
 from toolcrib.login.keyring import NoKeyring, SystemKeyring
 

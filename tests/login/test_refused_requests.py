@@ -7,7 +7,7 @@ import pytest
 
 from downstream.fleets import fleet_of, http_settings, until
 from downstream.scripted_http import Answer, Request, error, healthy, result, scripted
-from toolcrib.errors import LoginNeeded, StartFailed
+from toolcrib.base.errors import LoginNeeded, StartFailed
 
 pytestmark = pytest.mark.anyio
 

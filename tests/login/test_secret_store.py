@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.keyring import MemoryKeyring
-from toolcrib.errors import BadRequest, StoreError
+from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.login.forgetting import forget_in_keyring
 from toolcrib.login.secret_store import SecretStore
 

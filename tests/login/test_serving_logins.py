@@ -16,13 +16,13 @@ from starlette.responses import JSONResponse, Response
 
 from downstream.fleets import TEST_S, Watched, http_settings
 from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.base.errors import LoginNeeded, StartFailed
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.fleet import open_fleet
 from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import open_streams
-from toolcrib.errors import LoginNeeded, StartFailed
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.logins import Logins
 from toolcrib.login.store import LoginEntry, TokenStore

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from fakes.keyring import MemoryKeyring
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
 from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken

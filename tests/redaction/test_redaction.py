@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.redaction.learned import Learned, MaskedBytes
-from toolcrib.redaction.rules import EMAIL, MASK, PHONE, TOKEN, Redactor
-from toolcrib.redaction.secrets import TEXT_RULES, redact_text
+from toolcrib.base.redaction import EMAIL, MASK, PHONE, TEXT_RULES, TOKEN, Learned, MaskedBytes, Redactor, redact_text
 
 WORD = "abcdefghij1234567890"
 JWT = ".".join(("eyJ" + WORD, WORD, WORD))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.redaction import documents
-from toolcrib.redaction.documents import redact_document
-from toolcrib.redaction.rules import EMAIL, PHONE, TOKEN
+from toolcrib.base import document_redaction
+from toolcrib.base.document_redaction import redact_document
+from toolcrib.base.redaction import EMAIL, PHONE, TOKEN
 
 REAL_SKILLS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev" / "corpus"
 """Skills of strangers, where they are at hand; they are no part of the project."""
@@ -317,9 +317,9 @@ PARTS = [
 @settings(max_examples=5 * settings.default.max_examples)
 def test_no_text_is_passed_over_that_a_pattern_would_change(text: str):
     expected = text
-    for rule in (*documents._BLOCK_RULES, *documents._WORD_RULES, *documents._BEARER_RULES):
+    for rule in (*document_redaction._BLOCK_RULES, *document_redaction._WORD_RULES, *document_redaction._BEARER_RULES):
         expected = rule.pattern.sub(rule.replace, expected)
-    expected = documents._without_assigned(expected)
-    for rule in documents._OTHER_RULES:
+    expected = document_redaction._without_assigned(expected)
+    for rule in document_redaction._OTHER_RULES:
         expected = rule.pattern.sub(rule.replace, expected)
     assert redact_document(text) == expected

@@ -10,8 +10,8 @@ import pytest
 from shelving import put, repo
 
 from fakes.menu import tool
+from toolcrib.base.model import Caller
 from toolcrib.cli.running import running_lines
-from toolcrib.model import Caller
 from toolcrib.running.folder import OwnFile
 from toolcrib.running.records import SESSIONS_MAX, RunningCrib, crib_of
 from toolcrib.running.reporting import Process, keep_told, told

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolcrib.base.spellings import Spellings
+from toolcrib.base.model import SearchType
+from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined, search_text
-from toolcrib.model import SearchType
 from toolcrib.search.bm25 import Field, FieldedBm25
 from toolcrib.search.documents import Kind
 from toolcrib.search.engine import Engine, SearchSettings

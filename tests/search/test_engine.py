@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_texts import SAID, Scope, Texts, World, names, reasons
 
-from toolcrib.errors import BadRequest
-from toolcrib.model import SearchType
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import SearchType
 from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.engine import separate
 from toolcrib.search.matches import Request

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from plain_texts import SAID, Scope, Texts, World, bm25_of, names, reasons
 
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, search_text
-from toolcrib.errors import BadRequest
-from toolcrib.model import SearchType
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import KEPT_MAX
 from toolcrib.search.engine import separate

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from plain_texts import SAID, World, names, reasons
 
-from toolcrib.errors import ModelUnavailable, StoreError
-from toolcrib.model import SearchType
+from toolcrib.base.errors import ModelUnavailable, StoreError
+from toolcrib.base.model import SearchType
 from toolcrib.search.encoding import Model, SharedModel, finite, state_of
 from toolcrib.search.inverted import Worded
 from toolcrib.search.matches import Request

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from toolcrib.model import SkillProblem, SkillText
+from toolcrib.base.model import SkillProblem, SkillText
 from toolcrib.skills.formats.pack import read_pack_file
 from toolcrib.skills.identity import slug
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from toolcrib.base.model import SkillOrigin, SkillScope
 from toolcrib.config.skills_schema import SkillPackConfig
-from toolcrib.model import SkillOrigin, SkillScope
 from toolcrib.skills.sources.roots import Root
 
 

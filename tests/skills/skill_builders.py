@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.model import (
+from toolcrib.base.model import (
     FileMark,
     SearchType,
     Skill,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from toolcrib.model import SkillProblem, SkillText, TaskType, ToolNote
+from toolcrib.base.model import SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.skills.formats.agent_skill import TEXT_MAX_BYTES, conformance, read_agent_skill
 
 CORPUS = Path(__file__).resolve().parents[2] / "../shared/skills-dev/corpus"

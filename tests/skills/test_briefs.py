@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheets import CORPUS, PLAIN, corpus_sheets, sheet
 
+from toolcrib.base.model import ToolNote
 from toolcrib.base.text import estimate_tokens
-from toolcrib.model import ToolNote
 from toolcrib.skills.text.briefs import BRIEF_TOKENS, Brief
 from toolcrib.skills.text.rendering import Sheet, estimator
 from toolcrib.skills.text.sharing import rendered

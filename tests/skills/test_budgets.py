@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from sheets import corpus_sheets, injection, raw
 
-from toolcrib.formats.markdown import outline
+from toolcrib.base.markdown import outline
 from toolcrib.skills.text.rendering import Sheet, estimator
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.access.state.skill_decisions import SkillDecisions
 from toolcrib.access.state.tables import STATE_SCHEMA
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.skills import catalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA

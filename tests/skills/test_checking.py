@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from rooting import write, write_skill
 
+from toolcrib.base.errors import BadRequest
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import BadRequest
 from toolcrib.skills.checking import Checked, check
 
 GOOD = "name: pack.acme.forms\ntrigger: A form is to be filled in.\nsteps: [Open it., Fill it in.]\n"

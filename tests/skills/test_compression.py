@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.formats.markdown import Block, Kind, Outline, outline
+from toolcrib.base.markdown import Block, Kind, Outline, outline
 from toolcrib.skills.text.compression import About, beginning, compress
 from toolcrib.skills.text.selection import GAP, around, closed, cut
 

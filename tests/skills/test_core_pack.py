@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from core_pack import FILES, SKILLS, folder_of, read_all
 
+from toolcrib.base.model import SkillText, TaskType
 from toolcrib.base.text import estimate_tokens
 from toolcrib.config.loading import load
-from toolcrib.model import SkillText, TaskType
 from toolcrib.search.engine import SearchSettings
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.pack import pack_format

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolcrib.base.model import TaskType
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
-from toolcrib.model import TaskType
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 
 SECTION = SkillsDirectoryConfig()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from toolcrib.base.errors import UnknownSkill
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import UnknownSkill
 from toolcrib.skills.sources.files import Listing, Manifests, list_inside, read_inside
 
 LIMITS = LimitsSection()

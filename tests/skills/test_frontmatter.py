@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.formats import yaml as yaml_documents
-from toolcrib.formats.yaml import YamlError, parse_yaml
+from toolcrib.base import yaml as yaml_documents
+from toolcrib.base.yaml import YamlError, parse_yaml
 from toolcrib.skills.formats.frontmatter import (
     FRONTMATTER_MAX,
     Fields,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from toolcrib.model import SkillScope, SkillText, TaskType, ToolNote
+from toolcrib.base.model import SkillScope, SkillText, TaskType, ToolNote
 from toolcrib.skills.identity import SLUG_MAX, content_hash, parse_uri, path_segments, skill_id, skill_uri, slug
 
 TEXT = SkillText(

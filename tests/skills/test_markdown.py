@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from toolcrib.formats.markdown import (
+from toolcrib.base.markdown import (
     LINES_MAX,
     STEPS_MAX,
     TITLE_MAX,

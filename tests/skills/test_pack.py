@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.model import SkillProblem, SkillText, TaskType, ToolNote
+from toolcrib.base.model import SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.pack import pack_format, read_pack_file
 from toolcrib.skills.formats.pack_markdown import skill_body, skill_markdown

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skill_builders import opened, text
 
-from toolcrib.model import SearchType, Skill
+from toolcrib.base.model import SearchType, Skill
 from toolcrib.search.matches import Match
 from toolcrib.skills.preflight import both, chosen
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sheets import PLAIN, injection, named, raw, sheet
 
-from toolcrib.model import ToolNote
+from toolcrib.base.model import ToolNote
 from toolcrib.skills.text.rendering import Estimate, Page, Sheet, estimator, inert
 from toolcrib.skills.text.sharing import Rendered
 from toolcrib.skills.text.sharing import rendered as rendered_pages

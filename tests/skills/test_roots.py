@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from toolcrib.base.model import SkillOrigin, SkillScope
 from toolcrib.config.schema import ContextSection, ToolcribSection
 from toolcrib.config.settings import Place, Settings
 from toolcrib.config.skills_schema import SkillPackConfig, SkillsSection
-from toolcrib.model import SkillOrigin, SkillScope
 from toolcrib.skills.sources.roots import PRESETS, Root, Roots, find_roots, repository_folders
 
 Find = Callable[..., Roots]

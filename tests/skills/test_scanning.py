@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rooting import pack_at, root_at, write, write_skill
 
+from toolcrib.base.model import FileMark, SkillFile, SkillOrigin, SkillRecord, SkillScope
 from toolcrib.config.schema import LimitsSection
-from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillRecord, SkillScope
 from toolcrib.skills.identity import skill_id
 from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.scanning import ROOT_ITSELF, RootScan, read_again, scan

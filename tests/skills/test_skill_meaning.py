@@ -10,7 +10,7 @@ import pytest
 from models import make_model
 from skill_builders import Skills, text
 
-from toolcrib.errors import ModelUnavailable
+from toolcrib.base.errors import ModelUnavailable
 from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic

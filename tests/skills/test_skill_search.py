@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from skill_builders import NOW, Skills, file, opened, record, text
 
-from toolcrib.errors import BadRequest
-from toolcrib.model import SearchType, Skill, TaskType
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import SearchType, Skill, TaskType
 from toolcrib.search.matches import Found
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.index.visible import VisibleSkills

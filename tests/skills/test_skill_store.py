@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skill_builders import DAY, EVERYBODY, NOW, Skills, file, files, opened, outside, record, text
 
-from toolcrib.errors import StoreError
-from toolcrib.model import FileMark, SkillOrigin, SkillProblem, SkillScope, TaskType, ToolNote
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import FileMark, SkillOrigin, SkillProblem, SkillScope, TaskType, ToolNote
 from toolcrib.skills.index import skill_index as index_module
 from toolcrib.skills.index.rows import ROW_FORMAT
 from toolcrib.skills.index.skill_index import SkillChanges

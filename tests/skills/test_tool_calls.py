@@ -1,6 +1,6 @@
 """What recorded events tell of the tools of a skill while it was active."""
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.skills.tool_calls import ToolCalls, calls_of, calls_while_active
 
 TOOLS = {"post__send", "post__fetch"}

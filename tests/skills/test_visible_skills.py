@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skill_builders import SKILL
 
-from toolcrib.model import Skill
+from toolcrib.base.model import Skill
 from toolcrib.skills.index.visible import VisibleSkills
 
 

@@ -107,7 +107,7 @@ DAMAGING = """
 import json, random, sys
 from pathlib import Path
 from builders import numbered, opened, replace
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 path, cycles = Path(sys.argv[1]), int(sys.argv[2])
 whole = path.read_bytes()

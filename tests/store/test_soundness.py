@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stores import SCHEMA, add, texts
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.store import opening
 from toolcrib.store.store import Store
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stores import APPLICATION_ID, SCHEMA, add, make_notes, texts
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.store import opening
 from toolcrib.store.store import Schema, Store
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stores import APPLICATION_ID, SCHEMA, add, make_notes, texts
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.store.store import Schema, Store, StoreReplaced
 
 FORGET = "INSERT INTO notes_fts(notes_fts, rowid, text) VALUES ('delete', 1, 'never there')"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from toolcrib.streams.half_characters import WholeCharacters, carried, whole
+from toolcrib.base.json_decoding import WholeCharacters, carried, whole
 
 texts = st.text(st.characters() | st.sampled_from('\ud83d\udc4d\\u"d8\n'), max_size=30)
 values = st.recursive(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.generated import tools
-from toolcrib.streams.json_steps import STEP, decode_in_steps
+from toolcrib.base.json_decoding import STEP, decode_in_steps
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.streams.values import ValueCount, has_more_values
+from toolcrib.base.json_decoding import ValueCount, has_more_values
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolcrib.access.policy import Policy, VisibilityRule
-from toolcrib.base.names import public_name
-from toolcrib.base.text import search_text, split_summary
-from toolcrib.model import (
+from toolcrib.base.model import (
     Caller,
     Example,
     Ingest,
@@ -24,6 +22,8 @@ from toolcrib.model import (
     Tool,
     ToolRecord,
 )
+from toolcrib.base.names import public_name
+from toolcrib.base.text import search_text, split_summary
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.matches import Found
 from toolcrib.store.store import Store

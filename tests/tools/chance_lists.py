@@ -8,7 +8,7 @@ from builders import GUEST, World, guests_without, listing, record
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
-from toolcrib.model import Ingest, ToolRecord
+from toolcrib.base.model import Ingest, ToolRecord
 from toolcrib.tools.search import SearchRequest
 
 WORDS = "list lists get issue issues file files paint wall create delete repository search code user users".split()

@@ -7,7 +7,7 @@ import pytest
 from builders import GUEST, World, guests_without, opened
 
 from toolcrib.access.policy import Policy
-from toolcrib.model import SearchType
+from toolcrib.base.model import SearchType
 from toolcrib.tools.search import SearchRequest
 
 

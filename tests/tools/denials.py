@@ -15,11 +15,11 @@ from builders import REAL_CATALOG, opened, replace
 
 from fakes.menu import tool
 from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.base.model import Caller, JsonObject, Tool
 from toolcrib.base.text import words
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.config.tool_search_schema import ToolSearchSection
-from toolcrib.model import Caller, JsonObject, Tool
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tool_index import ToolIndex

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import World, listing, opened, record, replace
 
-from toolcrib.model import ToolRecord
+from toolcrib.base.model import ToolRecord
 from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 

@@ -3,7 +3,7 @@
 import pytest
 from builders import GUEST, ISSUES, World, guests_without, listing, names, opened, record, scores
 
-from toolcrib.model import SearchType, SideEffects
+from toolcrib.base.model import SearchType, SideEffects
 from toolcrib.tools.search import SearchRequest
 
 

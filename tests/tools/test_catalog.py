@@ -3,8 +3,8 @@
 import pytest
 
 from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
-from toolcrib.model import Caller, LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog
 
 

@@ -18,7 +18,7 @@ from builders import (
     record,
 )
 
-from toolcrib.model import SearchType
+from toolcrib.base.model import SearchType
 from toolcrib.search.matches import confidence_of, strength_of
 from toolcrib.search.relevance import Evidence
 from toolcrib.tools.search import SearchRequest

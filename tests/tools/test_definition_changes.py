@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fakes.menu import tool
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from worlds import MemoryServer, World, world
 
 pytestmark = pytest.mark.anyio

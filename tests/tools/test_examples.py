@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.base.model import Example, JsonObject
 from toolcrib.config.schema import ServerSection, ToolExamplesSection
-from toolcrib.model import Example, JsonObject
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.definitions.examples import collect, describe, render, shortest
 

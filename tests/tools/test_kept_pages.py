@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import Caller
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import BadRequest
-from toolcrib.model import Caller
 from toolcrib.tools.kept_pages import KeptPages, Owner
 
 ANN, BOB = Caller("ann"), Caller("bob")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy, VisibilityRule
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.search.documents import KEPT_MAX
 from toolcrib.tools.index.tool_index import ToolIndex, Versions
 from toolcrib.tools.search import SearchRequest

@@ -12,9 +12,9 @@ from toolcrib.access.policy import Policy
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.vocabularies import Forgotten, KeptVocabularies, Vocabularies
 from toolcrib.access.trails import Asked
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import Caller
 from toolcrib.config.settings import Settings
-from toolcrib.errors import StoreError
-from toolcrib.model import Caller
 from toolcrib.search.vocabulary import Lesson
 from toolcrib.store.store import Store
 from toolcrib.tools.learning import Learning

@@ -2,8 +2,8 @@
 
 from builders import GUEST, World, guests_without, listing, names, permitted, record
 
+from toolcrib.base.model import SearchType
 from toolcrib.base.text import words
-from toolcrib.model import SearchType
 from toolcrib.search.stemming import stem
 from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary
 from toolcrib.tools.search import SearchRequest

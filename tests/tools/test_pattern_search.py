@@ -5,8 +5,8 @@ import itertools
 import pytest
 from builders import ISSUES, listing, names, opened, record
 
-from toolcrib.errors import BadRequest
-from toolcrib.model import SearchType
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import SearchType
 
 
 class TestRegex:

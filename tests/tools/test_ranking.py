@@ -20,7 +20,7 @@ from builders import (
 )
 
 from toolcrib.access.policy import Policy
-from toolcrib.model import LoadingMode, SearchType, SideEffects
+from toolcrib.base.model import LoadingMode, SearchType, SideEffects
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.search import SearchRequest
 

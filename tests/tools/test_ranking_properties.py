@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
-from toolcrib.errors import BadRequest
-from toolcrib.model import Ingest, LoadingMode, SearchType, SideEffects, Tool
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import Ingest, LoadingMode, SearchType, SideEffects, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.search import SearchRequest
 

@@ -16,8 +16,8 @@ from builders import ISSUES, World, guests_without, listing, names, numbered, pe
 from models import make_model
 
 from toolcrib.access.policy import Policy
-from toolcrib.errors import ModelUnavailable
-from toolcrib.model import Caller, SearchType, Tool
+from toolcrib.base.errors import ModelUnavailable
+from toolcrib.base.model import Caller, SearchType, Tool
 from toolcrib.search.encoding import OFF, SharedModel, state_of
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.matches import Found

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.access.policy import Policy
-from toolcrib.errors import StoreError
-from toolcrib.model import ToolRecord
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import ToolRecord
 from toolcrib.search.lexicon import Lexicon, around, is_one_edit
 from toolcrib.store.stems import StemReader
 from toolcrib.tools.index.catalog import Catalog

@@ -12,8 +12,8 @@ from builders import REAL_CATALOG, listing, numbered, opened, real_listing, reco
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.errors import StoreError
-from toolcrib.model import Example, LoadingMode, Refused, SideEffects
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import Example, LoadingMode, Refused, SideEffects
 from toolcrib.tools.index.changes import Changes
 from toolcrib.tools.index.tool_index import Card
 

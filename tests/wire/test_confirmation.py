@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, MODERN, Call, Client, JsonObject, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ from rooting import write
 from shelving import found, put, repo, skills, user
 
 from fakes.menu import tool
+from toolcrib.base.model import Caller
 from toolcrib.base.text import estimate_tokens
-from toolcrib.model import Caller
 from toolcrib.skills.catalog import SkillCatalog
 from worlds import world
 

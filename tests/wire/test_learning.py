@@ -9,8 +9,8 @@ import pytest
 
 from fakes.menu import tool
 from toolcrib.access.state.vocabularies import Forgotten
+from toolcrib.base.model import Caller
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.model import Caller
 from toolcrib.search import vocabulary
 from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 

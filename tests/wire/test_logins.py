@@ -10,7 +10,7 @@ import mcp_types as types
 import pytest
 
 from fakes.oauth_server import Guarded, guarded_server
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.tools.asked_logins import AskedLogins
 from worlds import ERAS, Client, JsonObject, MemoryServer, world
 

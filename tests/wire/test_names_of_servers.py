@@ -4,7 +4,7 @@ import pytest
 from shelving import skills
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.access import policy
+from toolcrib.base.errors import StoreError
 from toolcrib.downstream import connection, fleet, lifecycle
-from toolcrib.errors import StoreError
 from toolcrib.events.log import EventLog
 from toolcrib.tools import answers, gate, indexing, long_results, search, use_cases, wording
 from toolcrib.tools.arguments import schema_check

@@ -7,7 +7,7 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, Call, Client, JsonObject, MemoryServer, World, text, until, world
 
 pytestmark = pytest.mark.anyio

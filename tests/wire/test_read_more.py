@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, OWN_TOOLS, Client, JsonObject, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from mcp import MCPError
 
 from fakes.memory import MODERN, MemoryServer
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, until, world
 
 pytestmark = pytest.mark.anyio

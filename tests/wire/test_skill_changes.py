@@ -12,7 +12,7 @@ import pytest
 from shelving import found, instructions, listed, put, repo, skills, user
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import BUILTINS, ERAS, PATIENCE_S, JsonObject, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from fakes.menu import tool
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.skill_outcomes import HALF_LIFE_S
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.skills.outcomes import OutcomeReports
 from toolcrib.skills.requests import GetRequest
 from toolcrib.skills.tool_calls import ToolCalls

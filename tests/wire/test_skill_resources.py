@@ -12,7 +12,7 @@ from rooting import write
 from shelving import put, repo, skills, user
 
 from fakes.menu import tool
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.skills.catalog import SkillCatalog
 from worlds import world
 

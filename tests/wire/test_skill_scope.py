@@ -5,7 +5,7 @@ import json
 import pytest
 from shelving import PLAIN, found, instructions, listed, put, repo, user
 
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from worlds import ERAS, JsonObject, world
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from shelving import found, instructions, listed, put, repo, skills, user
 from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_skills
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.skills.overviews import Overviews
 from worlds import ERAS, MODERN, configured, world
 

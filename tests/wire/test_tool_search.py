@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakes.generated import tools as generated
 from fakes.menu import tool
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from worlds import BUILTINS, ERAS, PATIENCE_S, SCHEMAS, MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

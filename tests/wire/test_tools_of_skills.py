@@ -6,7 +6,7 @@ import pytest
 from shelving import found, listed, put, repo, skills
 
 from fakes.menu import tool
-from toolcrib.errors import StartFailed
+from toolcrib.base.errors import StartFailed
 from worlds import ERAS, MemoryServer, world
 
 pytestmark = pytest.mark.anyio

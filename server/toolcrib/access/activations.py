@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.access.active_skills import Active, ActiveSkills, Change, changed
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 _KEPT_READY = 1000
 """Session ids kept in memory although no connection uses them; others are read from disk again."""

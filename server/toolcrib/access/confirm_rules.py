@@ -3,10 +3,10 @@
 Knows globs and declared effects; never knows who is asked, or what was answered before.
 """
 
+from toolcrib.base.model import JsonObject, SideEffects, Tool
 from toolcrib.base.names import qualified_spellings
 from toolcrib.base.text import glob_matcher
 from toolcrib.config.policy_schema import ConfirmSection, Effect
-from toolcrib.model import JsonObject, SideEffects, Tool
 
 _HARMLESS = (SideEffects.PURE, SideEffects.READ)
 

@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any, Literal, cast
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
+from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import HostSection, Listing
 from toolcrib.config.settings import Settings
-from toolcrib.model import JsonObject
 
 _PACKAGE, _FILE = "toolcrib.access", "hosts.json"
 _CLIENTS_MAX = 1000

@@ -12,9 +12,9 @@ from toolcrib.access.hosts import UNASKED, Served
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
+from toolcrib.base.model import Caller, JsonObject, Skill
 from toolcrib.config.settings import Settings
-from toolcrib.model import Caller, JsonObject, Skill
 
 SentKey = tuple[str, str, str]
 """The id of a skill, the hash of its text, and the format that it was given in."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from toolcrib.access.active_skills import ActiveSkills
 from toolcrib.access.sessions import SentSkills, Session
-from toolcrib.base.recent import RecentOfEach
-from toolcrib.errors import BadRequest
-from toolcrib.model import Caller
+from toolcrib.base.cache import RecentOfEach
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import Caller
 
 HANDLE_BYTES = 16
 """Random bytes of a handle; the caller is compared besides."""

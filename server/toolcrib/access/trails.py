@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolcrib.access.active_skills import ActiveSkills
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
 
 _FOUND_MAX, _SKILLS_MAX = 100, 100
 """Maximum numbers of names of hits, and of skills, that are remembered: the latest ones."""

@@ -1,7 +1,4 @@
-"""A clock for what outlives a process: seconds since the epoch that pass evenly, whatever the wall clock is set to.
-
-Knows two clocks and their difference at one moment; never knows what a time is for.
-"""
+"""A clock for what outlives a process: seconds since the epoch that pass evenly, whatever the wall clock is set to."""
 
 import time
 from collections.abc import Callable

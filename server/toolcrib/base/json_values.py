@@ -1,14 +1,36 @@
-"""Untyped JSON looked at safely: as an object, as a list, level by level.
-
-Knows only that a value came out of a JSON parser; never knows what it means.
-"""
+"""Untyped JSON looked at safely: as an object, as a list, level by level."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from sys import getsizeof
 from typing import Any
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
+
+DEPTH_MAX = 64
+"""Levels of objects and lists in one document."""
+
+
+class DocumentError(ValueError):
+    """The text is not a document of its format; says where and why, and quotes none of it."""
+
+
+class ObjectWithRepeats(dict[str, Any]):
+    """An object in which the ``repeated`` keys were given more than once."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def object_of(pairs: Sequence[tuple[str, Any]]) -> JsonObject:
+    """Return an object made of ``pairs`` that remembers which keys were given more than once."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    seen: set[str] = set()
+    again = ObjectWithRepeats(made)
+    again.repeated = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))
+    return again
+
 
 _Json = dict[str, Any] | list[Any] | str | float | bool | None
 _TYPES: tuple[tuple[type, str], ...] = (

@@ -1,13 +1,13 @@
-"""(server, tool) to public name: total, injective and stable; and the other spellings that people use.
-
-Knows the naming rule; never knows which tools exist.
-"""
+"""Names looked up in any case and with any separator, whole or by their beginning."""
 
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from typing import TypeVar
 
-from toolcrib.base.text import glob_matcher
+from toolcrib.base.text import glob_matcher, joined
 
 SEPARATOR = re.compile(r"(__|[./:])")
 """Possible separators of server and tool in a spelling."""
@@ -86,3 +86,29 @@ def beginnings(server: str) -> tuple[str, ...]:
 def may_belong_to(name: str, server: str) -> bool:
     """Return whether ``name``, in any qualified spelling, could be a tool of ``server``."""
     return name.startswith(beginnings(server))
+
+
+_Item = TypeVar("_Item")
+
+
+class Spellings(dict[str, tuple[_Item, ...]]):
+    """The items of each name, keyed by :func:`joined`. Must not be changed after creation.
+
+    ``pairs`` are names, already reduced, with an item each; empty names are ignored.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, _Item]]) -> None:
+        groups: defaultdict[str, list[_Item]] = defaultdict(list)
+        for name, item in pairs:
+            if name:
+                groups[name].append(item)
+        super().__init__((name, tuple(items)) for name, items in groups.items())
+        self._in_order = sorted(self)
+
+    def beginning(self, start: str) -> Iterator[_Item]:
+        """Yield the items with a name that begins with ``start``, in any spelling, sorted by name."""
+        key = joined(start)
+        for place in range(bisect_left(self._in_order, key), len(self._in_order)):
+            if not self._in_order[place].startswith(key):
+                return
+            yield from self[self._in_order[place]]

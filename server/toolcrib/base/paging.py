@@ -1,7 +1,4 @@
-"""Pages of a sorted list: opaque cursors that hold the place, not a count, so that changes do not shift pages.
-
-Knows sort keys and cursors; never knows what is in the list.
-"""
+"""Pages of a sorted list: opaque cursors that hold the place, not a count, so that changes do not shift pages."""
 
 import base64
 import binascii
@@ -10,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from toolcrib.errors import BadRequest
+from toolcrib.base.errors import BadRequest
 
 _Item = TypeVar("_Item")
 _CURSOR_MAX = 4096

@@ -1,6 +1,5 @@
 """The only module that compiles expressions of a model or a schema: RE2, bounded in size and time.
 
-Knows how to compile and match foreign patterns safely; never knows what they are matched for.
 Python's ``re`` can be hung by a pattern of ten characters, and holds the interpreter lock while it hangs.
 """
 

@@ -1,7 +1,4 @@
-"""Untrusted text made safe and searchable: words of identifiers, sanitising, truncation.
-
-Knows characters and words only; never knows tools, SQL connections or config.
-"""
+"""Untrusted text made safe and searchable: words of identifiers, sanitising, truncation."""
 
 import fnmatch
 import re
@@ -10,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 
-from toolcrib.base.remembered import SENTENCE_MAX, WORD_MAX, Remembered
+from toolcrib.base.cache import SENTENCE_MAX, WORD_MAX, Remembered
 
 QUERY_MAX = 2000
 """Maximum number of characters of a query that count (C30)."""

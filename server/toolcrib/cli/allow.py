@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import BadRequest
 from toolcrib.cli.completion import tool_names
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import print_json, print_text, table
-from toolcrib.errors import BadRequest
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
     from toolcrib.access.state.approvals import Approval
-    from toolcrib.model import JsonObject
+    from toolcrib.base.model import JsonObject
     from toolcrib.skills.use_cases import SkillUseCases
 
 _LOCAL = "local"

@@ -11,8 +11,8 @@ import typer
 from typer.exceptions import TyperException
 
 from toolcrib import __version__
+from toolcrib.base.errors import ToolcribError
 from toolcrib.cli.output import ExitCode, complain, print_error_json
-from toolcrib.errors import ToolcribError
 
 _COMMANDS = {
     "init": "importing.init",

@@ -9,9 +9,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from toolcrib.base.errors import ToolcribError
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
-from toolcrib.errors import ToolcribError
-from toolcrib.model import JsonObject
 
 _DEADLINE_S = 60
 _SAID_MAX = 300

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from toolcrib.base.errors import ToolcribError
 from toolcrib.cli.in_process import Indexed, with_index
 from toolcrib.cli.options import load_settings
-from toolcrib.errors import ToolcribError
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session

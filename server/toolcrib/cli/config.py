@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from toolcrib.base.errors import ConfigError, Problem
+from toolcrib.base.model import JsonObject
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, error_problems, print_json, print_text, problem_json, warn
-from toolcrib.errors import ConfigError, Problem
-from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(shown)
         return
-    from toolcrib.formats.yaml import to_yaml
+    from toolcrib.base.yaml import to_yaml
 
     print_text(to_yaml(shown))
 
@@ -125,9 +125,9 @@ def _settings_json(settings: "Settings") -> JsonObject:
 
 def server_json(server: "ServerSettings") -> JsonObject:
     """Return the target of a server; of its environment and headers the names only."""
+    from toolcrib.base.redaction import MASK
     from toolcrib.config.private_values import masked
     from toolcrib.config.settings import StdioTarget
-    from toolcrib.redaction.rules import MASK
 
     target = server.target
     if isinstance(target, StdioTarget):

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import ToolcribError
 from toolcrib.cli.importing import client_named, surroundings, target_file
 from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed
 from toolcrib.cli.output import ExitCode, print_json, print_text
-from toolcrib.errors import ToolcribError
 
 if TYPE_CHECKING:
     from toolcrib.config.clients.connecting import Connection

@@ -18,8 +18,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult
 
+from toolcrib.base.errors import innermost
 from toolcrib.base.text import estimate_tokens
-from toolcrib.errors import innermost
 
 _SERVERS = {"time": "mcp_server_time", "git": "mcp_server_git"}
 _HIDDEN = "git__git_log"

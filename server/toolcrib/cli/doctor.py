@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from toolcrib.base.errors import ConfigError, Problem, ToolcribError
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.cli.client_command import why_not_answered
 from toolcrib.cli.importing import surroundings
@@ -23,8 +25,6 @@ from toolcrib.cli.index import discard_indexes
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.errors import ConfigError, Problem, ToolcribError
-from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

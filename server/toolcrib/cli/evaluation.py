@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.in_process import with_index
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text, table
-from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject, SearchType
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session

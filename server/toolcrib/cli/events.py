@@ -17,13 +17,13 @@ from typing import Annotated
 
 import typer
 
+from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import print_json, print_text
-from toolcrib.errors import ToolcribError
 from toolcrib.events.telling import Telling, has_failed, time_of
-from toolcrib.model import JsonObject
 
 _SHOWN, _SHOWN_MAX = 100, 100_000
 _AGE = re.compile(r"(\d+)\s*([smhd])")

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import BadRequest, ConfigError
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, table
-from toolcrib.errors import BadRequest, ConfigError
-from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from toolcrib.config.clients.descriptions import Client, Surroundings

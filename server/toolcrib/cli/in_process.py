@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from toolcrib.base.errors import BadRequest, ToolcribError
 from toolcrib.cli.options import load_settings
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.errors import BadRequest, ToolcribError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from toolcrib.access.sessions import Session
+    from toolcrib.base.model import JsonObject
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
-    from toolcrib.model import JsonObject
     from toolcrib.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status

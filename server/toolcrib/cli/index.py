@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
 from toolcrib.cli.running import running_lines, running_now
 from toolcrib.cli.vocabulary import vocabulary
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.login.telling import login_text
 
 if TYPE_CHECKING:

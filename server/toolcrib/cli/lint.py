@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.model import JsonObject
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 
 if TYPE_CHECKING:

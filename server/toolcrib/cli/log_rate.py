@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
 
 _MOST, _WINDOW_S = 5, 10.0
 _KEY_MAX = 40

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import BadRequest, LoginFailed, ToolcribError
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.cli.servers import tried
-from toolcrib.errors import BadRequest, LoginFailed, ToolcribError
 
 if TYPE_CHECKING:
+    from toolcrib.base.model import JsonObject
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.login.flow import Ask
     from toolcrib.login.records import Record
     from toolcrib.login.store import LoginEntry
-    from toolcrib.model import JsonObject
     from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The server, as the config names it.")]

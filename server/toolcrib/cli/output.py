@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
+from toolcrib.base.errors import ConfigError, Problem, StartRefused, ToolcribError
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, sanitize
-from toolcrib.errors import ConfigError, Problem, StartRefused, ToolcribError
-from toolcrib.model import JsonObject
 
 
 class ExitCode(IntEnum):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import JsonObject
 from toolcrib.cli.options import JsonOption
 from toolcrib.cli.output import print_json, print_text, table
-from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from toolcrib.login.secret_store import GivenSecret, SecretStore

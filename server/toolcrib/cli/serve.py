@@ -23,6 +23,8 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside, refuse_without_session
+from toolcrib.base.errors import ConfigError, StartRefused, StoreError, innermost
+from toolcrib.base.redaction import Learned
 from toolcrib.cli.footprint import keep_house
 from toolcrib.cli.log_rate import LogRate
 from toolcrib.cli.reloads import Reloads
@@ -30,9 +32,7 @@ from toolcrib.config.loading import load
 from toolcrib.config.nesting import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
-from toolcrib.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.login.keyring import SystemKeyring
-from toolcrib.redaction.learned import Learned
 from toolcrib.running.folder import own_file
 from toolcrib.running.reporting import Process, keep_told, told
 from toolcrib.serving import Serving, open_server

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from toolcrib.base.errors import BadRequest, ToolcribError
 from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.importing import surroundings, target_file
@@ -18,8 +20,6 @@ from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.errors import BadRequest, ToolcribError
-from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

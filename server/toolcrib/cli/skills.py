@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from toolcrib.base.errors import BadRequest, ToolcribError
+from toolcrib.base.model import JsonObject, SearchType, SkillProblem, TaskType
 from toolcrib.base.text import enumerated, truncate
 from toolcrib.cli.in_process import with_skills
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text
-from toolcrib.errors import BadRequest, ToolcribError
-from toolcrib.model import JsonObject, SearchType, SkillProblem, TaskType
 
 if TYPE_CHECKING:
     from toolcrib.access.sessions import Session
-    from toolcrib.model import Skill
+    from toolcrib.base.model import Skill
     from toolcrib.skills.doctor import Health
     from toolcrib.skills.outcomes import Explained
     from toolcrib.skills.requests import GetAnswer, Overview

@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from toolcrib.base.json_values import as_list, compact
+from toolcrib.base.model import BUILTIN_NAMES, JsonObject
 from toolcrib.base.text import estimate_tokens
 from toolcrib.cli.in_process import first_seen, with_index
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import counted, print_json, print_text
-from toolcrib.model import BUILTIN_NAMES, JsonObject
 
 if TYPE_CHECKING:
     from pathlib import Path

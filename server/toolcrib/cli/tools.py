@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from toolcrib.base.errors import BadRequest, UnknownTool
+from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names, tool_names
 from toolcrib.cli.in_process import with_index, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.errors import BadRequest, UnknownTool
-from toolcrib.model import JsonObject, LoadingMode, SearchType, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

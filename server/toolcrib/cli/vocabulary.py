@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolcrib.access.state.vocabularies import Vocabularies
+    from toolcrib.base.model import Caller, JsonObject
     from toolcrib.known import Known
-    from toolcrib.model import Caller, JsonObject
 
 
 def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option

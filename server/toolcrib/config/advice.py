@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.base.errors import Problem
 from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.model import JsonObject
+from toolcrib.base.redaction import MASK
 from toolcrib.config.bridges import Bridge, bridge_in
 from toolcrib.config.clients.secrets import in_value, secrets_in
 from toolcrib.config.documents import read
 from toolcrib.config.expansion import VARIABLE, variable_name
 from toolcrib.config.findings import join
 from toolcrib.config.settings import HttpTarget
-from toolcrib.errors import Problem
-from toolcrib.model import JsonObject
-from toolcrib.redaction.rules import MASK
 
 _DEPTH_MAX = 20
 

@@ -10,7 +10,7 @@ from pathlib import PureWindowsPath
 from urllib.parse import urlsplit
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 _BRIDGE = re.compile(r"mcp-remote(?:@[\w.^~-]+)?\Z")
 _LAUNCHERS = frozenset({"bun", "bunx", "cmd", "npm", "npx", "pnpm", "yarn"})

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from toolcrib.base.errors import Problem
 from toolcrib.base.text import one_line
-from toolcrib.errors import Problem
 
 _RULE = re.compile(
     r"""(?=.*tool).*(?:exclud|disabl|den[iy]|block|forbid|ignor|hid|includ|enabl|allow|permi|only|filter|select|polic)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolcrib.base.errors import Problem
 from toolcrib.base.json_values import as_object, value_at
+from toolcrib.base.model import JsonObject
 from toolcrib.config.findings import join
-from toolcrib.errors import Problem
-from toolcrib.model import JsonObject
 
 _RENAME = "rename it to mcpServers"
 _PROGRAM = "command is the program alone, args the list of the rest"

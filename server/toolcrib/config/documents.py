@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.base.errors import ConfigError, Problem
+from toolcrib.base.json_values import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
+from toolcrib.base.model import JsonObject
 from toolcrib.config.client_shapes import import_hint, is_toml
 from toolcrib.config.findings import join
-from toolcrib.errors import ConfigError, Problem
-from toolcrib.formats.objects import DEPTH_MAX, DocumentError, ObjectWithRepeats, object_of
-from toolcrib.model import JsonObject
 
 FILE_MAX_BYTES = 4 * 1024 * 1024
 FOREIGN_MAX_BYTES = 64 * 1024 * 1024
@@ -64,7 +64,7 @@ def parse(text: str, path: Path) -> Any:
     as_yaml = path.suffix.lower() in (".yaml", ".yml")
     is_short = len(text) <= SLOW_MAX_CHARACTERS
     if as_yaml and is_short:
-        from toolcrib.formats.yaml import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
+        from toolcrib.base.yaml import parse_yaml  # noqa: PLC0415 - JSON needs no YAML parser
 
         try:
             return parse_yaml(text)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.base.errors import Problem
 from toolcrib.config.findings import join
 from toolcrib.config.references import MissingSecret, References
-from toolcrib.errors import Problem
 
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """What looks like a variable, with what stands inside."""

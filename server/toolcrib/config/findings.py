@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from toolcrib.base.errors import Problem
 from toolcrib.base.text import one_line
-from toolcrib.errors import Problem
 
 _REASONS = {
     "missing": "is required",

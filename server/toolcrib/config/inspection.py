@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from toolcrib.base.errors import Problem
 from toolcrib.config.findings import join
 from toolcrib.config.loading import PRESET, RESOURCE
 from toolcrib.config.programs import find_program, is_program
 from toolcrib.config.settings import ServerSettings, Settings, StdioTarget
-from toolcrib.errors import Problem
 
 _INSTALL = {
     **dict.fromkeys(("npx", "npm", "node"), "install Node.js, or write its full path"),

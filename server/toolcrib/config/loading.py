@@ -11,6 +11,9 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from toolcrib.base.errors import ConfigError, Problem
+from toolcrib.base.model import JsonObject
+from toolcrib.base.redaction import SECRET_MIN_CHARACTERS, Learned
 from toolcrib.config.client_shapes import foreign_shapes, list_hint
 from toolcrib.config.documents import read
 from toolcrib.config.expansion import Variables
@@ -31,10 +34,6 @@ from toolcrib.config.servers import ServerReader
 from toolcrib.config.settings import Place, ServerSettings, Settings
 from toolcrib.config.tool_search_schema import SemanticSection
 from toolcrib.config.without_effect import keys_without_effect
-from toolcrib.errors import ConfigError, Problem
-from toolcrib.model import JsonObject
-from toolcrib.redaction.forms import SECRET_MIN_CHARACTERS
-from toolcrib.redaction.learned import Learned
 
 __all__ = ["load", "refuse_nested"]
 

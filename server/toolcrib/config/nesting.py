@@ -6,7 +6,7 @@ Knows command lines and the marker in the environment; never knows what a server
 from collections.abc import Mapping, Sequence
 from pathlib import PureWindowsPath
 
-from toolcrib.errors import StartRefused
+from toolcrib.base.errors import StartRefused
 
 PARENT_MARKER = "TOOLCRIB_PARENT"
 """Set in the environment of every server that toolcrib starts."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from toolcrib.redaction.rules import BEARER, KEY, MASK
+from toolcrib.base.redaction import BEARER, KEY, MASK
 
 _NAME = re.compile(
     r"(?:\A|[-_.])(?:api[-_]?keys?|keys?|token|secrets?|passw(?:or)?d|passphrase|pwd|auth|authorization|bearer|"

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from toolcrib.base.errors import StoreError
 from toolcrib.config.paths import absolute
-from toolcrib.errors import StoreError
 
 FILE_MAX_BYTES = 64 * 1024
 """Most that a file may hold whose content takes the place of a reference."""

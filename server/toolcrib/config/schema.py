@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
 
+from toolcrib.base.model import LoadingMode, SideEffects
 from toolcrib.config.auth_schema import AuthSection
 from toolcrib.config.http_schema import HttpSection
 from toolcrib.config.policy_schema import PolicySection
 from toolcrib.config.skills_schema import SkillsSection, SkillTools
 from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.config.values import Bool, Count, Seconds, Section, Str, Strings
-from toolcrib.model import LoadingMode, SideEffects
 
 Listing = Literal["dynamic", "stable", "auto"]
 

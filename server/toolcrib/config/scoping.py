@@ -3,8 +3,8 @@
 Knows the keys that say so; never knows a tool, or which skills there are.
 """
 
+from toolcrib.base.model import LoadingMode
 from toolcrib.config.schema import ToolcribSection
-from toolcrib.model import LoadingMode
 
 
 def scoped_globs(section: ToolcribSection) -> tuple[str, ...]:

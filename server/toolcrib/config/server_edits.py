@@ -4,9 +4,9 @@ Knows the keys that name a server; never knows a file.
 """
 
 from toolcrib.base.json_values import as_list, as_object, value_at
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
 from toolcrib.config.editing.changes import Change, Drop, Put
-from toolcrib.model import JsonObject
 
 
 def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]:

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from toolcrib.base.errors import Problem
+from toolcrib.base.redaction import SECRET_MIN_CHARACTERS
 from toolcrib.config.child_environment import ChildEnvironments, safe_names
 from toolcrib.config.client_rules import foreign_rules
 from toolcrib.config.client_shapes import foreign_entry, meanings
@@ -24,8 +26,6 @@ from toolcrib.config.private_values import private_arguments, private_headers, p
 from toolcrib.config.references import References
 from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget, Target
-from toolcrib.errors import Problem
-from toolcrib.redaction.forms import SECRET_MIN_CHARACTERS
 
 _TYPES = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from toolcrib.base.errors import Problem
+from toolcrib.base.redaction import TEXT_RULES, Learned, Redactor
 from toolcrib.config.findings import join
 from toolcrib.config.paths import TOKENS
 from toolcrib.config.schema import ServerSection, ToolcribSection
-from toolcrib.errors import Problem
-from toolcrib.redaction.learned import Learned
-from toolcrib.redaction.rules import Redactor
-from toolcrib.redaction.secrets import TEXT_RULES
 
 TOOL_CACHE = "tool_cache.db"
 """The name of the tool index in its directory."""

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, Strict
 
+from toolcrib.base.model import ScopeMode
 from toolcrib.config.values import Bool, Count, Section, Str, Strings
-from toolcrib.model import ScopeMode
 
 
 class SkillPackConfig(Section):

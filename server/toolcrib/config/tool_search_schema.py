@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
+from toolcrib.base.model import LoadingMode
 from toolcrib.config.values import Bool, Section, Str, Strings
-from toolcrib.model import LoadingMode
 
 
 class SemanticSection(Section):

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
 
+from toolcrib.base.errors import Problem
 from toolcrib.config.findings import join
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.scoping import has_scoped_tools
-from toolcrib.errors import Problem
 
 _NO_FALLBACK = "has no effect: full-text search needs no FTS5, so nothing ever falls back to patterns"
 

@@ -11,8 +11,8 @@ import anyio.abc
 import mcp_types as types
 from mcp import ClientSession, MCPError
 
-from toolcrib.errors import DownstreamError
-from toolcrib.model import OfferKind
+from toolcrib.base.errors import DownstreamError
+from toolcrib.base.model import OfferKind
 from toolcrib.streams.sdk import (
     IncomingMessage,
     PromptsListChanged,

@@ -6,7 +6,7 @@ Knows the requests that servers send to clients and the capabilities these need;
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.base.json_values import as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 if TYPE_CHECKING:
     from mcp import MCPError

@@ -16,7 +16,9 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
+from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, Unavailable
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
@@ -30,8 +32,6 @@ from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.relays import Line, Relays
 from toolcrib.downstream.rounds import asks_for_input, driven
 from toolcrib.downstream.states import Failure
-from toolcrib.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, Unavailable
-from toolcrib.model import JsonObject
 
 Send = Callable[[Connection], Awaitable[JsonObject]]
 """Sends one request on a connection and waits for its raw result."""

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from types import TracebackType
 
+from toolcrib.base.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError
 
 
 class Circuit:

@@ -16,16 +16,16 @@ from mcp import ClientSession, MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
+from toolcrib.base.errors import ConnectionLost, DownstreamError
+from toolcrib.base.json_decoding import carried
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.downstream.announcements import Listening, News, capabilities_of, hold_updates
 from toolcrib.downstream.askers import NOBODY, Asker, Progress, is_at_least, relayed
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, wants_login
 from toolcrib.downstream.relays import Line, Relays, carried_by
 from toolcrib.downstream.tap import Tap
 from toolcrib.downstream.transport import Streams
-from toolcrib.errors import ConnectionLost, DownstreamError
-from toolcrib.model import JsonObject
-from toolcrib.streams.half_characters import carried
 from toolcrib.streams.sdk import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,

@@ -12,11 +12,11 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
+from toolcrib.base.errors import LoginNeeded, ToolcribError, innermost
 from toolcrib.base.json_values import as_object
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.http import BROKEN, REFUSED, UNDELIVERED, WANTS_LOGIN, code_of, status_text
 from toolcrib.downstream.states import Failure
-from toolcrib.errors import LoginNeeded, ToolcribError, innermost
 
 _log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.lifecycle import Downstream
@@ -20,7 +21,6 @@ from toolcrib.downstream.scopes import SHARED, Party, Scope
 from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.downstream.states import DOWN, ServersNow, State, Status
 from toolcrib.downstream.surroundings import Surroundings
-from toolcrib.errors import StartFailed, Unavailable
 from toolcrib.login.logins import Logins
 
 _KEEP_UP_PAUSE_S = 1.0

@@ -19,15 +19,14 @@ from mcp.client.streamable_http import MCP_SESSION_ID
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from toolcrib.base.errors import LoginFailed
+from toolcrib.base.json_decoding import ValueCount, WholeCharacters
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
+from toolcrib.base.redaction import Learned, MaskedBytes
 from toolcrib.base.text import truncate
-from toolcrib.errors import LoginFailed
 from toolcrib.login.challenges import Challenge, challenge_of
-from toolcrib.model import JsonObject
-from toolcrib.redaction.learned import Learned, MaskedBytes
-from toolcrib.streams.half_characters import WholeCharacters
 from toolcrib.streams.sdk import SessionMessage
-from toolcrib.streams.values import ValueCount
 
 UNDELIVERED = -39_404
 """JSON-RPC error code of our own, outside all ranges in use: the server certainly did not do what was asked."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 import anyio
 import anyio.abc
 
+from toolcrib.base.errors import StartFailed
+from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.announcements import rest_s
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
@@ -26,8 +28,6 @@ from toolcrib.downstream.scopes import SHARED, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.subscriptions import Subscriptions
 from toolcrib.downstream.surroundings import Surroundings
-from toolcrib.errors import StartFailed
-from toolcrib.model import JsonObject
 
 _DOWNLOAD_S = 3.0
 """An installed package has usually started by then."""

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 from mcp import MCPError
 
+from toolcrib.base.errors import StartFailed, StoreError
+from toolcrib.base.json_decoding import collector_paused
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Connection, Era
 from toolcrib.downstream.failures import reason_of
-from toolcrib.errors import StartFailed, StoreError
-from toolcrib.streams.json_steps import collector_paused
 
 _PATIENCE = 2
 """How many times as long as one list may take a call waits for a server that keeps announcing new ones."""

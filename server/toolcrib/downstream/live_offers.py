@@ -14,15 +14,15 @@ import anyio.to_thread
 import mcp_types as types
 from mcp import MCPError
 
+from toolcrib.base.errors import StoreError
 from toolcrib.base.json_values import weight
+from toolcrib.base.model import OfferKind
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.announcements import capabilities_of, offered_by, rest_s
 from toolcrib.downstream.connection import Connection
 from toolcrib.downstream.failures import reason_of
 from toolcrib.downstream.offered import Offered, RawList
-from toolcrib.errors import StoreError
-from toolcrib.model import OfferKind
 
 _ELSEWHERE_S = 1.0
 """Between two readings by another connection, which may have to be started for each."""

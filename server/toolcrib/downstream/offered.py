@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.model import OfferKind
+from toolcrib.base.model import OfferKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ import anyio
 import mcp_types as types
 from mcp import MCPError
 
+from toolcrib.base.errors import DownstreamError
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.askers import Asker, Progress
-from toolcrib.errors import DownstreamError
-from toolcrib.model import JsonObject
 
 ANSWERS = ("inputResponses", "requestState")
 """What a retry has besides the params of the call."""

@@ -5,9 +5,9 @@ Knows one call's deadline and receiver; never knows what the call does or which 
 
 import anyio
 
+from toolcrib.base.json_decoding import whole
 from toolcrib.downstream.askers import Progress
 from toolcrib.downstream.patience import Patience
-from toolcrib.streams.half_characters import whole
 
 _LAST_S = 1.0
 """Seconds that the report under way has to be delivered once the call has ended."""

@@ -15,14 +15,14 @@ import anyio
 import mcp_types as types
 from mcp import MCPError
 
+from toolcrib.base.cache import Recent
+from toolcrib.base.errors import DownstreamError
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.recent import Recent
+from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.askers import QUESTIONS, Asker, for_next_hop, is_level, refuse_beyond
 from toolcrib.downstream.patience import Patience
-from toolcrib.errors import DownstreamError
-from toolcrib.model import JsonObject
 
 _LINGER_S = 60.0
 """How long a request that was given up may still be worked on: a question that comes meanwhile may be its."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from toolcrib.base.json_values import compact
+from toolcrib.base.model import Caller, JsonObject
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.askers import relayed
-from toolcrib.model import Caller, JsonObject
 
 
 class Party(Protocol):

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import anyio
 
+from toolcrib.base.errors import ConnectionLost, DownstreamError, StartFailed
 from toolcrib.downstream.calls import Calls
 from toolcrib.downstream.connection import Connection, Undelivered
-from toolcrib.errors import ConnectionLost, DownstreamError, StartFailed
 
 _AGAIN_S = 5.0
 _PATIENCE_S = 30.0

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.streams.sdk import (
     CallOptions,
     Channel,

@@ -16,10 +16,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.base.redaction import redact_text
 from toolcrib.base.text import truncate
 from toolcrib.events.batches import Batches, Line
 from toolcrib.events.kinds import Event, Level
-from toolcrib.redaction.secrets import redact_text
 from toolcrib.store.files import private_directory
 
 TEXT_MAX = 2000

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from toolcrib.base.json_values import as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 _LOOK_S = 0.2
 _CHUNK = 1 << 20

@@ -8,10 +8,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from toolcrib.base.cache import Recent
 from toolcrib.base.json_values import as_list
-from toolcrib.base.recent import Recent
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import enumerated, one_line
-from toolcrib.model import JsonObject
 
 _SEARCHES = 1000
 """Number of remembered searches, so that a call can be shown with the words that found its tool."""

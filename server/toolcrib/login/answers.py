@@ -6,8 +6,8 @@ Knows the redirect of OAuth (RFC 6749, section 4.1.2; RFC 9207); never knows who
 import secrets
 from urllib.parse import parse_qs, urlsplit
 
+from toolcrib.base.errors import LoginFailed
 from toolcrib.base.text import one_line, sanitize, truncate
-from toolcrib.errors import LoginFailed
 from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
 _TEXT_MAX = 200

@@ -10,8 +10,8 @@ import anyio
 import anyio.to_thread
 import httpx2
 
+from toolcrib.base.errors import LoginFailed, LoginRefused, StoreError
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.errors import LoginFailed, LoginRefused, StoreError
 from toolcrib.login.addresses import origin_of
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.store import Login, LoginEntry

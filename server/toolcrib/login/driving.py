@@ -16,13 +16,13 @@ import anyio
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 
+from toolcrib.base.errors import LoginFailed, LoginRefused
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, sanitize, truncate
-from toolcrib.errors import LoginFailed, LoginRefused
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.fetching import Fetcher
 from toolcrib.login.providers import demand_addresses
-from toolcrib.model import JsonObject
 
 _REQUESTS_MAX = 24
 """Maximum number of requests of one run: metadata discovery takes up to seven, each with up to five same-origin

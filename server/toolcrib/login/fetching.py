@@ -13,8 +13,8 @@ import anyio
 import anyio.to_thread
 import httpx2
 
+from toolcrib.base.errors import LoginFailed
 from toolcrib.base.text import truncate
-from toolcrib.errors import LoginFailed
 from toolcrib.login.addresses import is_private, why_not_connected, why_not_fetched
 
 BYTES_MAX = 1024 * 1024

@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 import httpx2
 
+from toolcrib.base.errors import LoginFailed, ToolcribError
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.errors import LoginFailed, ToolcribError
 from toolcrib.login.addresses import is_shown
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge, challenge_of

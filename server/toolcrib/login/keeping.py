@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from toolcrib.base.errors import StoreError
 from toolcrib.config.settings import HttpTarget
-from toolcrib.errors import StoreError
 from toolcrib.login.kept_file import KeptFile, Stamp
 from toolcrib.login.keyring import Keyring
 from toolcrib.login.records import Record, decoded, encoded

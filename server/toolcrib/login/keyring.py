@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol, cast
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 SERVICE = "toolcrib"
 """The service name of all our secrets."""

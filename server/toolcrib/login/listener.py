@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.abc
 
-from toolcrib.errors import LoginFailed
+from toolcrib.base.errors import LoginFailed
 from toolcrib.login.answers import answer_in, state_of
 from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 

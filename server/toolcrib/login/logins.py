@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.errors import StoreError
-from toolcrib.model import JsonObject
 
 if TYPE_CHECKING:
     from toolcrib.login.bearers import Bearer

@@ -15,9 +15,9 @@ from mcp.client.auth.utils import issuers_match
 from pydantic import AnyUrl
 
 from toolcrib import __version__
+from toolcrib.base.errors import LoginFailed, LoginRefused
 from toolcrib.config.auth_schema import AuthSection
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.errors import LoginFailed, LoginRefused
 from toolcrib.login.addresses import origin_of
 from toolcrib.login.store import LoginEntry
 from toolcrib.streams.sdk_oauth import (

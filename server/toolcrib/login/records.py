@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.base.json_values import as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 _VERSION = 1
 _SECRET = ("access_token", "refresh_token", "client_secret", "registration_access_token")

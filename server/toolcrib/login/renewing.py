@@ -6,8 +6,8 @@ Knows which client of the SDK does it; never knows when it is due.
 import anyio
 import anyio.to_thread
 
+from toolcrib.base.errors import LoginFailed
 from toolcrib.config.settings import ServerSettings
-from toolcrib.errors import LoginFailed
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.driving import Run
 from toolcrib.login.fetching import is_in_private_network, open_fetcher

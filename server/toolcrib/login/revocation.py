@@ -15,8 +15,8 @@ from mcp.client.auth.utils import (
 )
 from pydantic import ValidationError
 
+from toolcrib.base.errors import LoginFailed
 from toolcrib.config.settings import ServerSettings
-from toolcrib.errors import LoginFailed
 from toolcrib.login.fetching import Fetcher
 from toolcrib.login.providers import Kept, renewing_provider, server_address, settle_method
 from toolcrib.login.store import LoginEntry

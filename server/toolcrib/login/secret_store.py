@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from os import close
 from pathlib import Path
 
+from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.config.references import FILE_MAX_BYTES, SECRET_NAME
-from toolcrib.errors import BadRequest, StoreError
 from toolcrib.login.kept_file import KeptFile
 from toolcrib.login.keyring import Keyring
 

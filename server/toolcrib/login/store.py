@@ -17,12 +17,12 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
+from toolcrib.base.redaction import Learned
 from toolcrib.login.keeping import Keeper, blank_record
 from toolcrib.login.kept_file import Stamp
 from toolcrib.login.keyring import Keyring
 from toolcrib.login.records import Record
-from toolcrib.redaction.learned import Learned
 from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken
 
 _T = TypeVar("_T")

@@ -5,8 +5,8 @@ Knows which of its fields are not secret; never knows where it is shown.
 
 from datetime import datetime
 
+from toolcrib.base.model import JsonObject
 from toolcrib.login.records import Record
-from toolcrib.model import JsonObject
 
 
 def login_json(record: Record) -> JsonObject | None:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.access.policy import Permissions
-from toolcrib.base.addresses import literals, may_expand_to, public_uri, resolved
-from toolcrib.model import OfferKind
+from toolcrib.base.model import OfferKind
+from toolcrib.base.uris import literals, may_expand_to, public_uri, resolved
 from toolcrib.offers.records import Offer, names_of, uri_digest
 
 

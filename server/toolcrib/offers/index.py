@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import cast
 
-from toolcrib.model import JsonObject, OfferKind, Refused
+from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.offers.records import OfferList, OfferRecord
 from toolcrib.store.store import Store
 from toolcrib.store.upsert import upsert

@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.access.policy import Policy
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import OfferKind, Refused
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.offered import Offered, RawList
-from toolcrib.errors import StoreError
-from toolcrib.model import OfferKind, Refused
 from toolcrib.offers.catalog import KINDS, OfferCatalog
 from toolcrib.offers.index import Known, OfferIndex, OfferRow
 from toolcrib.offers.ingest import ingest

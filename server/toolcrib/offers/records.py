@@ -6,9 +6,9 @@ Knows what a resource, a template and a prompt have in common; never knows a ser
 from dataclasses import dataclass
 from typing import Protocol
 
-from toolcrib.base.addresses import public_uri, resolved
+from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import name_digest, public_name
-from toolcrib.model import JsonObject, OfferKind, Refused
+from toolcrib.base.uris import public_uri, resolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.spellings import Spellings
+from toolcrib.base.model import JsonObject, OfferKind
+from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined, one_line, search_text, split_summary, truncate
-from toolcrib.model import JsonObject, OfferKind
 from toolcrib.offers.records import Offer
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import NO_LOSSES, Kind

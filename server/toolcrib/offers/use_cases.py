@@ -14,18 +14,18 @@ import anyio
 import anyio.to_thread
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.addresses import own_uri, published_contents, published_prompt
+from toolcrib.base.errors import DownstreamError, Unavailable, UnknownPrompt, UnknownResource
 from toolcrib.base.json_values import weight
+from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import may_belong_to
+from toolcrib.base.uris import own_uri, published_contents, published_prompt
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.subscriptions import Listener
-from toolcrib.errors import DownstreamError, Unavailable, UnknownPrompt, UnknownResource
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.model import JsonObject, OfferKind
 from toolcrib.offers.catalog import KINDS, PermittedOffers
 from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.indexing import OfferIndexer, OffersChange

@@ -5,7 +5,7 @@ Knows which texts of a definition are words for a reader; never knows sessions, 
 
 from collections.abc import Sequence
 
-from toolcrib.model import JsonObject, OfferKind
+from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.offers.index import OfferIndex
 from toolcrib.offers.ingest import ADDRESSES, texts_of
 from toolcrib.offers.records import Offer

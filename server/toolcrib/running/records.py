@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 SESSIONS_MAX, NAMES_MAX = 50, 100
 """Maximum number of reported sessions, the most recently active ones; and of names in one list."""

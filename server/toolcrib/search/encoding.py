@@ -10,8 +10,8 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, Literal, Protocol
 
-from toolcrib.errors import ModelUnavailable
-from toolcrib.model import JsonObject
+from toolcrib.base.errors import ModelUnavailable
+from toolcrib.base.model import JsonObject
 
 _log = logging.getLogger(__name__)
 

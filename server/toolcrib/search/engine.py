@@ -12,9 +12,10 @@ from functools import cached_property, partial
 from itertools import chain, zip_longest
 from typing import Generic, TypeVar
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
+from toolcrib.base.json_decoding import collector_paused
+from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, joined
-from toolcrib.model import SearchType
 from toolcrib.search.actions import Verbs, read_verbs
 from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
@@ -42,7 +43,6 @@ from toolcrib.search.semantic import NEAREST, Semantic
 from toolcrib.search.stemming import stem
 from toolcrib.search.synonyms import Synonyms, read_synonyms
 from toolcrib.search.translations import Translations
-from toolcrib.streams.json_steps import collector_paused
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar, get_args
 
+from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.model import SearchType
 from toolcrib.search.pattern_search import OTHER_TEXT
 from toolcrib.search.relevance import Evidence
 

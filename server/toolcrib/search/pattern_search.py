@@ -5,8 +5,8 @@ Knows what a match is worth; never knows how matches are ordered or who may see 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from toolcrib.base.errors import BadRequest
 from toolcrib.base.patterns import PATTERN_MAX, Pattern, PatternError, compile_pattern
-from toolcrib.errors import BadRequest
 
 FULL_NAME, PREFIX, PART_OF_NAME, OTHER_TEXT = 0.95, 0.90, 0.85, 0.75
 """The score of a match (R51), by where the pattern matched."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
+from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.text import query_terms
-from toolcrib.errors import ModelUnavailable, StoreError
 from toolcrib.search.documents import KEPT_MAX, Documents
 from toolcrib.search.encoding import Model, SharedModel, finite
 from toolcrib.search.relevance import NO_EVIDENCE, Ranked

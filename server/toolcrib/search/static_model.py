@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from toolcrib.errors import ModelUnavailable
+from toolcrib.base.errors import ModelUnavailable
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 """The files of a model: all are downloaded, and all are required."""

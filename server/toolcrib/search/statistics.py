@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
 from toolcrib.search.bm25 import Field
 from toolcrib.search.inverted import COMMON_MIN
 from toolcrib.search.number_sets import NumberSet

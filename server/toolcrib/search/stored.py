@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from heapq import nsmallest
 
-from toolcrib.base.recent import Recent
-from toolcrib.errors import StoreError
+from toolcrib.base.cache import Recent
+from toolcrib.base.errors import StoreError
 from toolcrib.search.actions import NO_ACTIONS, Actions
 from toolcrib.search.bm25 import Field, gains, leading, rarity, share
 from toolcrib.search.documents import KEPT_MAX

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TypeVar
 
 from toolcrib.base.json_values import compact
+from toolcrib.base.model import JsonObject, SkillText, TaskType
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.model import JsonObject, SkillText, TaskType
 from toolcrib.skills.formats.stated import stated
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from toolcrib.access.active_skills import Active, ActiveSkill, Joining, Leaving, changed
 from toolcrib.access.sessions import Session
-from toolcrib.base.recent import RecentBy
+from toolcrib.base.cache import RecentBy
+from toolcrib.base.model import Skill, SkillOrigin, SkillText, ToolNote
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
-from toolcrib.model import Skill, SkillOrigin, SkillText, ToolNote
 from toolcrib.skills.formats.fields import required_tools, working_tools
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.parts import SkillUseCaseParts

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from toolcrib.access.skill_rules import Visibility
 from toolcrib.access.state.skill_decisions import SkillDecisions, Use
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
+from toolcrib.base.errors import Problem, StoreError
+from toolcrib.base.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.config.settings import Settings
-from toolcrib.errors import Problem, StoreError
-from toolcrib.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.skills.index.changes import SkillChanges
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills

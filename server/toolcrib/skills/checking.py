@@ -6,10 +6,10 @@ Knows a file or folder that somebody names; never knows the config, the index or
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import SkillFile, SkillOrigin, SkillProblem, SkillScope
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.skills_schema import SkillPackConfig
-from toolcrib.errors import BadRequest
-from toolcrib.model import SkillFile, SkillOrigin, SkillProblem, SkillScope
 from toolcrib.skills.formats.pack import pack_format
 from toolcrib.skills.sources.reading import read_files
 from toolcrib.skills.sources.roots import Root

@@ -11,10 +11,10 @@ import anyio.to_thread
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.approvals import Approval
+from toolcrib.base.errors import Unavailable
+from toolcrib.base.model import Skill
 from toolcrib.base.text import one_line, truncate
 from toolcrib.downstream.askers import Asker
-from toolcrib.errors import Unavailable
-from toolcrib.model import Skill
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.tools.confirming import Confirmations, Subject
 

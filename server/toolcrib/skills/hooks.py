@@ -6,9 +6,9 @@ Knows the hooks that hosts document; never knows which skills fit, or how a comm
 import json
 from typing import Literal
 
+from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import as_object
-from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 HookHost = Literal["claude-code", "codex", "gemini-cli", "copilot-cli", "cursor"]
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from toolcrib.model import Skill, SkillScope, SkillText
+from toolcrib.base.model import Skill, SkillScope, SkillText
 
 SKILL_FILE = "SKILL.md"
 """The file that makes a folder a skill."""

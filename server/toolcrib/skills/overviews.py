@@ -9,10 +9,10 @@ from functools import partial
 from typing import Literal
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import BadRequest, Problem
+from toolcrib.base.model import Skill
 from toolcrib.config.skills_schema import SkillsDirectoryConfig
-from toolcrib.errors import BadRequest, Problem
 from toolcrib.events.kinds import SkillDirectoryRendered
-from toolcrib.model import Skill
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import of_repository, skill_uri
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents, told_to_person

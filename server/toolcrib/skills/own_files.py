@@ -6,9 +6,9 @@ Knows paths and URIs as texts; never knows whether the file exists, or its conte
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from toolcrib.base.errors import UnknownSkill
+from toolcrib.base.model import Skill
 from toolcrib.base.text import one_line, truncate
-from toolcrib.errors import UnknownSkill
-from toolcrib.model import Skill
 from toolcrib.skills.identity import SKILL_FILE, parse_uri
 
 _NEAR_MAX = 5

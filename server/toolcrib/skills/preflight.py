@@ -6,7 +6,7 @@ Knows how a match is weighed before a task; never knows how it was found, or how
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from toolcrib.model import Skill, TaskType
+from toolcrib.base.model import Skill, TaskType
 from toolcrib.search.matches import Match
 from toolcrib.skills.search import has_tag
 

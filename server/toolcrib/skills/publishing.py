@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from mimetypes import MimeTypes
 
-from toolcrib.base.recent import RecentBy
+from toolcrib.base.cache import RecentBy
+from toolcrib.base.errors import BadRequest, UnknownSkill
+from toolcrib.base.model import JsonObject, Skill, SkillProblem, SkillText
 from toolcrib.config.settings import Settings
-from toolcrib.errors import BadRequest, UnknownSkill
-from toolcrib.model import JsonObject, Skill, SkillProblem, SkillText
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.frontmatter import MENDED

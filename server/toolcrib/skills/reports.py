@@ -5,7 +5,7 @@ Knows which problems agents see and which only the person sees; never knows how 
 
 from typing import TYPE_CHECKING
 
-from toolcrib.model import Caller, SkillProblem
+from toolcrib.base.model import Caller, SkillProblem
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.changes import LEARNED_KEPT
 from toolcrib.skills.requests import LoadError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from toolcrib.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
+from toolcrib.base.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
 from toolcrib.search.matches import Confidence, Reason
 
 Format = Literal["raw", "injection"]

@@ -6,7 +6,7 @@ Knows what is particular to skills; never knows how a match is found, policies, 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.model import Skill, TaskType
+from toolcrib.base.model import Skill, TaskType
 from toolcrib.search.bm25 import Field
 from toolcrib.search.documents import NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 _PARTS = ("-wal", "-shm", "-checked", "")
 """Suffixes of the files that make up a database. A leftover log could be taken for that of a new file.

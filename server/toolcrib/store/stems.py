@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from threading import RLock
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.store.stem_tables import EVERYBODY, Stem, StemTables, sums_of
 from toolcrib.store.store import Store
 from toolcrib.store.values import to_json

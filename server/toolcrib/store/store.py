@@ -13,7 +13,7 @@ from threading import Lock, RLock
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.store.files import identity_of, turn_in
 from toolcrib.store.opening import (
     Opened,

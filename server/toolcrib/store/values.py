@@ -7,7 +7,7 @@ import json
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
 

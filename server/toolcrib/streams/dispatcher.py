@@ -16,9 +16,9 @@ import anyio
 import anyio.abc
 from mcp_types import INTERNAL_ERROR, ErrorData
 
-from toolcrib.model import JsonObject
+from toolcrib.base.json_decoding import decode_in_steps, has_more_values
+from toolcrib.base.model import JsonObject
 from toolcrib.streams.incoming import IncomingRequest, Params
-from toolcrib.streams.json_steps import decode_in_steps
 from toolcrib.streams.messages import decode, encode, is_long, notification, refusal, result
 from toolcrib.streams.outgoing import CLOSED, Outcome, OutgoingRequests
 from toolcrib.streams.pace import PROGRESS, Pace, PaceBounds
@@ -37,7 +37,6 @@ from toolcrib.streams.sdk import (
     progress_token_from_params,
     run_notify_intercept,
 )
-from toolcrib.streams.values import has_more_values
 
 _GARBAGE_KEPT = 2000
 """Maximum number of bytes of an invalid line that ``on_garbage`` receives."""

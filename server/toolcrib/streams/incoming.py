@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.streams.sdk import (
     CallOptions,
     DispatchContext,

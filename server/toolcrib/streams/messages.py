@@ -10,7 +10,7 @@ from typing import Any
 from mcp_types import ErrorData
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.streams.sdk import RequestId
 
 _STEPWISE_FROM = 128 * 1024

@@ -15,7 +15,7 @@ import anyio.lowlevel
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, ErrorData
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.streams.incoming import Params
 from toolcrib.streams.messages import encode, notification, request
 from toolcrib.streams.pipes import LineWriter

@@ -70,7 +70,7 @@ from mcp_types import ProgressToken, RequestId
 from mcp_types.methods import validate_client_request
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 __all__ = [
     "MCP_METHOD_HEADER",

@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from toolcrib.base.cache import RecentBy
 from toolcrib.base.json_values import compact
-from toolcrib.base.recent import RecentBy
+from toolcrib.base.model import Example, JsonObject, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.downstream.states import DOWN
-from toolcrib.model import Example, JsonObject, SearchType, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.definitions.examples import shortest
 from toolcrib.tools.index.rows import Card

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Protocol
 
 from toolcrib.access.active_skills import Active
+from toolcrib.base.cache import RecentBy
+from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
-from toolcrib.base.recent import RecentBy
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.skills_schema import SkillToolsConfig
-from toolcrib.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.tools.index.catalog import Catalog, Permitted
 
 _GLOB = re.compile(r"[*?\[]")

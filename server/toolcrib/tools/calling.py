@@ -6,8 +6,8 @@ Knows what belongs to a call; never knows how it is handled.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from toolcrib.base.model import JsonObject
 from toolcrib.downstream.askers import NOBODY, Asker, Progress
-from toolcrib.model import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

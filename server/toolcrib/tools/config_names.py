@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
+from toolcrib.base.errors import Problem
+from toolcrib.base.model import Tool
 from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, name_digest, qualified_spellings
 from toolcrib.base.text import glob_matcher
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import Settings
-from toolcrib.errors import Problem
-from toolcrib.model import Tool
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.index.tool_index import ToolIndex
 

@@ -12,12 +12,11 @@ from toolcrib.access.confirm_rules import ConfirmRules, effects_of
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.approvals import Approval
 from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.model import JsonObject, Tool
+from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.askers import Asker
-from toolcrib.model import JsonObject, Tool
-from toolcrib.redaction.rules import rewritten
-from toolcrib.redaction.secrets import KEY_RULES
 from toolcrib.tools.confirming import Confirmations, Subject
 from toolcrib.tools.wording import Wording
 

@@ -14,13 +14,13 @@ import anyio.to_thread
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.approvals import Approval, Approvals
+from toolcrib.base.errors import NotConfirmed, StoreError
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.downstream.askers import Asker, refuse_beyond
-from toolcrib.errors import NotConfirmed, StoreError
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer
 from toolcrib.events.log import EventLog
-from toolcrib.model import JsonObject
 
 ONCE: Final = "once"
 SESSION: Final = "this session"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, cast
 
-from toolcrib.errors import BadRequest
+from toolcrib.base.errors import BadRequest
 
 DEPTHS = (1, 3, 5, 10)
 """The cutoffs at which recall is reported."""

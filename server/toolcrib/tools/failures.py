@@ -10,9 +10,9 @@ from typing import Never
 import anyio
 import anyio.to_thread
 
+from toolcrib.base.errors import StoreError
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Failure, State, Status
-from toolcrib.errors import StoreError
 from toolcrib.tools.index.failures import KeptFailure, KeptFailures
 from toolcrib.tools.index.rows import rows_fingerprint
 

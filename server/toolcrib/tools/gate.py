@@ -9,9 +9,9 @@ from collections.abc import Set as AbstractSet
 from toolcrib.access.active_skills import Active
 from toolcrib.access.policy import Permissions, Policy
 from toolcrib.access.sessions import Session
+from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
-from toolcrib.model import LoadingMode, Tool
 from toolcrib.tools.bindings import Bindings
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.mentions import Mentions, ToolMentions

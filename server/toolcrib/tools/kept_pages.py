@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import Caller
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import BadRequest
-from toolcrib.model import Caller
 
 _HANDLE_BYTES = 16
 """Random bytes of a handle; the owner is compared as well."""

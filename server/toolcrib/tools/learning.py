@@ -14,10 +14,10 @@ from toolcrib.access.policy import Policy
 from toolcrib.access.sessions import Session
 from toolcrib.access.state.vocabularies import KeptVocabularies, Vocabularies, group_of, learner_of, taught
 from toolcrib.access.trails import Asked
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import SearchType
 from toolcrib.base.text import joined
 from toolcrib.config.settings import Settings
-from toolcrib.errors import StoreError
-from toolcrib.model import SearchType
 from toolcrib.search.engine import separate
 from toolcrib.search.stemming import stem
 from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary, learnable

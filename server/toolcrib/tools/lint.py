@@ -10,8 +10,8 @@ from enum import StrEnum
 from functools import cache
 from itertools import chain
 
+from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
-from toolcrib.model import JsonObject, Tool
 from toolcrib.search.stemming import stem
 from toolcrib.tools.definitions.parameters import parameters
 

@@ -10,8 +10,8 @@ import anyio.to_thread
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact, weight
+from toolcrib.base.model import READ_MORE, JsonObject
 from toolcrib.config.settings import Settings
-from toolcrib.model import READ_MORE, JsonObject
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.results import Pages, pages
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Literal, NamedTuple
 
-from toolcrib.base.remembered import SENTENCE_MAX, WORD_MAX, Remembered
-from toolcrib.formats.markdown import fences
+from toolcrib.base.cache import SENTENCE_MAX, WORD_MAX, Remembered
+from toolcrib.base.markdown import fences
 
 Kind = Literal["prose", "code", "alone"]
 """The context of a word: running text; code or the word "tool"; or a code span with nothing else in it."""

@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import BadRequest, Unavailable
+from toolcrib.base.model import Tool
 from toolcrib.downstream.connection import Outdated
-from toolcrib.errors import BadRequest, Unavailable
 from toolcrib.events.kinds import (
     DefinitionChanged,
     NotRunReason,
@@ -19,7 +20,6 @@ from toolcrib.events.kinds import (
     ToolSearchQuery,
 )
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.model import Tool
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog

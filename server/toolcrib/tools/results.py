@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object, compact, weight
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 _BULK = ("content", "structuredContent")
 """The members of a result that are split; the others are on its first page."""

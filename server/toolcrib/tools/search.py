@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.access.policy import Permissions
-from toolcrib.base.recent import Recent
-from toolcrib.model import SIDE_EFFECTS_ORDER, Tool
+from toolcrib.base.cache import Recent
+from toolcrib.base.model import SIDE_EFFECTS_ORDER, Tool
 from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
 from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Kind
 from toolcrib.search.engine import Engine, SearchSettings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
 from toolcrib.access.sessions import Session
-from toolcrib.model import LoadingMode, Tool
+from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 

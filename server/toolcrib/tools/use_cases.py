@@ -14,18 +14,18 @@ import anyio.to_thread
 from mcp_types import URL_ELICITATION_REQUIRED
 
 from toolcrib.access.sessions import Session
-from toolcrib.base.addresses import published_tool_result
+from toolcrib.base.errors import BadRequest, DownstreamError, LoginNeeded, ToolcribError, Unavailable, UnknownTool
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.names import may_belong_to
+from toolcrib.base.uris import published_tool_result
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import DOWN, State, Status
-from toolcrib.errors import BadRequest, DownstreamError, LoginNeeded, ToolcribError, Unavailable, UnknownTool
 from toolcrib.events.log import EventLog
-from toolcrib.model import JsonObject, Tool
 from toolcrib.search.matches import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
 
+from toolcrib.base.cache import Recent
+from toolcrib.base.json_decoding import collector_paused
+from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX
-from toolcrib.base.recent import Recent
 from toolcrib.base.text import words
 from toolcrib.config.schema import ToolExamplesSection
-from toolcrib.model import Example, JsonObject, Tool
 from toolcrib.search.bm25 import Field
 from toolcrib.search.inverted import Does, Version, Worded
 from toolcrib.search.postings import Postings
 from toolcrib.search.stored import StoredPostings
 from toolcrib.store.values import damaged_rows
-from toolcrib.streams.json_steps import collector_paused
 from toolcrib.tools.definitions.listed import listed_definition
 from toolcrib.tools.definitions.texts import Path, said, texts_in, texts_in_value, with_text
 from toolcrib.tools.index.catalog import Catalog, Permitted

@@ -10,9 +10,9 @@ import mcp_types as types
 from mcp import MCPError
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.json_decoding import carried
+from toolcrib.base.model import JsonObject
 from toolcrib.downstream.askers import Asker, is_at_least, is_level
-from toolcrib.model import JsonObject
-from toolcrib.streams.half_characters import carried
 from toolcrib.streams.sdk import CallOptions, Context, Outbound, channel_of, connection_of, envelope_of
 from toolcrib.wire.sessions import is_modern
 

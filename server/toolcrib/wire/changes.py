@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 
 from toolcrib.access.sessions import Session
-from toolcrib.model import JsonObject, OfferKind
+from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.offers.indexing import OffersChange
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.catalog import Scope

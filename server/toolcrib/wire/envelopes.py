@@ -9,7 +9,7 @@ import mcp_types as types
 from mcp import MCPError
 
 from toolcrib.base.json_values import as_list, as_object, compact
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.tools.results import failure
 
 LIST_TTL_MS = 10_000

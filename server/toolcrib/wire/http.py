@@ -26,10 +26,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.routing import Route
 
+from toolcrib.base.errors import StartRefused
+from toolcrib.base.json_decoding import carried, whole
 from toolcrib.config.http_schema import HttpSection, TokenSection
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import StartRefused
-from toolcrib.streams.half_characters import carried, whole
 from toolcrib.streams.pace import PaceBounds
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult
 from toolcrib.streams.sdk_sessions import HttpSessions

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
 from toolcrib.streams.pace import Pace, PaceBounds
 from toolcrib.streams.sdk_sessions import HttpSessions
 from toolcrib.wire.presence import KEY, STATE, Client

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Sequence
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
 from toolcrib.config.settings import Settings
-from toolcrib.errors import StoreError
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.subjects import Subjects

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import Busy
 from toolcrib.base.json_values import weight
+from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import Busy
-from toolcrib.model import JsonObject
 
 
 @dataclass(slots=True)

@@ -21,9 +21,7 @@ from pydantic import ValidationError
 from toolcrib import __version__
 from toolcrib.access.hosts import Hosts
 from toolcrib.access.sessions import Session
-from toolcrib.base.json_values import as_object
-from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import (
+from toolcrib.base.errors import (
     BadRequest,
     Busy,
     DownstreamError,
@@ -35,8 +33,10 @@ from toolcrib.errors import (
     UnknownSkill,
     UnknownTool,
 )
+from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
+from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
-from toolcrib.model import JsonObject
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.tools.calling import ToolCall

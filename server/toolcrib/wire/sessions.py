@@ -20,12 +20,12 @@ from toolcrib.access.sessions import SentSkills, Session, confirmed, local_calle
 from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.access.state.approvals import Approval
 from toolcrib.access.trails import Trail
+from toolcrib.base.cache import Recent, RecentOfEach
 from toolcrib.base.json_values import as_object
-from toolcrib.base.recent import Recent, RecentOfEach
+from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.scoping import needs_scopes
 from toolcrib.config.settings import Settings
-from toolcrib.model import Caller, JsonObject
 from toolcrib.streams.sdk import Connection, Context, connection_of, envelope_of
 
 SESSION_HEADER = "x-toolcrib-session"

@@ -14,8 +14,8 @@ from anyio.abc import TaskGroup
 from mcp import ServerSession
 
 from toolcrib.access.sessions import Session
-from toolcrib.errors import BadRequest, DownstreamError, Unavailable, UnknownResource
-from toolcrib.model import JsonObject
+from toolcrib.base.errors import BadRequest, DownstreamError, Unavailable, UnknownResource
+from toolcrib.base.model import JsonObject
 from toolcrib.offers.use_cases import OfferUseCases, Release
 from toolcrib.streams.sdk import Connection, Context, ProtocolServer, ResourceUpdated, Subscriptions, connection_of
 from toolcrib.wire.sessions import Sessions

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolcrib.errors import StoreError
+from toolcrib.base.errors import StoreError
 from toolcrib.store.store import Store
 
 _ALL = "SELECT id, is_off, use_count, last_used FROM skills"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from toolcrib.access.policy import VisibilityRule
 from toolcrib.base.json_values import as_list
-from toolcrib.model import Caller
+from toolcrib.base.model import Caller
 from toolcrib.search.vocabulary import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
 from toolcrib.store.store import Store
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list, as_object, value_at
+from toolcrib.base.model import JsonObject
 from toolcrib.config.clients.descriptions import Client, EntryShape, Surroundings
 from toolcrib.config.clients.drafting import all_inlined, identity
 from toolcrib.config.clients.entries import IS_TOOLCRIB
@@ -18,8 +20,6 @@ from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, Drop, Put, changed
 from toolcrib.config.editing.files import Original, read_original
 from toolcrib.config.editing.refused import EditRefused
-from toolcrib.errors import ToolcribError
-from toolcrib.model import JsonObject
 
 ENTRY = "toolcrib"
 """The name of our entry in a client's file."""

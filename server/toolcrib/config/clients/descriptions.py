@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 from pathlib import Path
 
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 DARWIN, WINDOWS = "darwin", "win32"
 

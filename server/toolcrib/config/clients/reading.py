@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.json_values import as_list, as_object, value_at
+from toolcrib.base.model import JsonObject
 from toolcrib.config.clients.denials import (
     Denials,
     StandingRule,
@@ -23,8 +25,6 @@ from toolcrib.config.clients.entries import ReadEntry, read_entry
 from toolcrib.config.clients.variables import Prompt, Scene
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
-from toolcrib.errors import ConfigError, Problem
-from toolcrib.model import JsonObject
 
 _PROJECT_FOLDERS = (".vscode", ".cursor", ".codex", ".gemini", ".qwen", ".zed", ".claude", ".github")
 """Folders of clients inside a project: the project is the one around."""

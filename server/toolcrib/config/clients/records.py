@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.config.clients.connecting import Removed
 from toolcrib.config.editing.files import PRIVATE_MODE, read_original, replace_file
 from toolcrib.config.paths import user_connections_dir
-from toolcrib.model import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

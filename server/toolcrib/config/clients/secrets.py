@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.config.expansion import DOLLAR, VARIABLE, variable_name
 from toolcrib.config.private_values import is_private_name, private_arguments, private_in
-from toolcrib.model import JsonObject
 
 _CHANCE = 5
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)

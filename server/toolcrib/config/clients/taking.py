@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from toolcrib.base.errors import ToolcribError
+from toolcrib.base.model import JsonObject
 from toolcrib.config.clients.drafting import Unfit
 from toolcrib.config.documents import read
 from toolcrib.config.editing.changes import Change, changed
@@ -15,8 +17,6 @@ from toolcrib.config.editing.refused import EditRefused
 from toolcrib.config.findings import Findings
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader
-from toolcrib.errors import ToolcribError
-from toolcrib.model import JsonObject
 
 
 def existing_document(path: Path) -> JsonObject:

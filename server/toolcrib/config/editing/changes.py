@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing import json_text, toml_text, yaml_text
 from toolcrib.config.editing.refused import EditRefused
-from toolcrib.model import JsonObject
 
 _BOM = "\ufeff"
 

@@ -3,7 +3,7 @@
 Knows the reason only; never knows the file.
 """
 
-from toolcrib.errors import ToolcribError
+from toolcrib.base.errors import ToolcribError
 
 
 class EditRefused(ToolcribError):

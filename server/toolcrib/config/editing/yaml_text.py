@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from toolcrib.base.json_values import DocumentError
+from toolcrib.base.yaml import YamlMember, YamlNode, nodes_of
 from toolcrib.config.editing.refused import EditRefused
-from toolcrib.formats.objects import DocumentError
-from toolcrib.formats.yaml_nodes import YamlMember, YamlNode, nodes_of
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*\Z")
 """Texts that every reader of YAML takes for text without quotes, but for the words below."""

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from toolcrib.base.json_values import as_list, as_object, json_type
+from toolcrib.base.markdown import ITEMS, Block, Kind, Outline, outline, plain_title
+from toolcrib.base.model import JsonObject, SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.base.text import estimate_tokens, one_line, sanitize, truncate
-from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline, outline, plain_title
-from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.skills.formats.fields import REQUIRED_TOOLS, TOOL, line_of, lines_of, tool_notes
 from toolcrib.skills.formats.frontmatter import Fields, UnreadableText, decode, read_frontmatter
 from toolcrib.skills.formats.stated import CAPABILITIES, stated_lines

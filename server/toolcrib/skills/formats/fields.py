@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.model import SkillText, ToolNote
 from toolcrib.base.text import one_line
-from toolcrib.model import SkillText, ToolNote
 
 REQUIRED_TOOLS = ("required_tools", "required-tools")
 """The names of a pack's field for required tools."""

@@ -8,11 +8,10 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from toolcrib.base.json_values import levels
+from toolcrib.base.json_values import ObjectWithRepeats, levels
+from toolcrib.base.model import JsonObject, SkillProblem
 from toolcrib.base.text import sanitize
-from toolcrib.formats.objects import ObjectWithRepeats
-from toolcrib.formats.yaml import YamlError, parse_yaml
-from toolcrib.model import JsonObject, SkillProblem
+from toolcrib.base.yaml import YamlError, parse_yaml
 
 FRONTMATTER_MAX = 32 * 1024
 """Maximum length of a frontmatter in characters."""

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
-from toolcrib.base.json_values import as_list, json_type, levels
+from toolcrib.base.json_values import DEPTH_MAX, ObjectWithRepeats, as_list, json_type, levels, object_of
+from toolcrib.base.markdown import ITEMS, STEPS_MAX, Kind, outline
+from toolcrib.base.model import JsonObject, SkillProblem, SkillText, TaskType
 from toolcrib.base.text import one_line, sanitize, truncate
-from toolcrib.formats.markdown import ITEMS, STEPS_MAX, Kind, outline
-from toolcrib.formats.objects import DEPTH_MAX, ObjectWithRepeats, object_of
-from toolcrib.formats.yaml import YamlError, parse_yaml
-from toolcrib.model import JsonObject, SkillProblem, SkillText, TaskType
+from toolcrib.base.yaml import YamlError, parse_yaml
 from toolcrib.skills.formats.agent_skill import TEXT_MAX_BYTES, Reading
 from toolcrib.skills.formats.frontmatter import UnreadableText, decode, read_frontmatter
 from toolcrib.skills.identity import PACK_FILES, content_hash, slug

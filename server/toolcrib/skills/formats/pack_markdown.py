@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterable
 from typing import Protocol
 
+from toolcrib.base.markdown import outline, plain_title
+from toolcrib.base.model import SkillText
 from toolcrib.base.text import one_line, truncate
-from toolcrib.formats.markdown import outline, plain_title
-from toolcrib.model import SkillText
 from toolcrib.skills.formats.agent_skill import DESCRIPTION_MAX
 from toolcrib.skills.formats.stated import facts
 
 
 class SkillParts(Protocol):
-    """The parts of a skill's content; :class:`toolcrib.model.SkillText` has them."""
+    """The parts of a skill's content; :class:`toolcrib.base.model.SkillText` has them."""
 
     @property
     def title(self) -> str:

@@ -6,7 +6,7 @@ Knows how such a field is looked up; never knows what it means.
 from typing import Any
 
 from toolcrib.base.json_values import as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.skills.formats.fields import lines_of
 
 CAPABILITIES = ("capabilities",)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord
+from toolcrib.base.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord
 from toolcrib.skills.index.rows import problems_to_json, record_hash
 from toolcrib.store.upsert import upsert
 from toolcrib.store.values import storable, to_json

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+from toolcrib.base.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
-from toolcrib.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.store.values import storable, to_json
 
 ROW_FORMAT = 7

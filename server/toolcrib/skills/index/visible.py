@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from toolcrib.base.spellings import Spellings
+from toolcrib.base.model import Skill
+from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined
-from toolcrib.model import Skill
 from toolcrib.search.lexicon import is_one_edit
 from toolcrib.skills.identity import SKILL_FILE, parse_uri
 

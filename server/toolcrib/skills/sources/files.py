@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
-from toolcrib.base.recent import Recent
+from toolcrib.base.cache import Recent
+from toolcrib.base.errors import UnknownSkill
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import UnknownSkill
 from toolcrib.skills.identity import SKILL_FILE, path_segments
 
 UNSERVED = frozenset({"node_modules", "__pycache__"})

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hashlib import sha256
 from itertools import count
 
+from toolcrib.base.errors import UnknownSkill
+from toolcrib.base.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord, SkillText
 from toolcrib.config.schema import LimitsSection
-from toolcrib.errors import UnknownSkill
-from toolcrib.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord, SkillText
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.pack import read_pack_file
 from toolcrib.skills.identity import SLUG_MAX, skill_id, slug

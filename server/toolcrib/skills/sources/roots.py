@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
+from toolcrib.base.errors import Problem
+from toolcrib.base.model import ScopeMode, SkillOrigin, SkillScope
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.loading import PRESET
 from toolcrib.config.settings import Place, Settings
 from toolcrib.config.skills_schema import SkillPackConfig
-from toolcrib.errors import Problem
-from toolcrib.model import ScopeMode, SkillOrigin, SkillScope
 from toolcrib.skills.identity import slug
 
 AGENT_SKILLS = ".agents/skills"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from toolcrib import __version__
+from toolcrib.base.model import FileMark, SkillFile, SkillProblem
 from toolcrib.config.schema import LimitsSection
-from toolcrib.model import FileMark, SkillFile, SkillProblem
 from toolcrib.skills.sources.files import place_of
 from toolcrib.skills.sources.roots import Root
 from toolcrib.skills.sources.walking import FoundFile, find_files

@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from toolcrib.base.model import SkillProblem
 from toolcrib.base.text import one_line
 from toolcrib.config.schema import LimitsSection
-from toolcrib.model import SkillProblem
 from toolcrib.skills.identity import PACK_FILES, SKILL_FILE, path_segments
 from toolcrib.skills.sources.files import UNSERVED
 from toolcrib.skills.sources.roots import Root

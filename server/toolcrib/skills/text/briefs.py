@@ -6,8 +6,8 @@ Knows which lines a summary has, and how it stays within its tokens; never knows
 from html import escape
 from itertools import takewhile
 
+from toolcrib.base.markdown import Block, Kind, Outline
 from toolcrib.base.text import one_line
-from toolcrib.formats.markdown import Block, Kind, Outline
 from toolcrib.skills.text.compression import compress
 from toolcrib.skills.text.rendering import QUARTERS, Estimate, Page, Sheet, inert, inert_line
 from toolcrib.skills.text.selection import cut

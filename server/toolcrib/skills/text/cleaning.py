@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.json_values import as_list
+from toolcrib.base.model import JsonObject, Skill, SkillText, ToolNote
 from toolcrib.base.text import sanitize
-from toolcrib.model import JsonObject, Skill, SkillText, ToolNote
-from toolcrib.redaction.documents import redact_document
 from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
 from toolcrib.tools.mentions import ToolMentions
 

@@ -8,7 +8,7 @@ where something is missing.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from toolcrib.formats.markdown import ITEMS, Block, Kind, Outline
+from toolcrib.base.markdown import ITEMS, Block, Kind, Outline
 from toolcrib.skills.text.pieces import BOLD, LEVEL_MAX, Layout, Piece, Topic
 from toolcrib.skills.text.procedure import procedure
 from toolcrib.skills.text.selection import GAP, MARKER, Selection, Size, around, closed, cut

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from toolcrib.formats.markdown import ITEMS, Block, Kind
+from toolcrib.base.markdown import ITEMS, Block, Kind
 
 LEVEL_MAX = 6
 """The level of the deepest heading."""

@@ -6,7 +6,7 @@ Knows headings and numbered items; never knows how much of them will be shown.
 import re
 from collections.abc import Sequence
 
-from toolcrib.formats.markdown import Block, Kind
+from toolcrib.base.markdown import Block, Kind
 from toolcrib.skills.text.pieces import Layout, Topic
 
 _LEAST = 2

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal, TypeVar
 
+from toolcrib.base.markdown import Block, Kind, Outline, outline
+from toolcrib.base.model import SkillText, ToolNote
 from toolcrib.base.text import one_line, sanitize
-from toolcrib.formats.markdown import Block, Kind, Outline, outline
-from toolcrib.model import SkillText, ToolNote
 from toolcrib.skills.formats.pack_markdown import skill_body
 from toolcrib.skills.formats.stated import facts, stated_lines
 from toolcrib.skills.text.compression import About, beginning, compress

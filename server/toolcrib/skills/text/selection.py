@@ -6,7 +6,7 @@ Knows sizes, what a piece needs beside it, and how a text is cut between words; 
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from toolcrib.formats.markdown import fences
+from toolcrib.base.markdown import fences
 from toolcrib.skills.text.pieces import Layout
 
 GAP = "[…]"

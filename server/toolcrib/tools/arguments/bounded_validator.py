@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from toolcrib.base.json_values import as_list, as_object
+from toolcrib.base.model import JsonObject
 from toolcrib.base.patterns import SUBJECT_MAX, Pattern, PatternError, compile_pattern
-from toolcrib.model import JsonObject
 
 _PATTERNS_CACHED = 256
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")

@@ -9,9 +9,9 @@ from functools import partial
 
 import anyio.to_thread
 
+from toolcrib.base.cache import Recent
 from toolcrib.base.json_values import compact
-from toolcrib.base.recent import Recent
-from toolcrib.model import JsonObject, Tool
+from toolcrib.base.model import JsonObject, Tool
 from toolcrib.tools.arguments.schema_check import Misfit, SchemaChecker, is_kept
 from toolcrib.tools.definitions.examples import shortest
 from toolcrib.tools.index.rows import Card

@@ -13,10 +13,10 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any, cast
 
+from toolcrib.base.cache import Recent
 from toolcrib.base.json_values import as_list, as_object, compact, json_type, levels
-from toolcrib.base.recent import Recent
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
-from toolcrib.model import JsonObject
 from toolcrib.tools.arguments.bounded_validator import BoundedValidators, Validator
 from toolcrib.tools.definitions.parameters import parameters
 

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from toolcrib.base.json_values import as_list, as_object, compact
+from toolcrib.base.model import Example, JsonObject
 from toolcrib.base.text import one_line, sanitize, truncate
 from toolcrib.config.schema import ServerSection, ToolExamplesSection
-from toolcrib.model import Example, JsonObject
 
 _TAG_ORDER = ("minimal", "common", "edge-case")
 _ARGS_MAX = 2000

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object, json_type, levels
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 NAME_MAX = 256
 """Maximum length of a downstream's tool name in characters."""

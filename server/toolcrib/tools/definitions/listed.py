@@ -3,8 +3,8 @@
 Knows definitions; never knows sessions, scores or protocol eras.
 """
 
+from toolcrib.base.model import JsonObject, Tool
 from toolcrib.config.schema import ToolExamplesSection
-from toolcrib.model import JsonObject, Tool
 from toolcrib.tools.definitions.examples import describe, render
 from toolcrib.tools.index.rows import Card
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 # Bounds for walking through a hostile schema.
 _REF_HOPS_MAX = 8

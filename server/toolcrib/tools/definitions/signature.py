@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from toolcrib.base.json_values import as_list
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import characters_of, one_line, truncate
-from toolcrib.model import JsonObject
 from toolcrib.tools.definitions.parameters import Parameter, parameters, resolve
 
 _CUT = "…"

@@ -6,8 +6,8 @@ Knows definitions and JSON Schema; never knows what is done to a text, or for wh
 from collections.abc import Sequence
 from typing import Any, cast
 
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import sanitize, split_summary
-from toolcrib.model import JsonObject
 
 TEXT_MAX = 4000
 """Maximum length of each search text of a tool."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from toolcrib.base.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.base.text import SearchTexts
-from toolcrib.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.store.values import to_json
 
 ROW_FORMAT = 4

@@ -12,10 +12,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from toolcrib.base.model import Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
-from toolcrib.model import Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.search.inverted import Version
 from toolcrib.search.stemming import stem
 from toolcrib.store.opening import connect_existing

@@ -5,10 +5,10 @@ Knows which of our tools take it, and what a model reads of it; never knows what
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.skill_scopes import SkillScopes
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import REPORT_OUTCOME, JsonObject
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.scoping import has_scoped_tools
-from toolcrib.errors import BadRequest
-from toolcrib.model import REPORT_OUTCOME, JsonObject
 
 HANDLE = "handle"
 

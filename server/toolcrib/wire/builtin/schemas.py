@@ -5,7 +5,7 @@ Knows types and their values; never knows which tool has which.
 
 from typing import get_args
 
-from toolcrib.model import JsonObject, ScopeMode, SkillOrigin, TaskType
+from toolcrib.base.model import JsonObject, ScopeMode, SkillOrigin, TaskType
 
 TEXT: JsonObject = {"type": "string"}
 TEXTS: JsonObject = {"type": "array", "items": TEXT}

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolcrib.access.sessions import Session
 from toolcrib.access.skill_scopes import SkillScopes
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.config.settings import Settings
-from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject, SearchType
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.calling import ToolCall

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import UnknownPrompt
+from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
-from toolcrib.errors import UnknownPrompt
-from toolcrib.model import JsonObject
 from toolcrib.streams.sdk import Context, ProtocolServer
 from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions

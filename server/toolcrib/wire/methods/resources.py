@@ -10,9 +10,9 @@ from typing import Protocol
 import mcp_types as types
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import BadRequest
+from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
-from toolcrib.errors import BadRequest
-from toolcrib.model import JsonObject
 from toolcrib.streams.sdk import Context, ProtocolServer
 from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions

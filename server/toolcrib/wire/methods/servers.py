@@ -4,9 +4,9 @@ Knows which use case answers which method; never knows policies, servers or how 
 """
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import UnknownPrompt
 from toolcrib.base.json_values import as_object
-from toolcrib.errors import UnknownPrompt
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 from toolcrib.offers.use_cases import Ask, OfferUseCases
 from toolcrib.streams.sdk import Context, ProtocolServer
 from toolcrib.wire.asking import asker_of

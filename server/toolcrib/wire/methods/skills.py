@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 
 from toolcrib.access.sessions import Session
+from toolcrib.base.errors import BadRequest, UnknownResource
 from toolcrib.base.json_values import as_object
-from toolcrib.errors import BadRequest, UnknownResource
-from toolcrib.model import JsonObject, TaskType
+from toolcrib.base.model import JsonObject, TaskType
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources

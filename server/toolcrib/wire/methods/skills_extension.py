@@ -9,8 +9,8 @@ import mcp_types as types
 from mcp.server import Server
 from pydantic import Field
 
+from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
-from toolcrib.model import JsonObject
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.streams.sdk import Context

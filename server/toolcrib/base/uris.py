@@ -1,7 +1,4 @@
-"""(server, URI) to public URI and back, the URIs inside results, and which template a URI may be of.
-
-Knows how addresses are spelled; never knows which resources there are, or who may read them.
-"""
+"""(server, URI) to public URI and back, the URIs inside results, and which template a URI may be of."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +6,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.model import JsonObject
+from toolcrib.base.model import JsonObject
 
 _PREFIX = "toolcrib://servers/"
 _EXPRESSION = re.compile(r"\{[^{}]*\}")

@@ -1,8 +1,6 @@
 """One tree of errors, each with a public text for the model or person who gets it and a private detail for the log.
 
-Knows every way toolcrib refuses or fails; never knows where an error is shown or how it is encoded.
-
-    ToolcribError
+ToolcribError
     ├── ConfigError         the config file is wrong; carries every problem at once
     ├── StartRefused        the config is right, but serving it would not be safe
     ├── BadRequest          arguments the caller can correct

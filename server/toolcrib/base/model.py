@@ -1,7 +1,4 @@
-"""The frozen values that the layers exchange.
-
-Knows what a tool, an example, a skill and a caller are; never knows a protocol, a file or a database.
-"""
+"""The frozen values that the layers exchange."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

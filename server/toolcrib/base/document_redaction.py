@@ -1,12 +1,11 @@
 """Removes secrets and personal data from a document, such as a skill; all else stays byte-identical.
 
-Knows the shapes of keys, addresses and numbers, and of their placeholders; never knows whose document it is.
 A document is meant to be followed, so its line breaks, examples and placeholders stay.
 """
 
 import re
 
-from toolcrib.redaction.rules import (
+from toolcrib.base.redaction import (
     BEARER,
     CLOSERS,
     EMAIL,

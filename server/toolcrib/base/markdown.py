@@ -1,7 +1,4 @@
-"""Splits Markdown into blocks that are kept whole or omitted: headings, list items, fences, tables, paragraphs.
-
-Knows where a block ends and what its title is; never knows what a skill is or how much of it will be shown.
-"""
+"""Splits Markdown into blocks that are kept whole or omitted: headings, list items, fences, tables, paragraphs."""
 
 import re
 from collections.abc import Collection, Iterator

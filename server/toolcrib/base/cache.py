@@ -1,8 +1,4 @@
-"""A bounded cache of values: the least recently used is dropped first.
-
-Knows keys and when they were last used; never knows what a value is. Results of pure functions are
-cached by :func:`functools.lru_cache` instead.
-"""
+"""Memoized results of a pure function over short texts."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -112,3 +108,32 @@ class RecentBy(Generic[_Owner, _Key, _Value]):
         with suppress(KeyError):
             return self._recent[owner]
         return self._recent.setdefault(owner, Recent(self._most))
+
+
+_Made = TypeVar("_Made")
+
+WORD_MAX = 40
+"""Maximum length of a word that is worth caching: longer ones are mostly data, and rarely recur."""
+
+SENTENCE_MAX = 300
+"""The same for a text. Descriptions of parameters are shorter; those of tools occur once."""
+
+
+class Remembered(dict[str, _Made]):
+    """A cache of the results of ``make`` by text, used like a dictionary. Safe to use from several threads.
+
+    At most ``most`` texts of at most ``longest`` characters are cached; then all are removed, and common ones soon
+    return. Keeping an order of use, as :func:`functools.lru_cache` does, would cost more than it gains.
+    """
+
+    def __init__(self, make: Callable[[str], _Made], most: int, longest: int) -> None:
+        super().__init__()
+        self._make, self._most, self._longest = make, most, longest
+
+    def __missing__(self, text: str) -> _Made:
+        made = self._make(text)
+        if len(text) <= self._longest:
+            if len(self) >= self._most:
+                self.clear()
+            self[text] = made
+        return made

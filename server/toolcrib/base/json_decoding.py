@@ -1,6 +1,5 @@
 """Parses large JSON in small steps, so that the event loop keeps running.
 
-Knows JSON's outer structure and how long the event loop may be blocked; never knows what the JSON means.
 The C decoder holds the interpreter lock for a whole document, in a worker thread too: 26 MB in one call stop
 everything else for 0.4 s.
 """
@@ -8,11 +7,130 @@ everything else for 0.4 s.
 import gc
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio.lowlevel
+from pydantic_core import PydanticSerializationError, to_json
+
+_WINDOW = 64 * 1024
+"""Number of bytes counted before yielding to the event loop, a fraction of a millisecond of work."""
+
+_BYTES_EACH = 2
+"""Minimum size of a value in a long list: a digit and a comma."""
+
+
+class ValueCount:
+    """Counts the values in a JSON text that arrives in pieces. An empty list or object counts as two."""
+
+    def __init__(self) -> None:
+        self.number = 1
+        self._is_in_text = False
+        self._rest = b""
+
+    def add(self, piece: bytes | bytearray | memoryview) -> int:
+        """Count the values of the next piece and return the total so far."""
+        data = self._rest + piece
+        # A backslash at the end belongs to the next piece, unless it is itself escaped.
+        is_open = (len(data) - len(data.rstrip(b"\\"))) % 2 == 1
+        data, self._rest = (data[:-1], b"\\") if is_open else (data, b"")
+        if b"\\" in data:
+            data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = data.split(b'"')
+        outside = b"".join(parts[1::2] if self._is_in_text else parts[::2])
+        self._is_in_text ^= len(parts) % 2 == 0
+        # Each comma separates two values, and each bracket contains at most one more than it has commas.
+        self.number += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+        return self.number
+
+
+async def has_more_values(text: bytearray, limit: int) -> bool:
+    """Return whether a JSON text contains more than ``limit`` values; yields to other tasks while counting."""
+    if len(text) <= _BYTES_EACH * limit:
+        return False
+    count = ValueCount()
+    for window in _windows(text):
+        if count.add(window) > limit:
+            return True
+        await anyio.lowlevel.checkpoint()
+    return False
+
+
+def _windows(text: bytearray) -> Iterator[bytearray]:
+    for start in range(0, len(text), _WINDOW):
+        yield text[start : start + _WINDOW]
+
+
+T = TypeVar("T")
+
+_REPLACED = rb"\ufffd"
+_SIGNS = (rb"\ud", rb"\uD")
+_CUTS = (b"\\", rb"\u")
+
+# Matches every escape in sequence, so that an escaped backslash does not start another one. First an escape cut off by
+# the end of the bytes, which later bytes may complete to a pair; then pairs, which are kept.
+_ESCAPE = re.compile(
+    rb"""(?P<cut>\\(?:u(?:[dD](?:[89a-fA-F][0-9a-fA-F]?
+            |[89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?)?)?)?\Z)
+       | \\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
+       | (?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})
+       | \\.""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def carried(value: T) -> T:
+    """Return a JSON value that the SDK can send: unchanged, unless a string or key has a lone surrogate.
+
+    Raises:
+        ValueError: it is nested too deeply.
+
+    """
+    if _is_sent_as_it_is(value):
+        return value
+    mended = json.loads(whole(json.dumps(value, ensure_ascii=False)))
+    if not _is_sent_as_it_is(mended):
+        raise ValueError("it is nested too deeply to be sent over HTTP")
+    return mended
+
+
+def _is_sent_as_it_is(value: Any) -> bool:
+    try:
+        to_json(value, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def whole(text: str) -> str:
+    """Return ``text`` with U+FFFD for each lone surrogate."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class WholeCharacters:
+    """Filters a body of JSON, or of events with JSON, chunk by chunk. Its length does not change."""
+
+    def __init__(self) -> None:
+        self._cut = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return the output that is final so far, with U+FFFD for each escaped lone surrogate."""
+        data, self._cut = self._cut + chunk, b""
+        if not any(sign in data for sign in _SIGNS) and not data.endswith(_CUTS):
+            return data
+        return _ESCAPE.sub(self._replaced, data)
+
+    def end(self) -> bytes:
+        """Return the rest when the body ends."""
+        return self._cut
+
+    def _replaced(self, match: re.Match[bytes]) -> bytes:
+        if (cut := match["cut"]) is not None:
+            self._cut = cut
+            return b""
+        return match[0] if match["lone"] is None else _REPLACED
+
 
 STEP = 64 * 1024
 """Number of characters decoded before yielding to the event loop, about a millisecond of work."""

@@ -1,1 +1,0 @@
-"""Removes secrets and personal data from texts."""
