@@ -27,10 +27,10 @@ from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
+from toolcrib.jsonrpc.sdk import StreamDispatcher
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.streams.sdk import StreamDispatcher
 from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import ToolUseCases
 

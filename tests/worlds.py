@@ -34,9 +34,9 @@ from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
+from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.serving import Serving, open_server
 from toolcrib.status import Loaded
-from toolcrib.streams.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills

@@ -17,8 +17,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from toolcrib.downstream.transport import Streams
-from toolcrib.streams.messages import encode
-from toolcrib.streams.sdk import StreamDispatcher
+from toolcrib.jsonrpc.dispatcher import encode
+from toolcrib.jsonrpc.sdk import StreamDispatcher
 
 JsonObject = dict[str, Any]
 MODERN = "2026-07-28"

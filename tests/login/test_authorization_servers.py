@@ -19,13 +19,13 @@ from downstream.fleets import TEST_S, http_settings
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.base.errors import LoginFailed
 from toolcrib.config.settings import ServerSettings
+from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult, OAuthToken
 from toolcrib.login import fetching, renewing, store
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge
 from toolcrib.login.flow import Ask, log_in
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
-from toolcrib.streams.sdk_oauth import AuthorizationCodeResult, OAuthToken
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ import pytest
 
 from fakes.keyring import MemoryKeyring
 from toolcrib.base.errors import StoreError
+from toolcrib.jsonrpc.sdk_oauth import OAuthClientInformationFull, OAuthToken
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
-from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken
 
 pytestmark = pytest.mark.anyio
 

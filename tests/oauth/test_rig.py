@@ -19,9 +19,9 @@ from pydantic import AnyUrl
 
 from e2e.npm import Npm
 from oauth.rig import TESTS, Browser, PortTakenError, Rig, oidc_provider, running
+from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult, OAuthClientMetadata
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import LoginEntry, TokenStore
-from toolcrib.streams.sdk_oauth import AuthorizationCodeResult, OAuthClientMetadata
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -84,7 +84,7 @@ import json, sys, anyio, httpx2
 from pathlib import Path
 from toolcrib.login.keyring import NoKeyring
 from toolcrib.login.store import TokenStore
-from toolcrib.streams.sdk_oauth import OAuthToken
+from toolcrib.jsonrpc.sdk_oauth import OAuthToken
 
 async def main(folder, url, endpoint, rounds):
     entry = TokenStore(Path(folder), NoKeyring()).entry(url, "notes")

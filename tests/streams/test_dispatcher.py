@@ -20,9 +20,9 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, REQUEST_TIMEOUT, jsonrpc_message_adapter
 from pydantic import TypeAdapter
 
-from toolcrib.streams.dispatcher import PipeBounds, open_dispatcher
-from toolcrib.streams.pace import PaceBounds
-from toolcrib.streams.sdk import SessionMessage, StreamDispatcher
+from toolcrib.jsonrpc.dispatcher import PipeBounds, open_dispatcher
+from toolcrib.jsonrpc.rate_limit import PaceBounds
+from toolcrib.jsonrpc.sdk import SessionMessage, StreamDispatcher
 
 pytestmark = pytest.mark.anyio
 BOUNDS = PipeBounds(

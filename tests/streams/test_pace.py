@@ -7,8 +7,8 @@ import anyio
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
-from toolcrib.streams.pace import Pace, PaceBounds, PacedStream
-from toolcrib.streams.sdk import SessionMessage
+from toolcrib.jsonrpc.rate_limit import Pace, PaceBounds, PacedStream
+from toolcrib.jsonrpc.sdk import SessionMessage
 
 pytestmark = pytest.mark.anyio
 BOUNDS = PaceBounds(per_s=100, flood_s=10)

@@ -17,7 +17,7 @@ from ends import PATIENCE_S, close, read_on, read_until, socket_pair, two_pipes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.streams.pipes import LineReader, LineWriter, open_pipe, supports
+from toolcrib.jsonrpc.pipes import LineReader, LineWriter, open_pipe, supports
 
 pytestmark = pytest.mark.anyio
 LINE_MAX = 64 * 1024 * 1024

@@ -22,10 +22,10 @@ from toolcrib.cli.servers import tried
 if TYPE_CHECKING:
     from toolcrib.base.model import JsonObject
     from toolcrib.config.settings import ServerSettings, Settings
+    from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult
     from toolcrib.login.flow import Ask
     from toolcrib.login.records import Record
     from toolcrib.login.store import LoginEntry
-    from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The server, as the config names it.")]
 

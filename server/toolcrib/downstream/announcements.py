@@ -13,7 +13,7 @@ from mcp import ClientSession, MCPError
 
 from toolcrib.base.errors import DownstreamError
 from toolcrib.base.model import OfferKind
-from toolcrib.streams.sdk import (
+from toolcrib.jsonrpc.sdk import (
     IncomingMessage,
     PromptsListChanged,
     ResourcesListChanged,

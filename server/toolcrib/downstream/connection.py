@@ -26,7 +26,7 @@ from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undeli
 from toolcrib.downstream.relays import Line, Relays, carried_by
 from toolcrib.downstream.tap import Tap
 from toolcrib.downstream.transport import Streams
-from toolcrib.streams.sdk import (
+from toolcrib.jsonrpc.sdk import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
     MCP_PROTOCOL_VERSION_HEADER,

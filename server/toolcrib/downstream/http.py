@@ -25,8 +25,8 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Learned, MaskedBytes
 from toolcrib.base.text import truncate
+from toolcrib.jsonrpc.sdk import SessionMessage
 from toolcrib.login.challenges import Challenge, challenge_of
-from toolcrib.streams.sdk import SessionMessage
 
 UNDELIVERED = -39_404
 """JSON-RPC error code of our own, outside all ranges in use: the server certainly did not do what was asked."""

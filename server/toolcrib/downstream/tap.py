@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 
 from toolcrib.base.model import JsonObject
-from toolcrib.streams.sdk import (
+from toolcrib.jsonrpc.sdk import (
     CallOptions,
     Channel,
     DispatchContext,

@@ -27,10 +27,10 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login
 from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, Lifeline, running
+from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
+from toolcrib.jsonrpc.rate_limit import PaceBounds, PacedStream
+from toolcrib.jsonrpc.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 from toolcrib.login.logins import Logins
-from toolcrib.streams.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
-from toolcrib.streams.pace import PaceBounds, PacedStream
-from toolcrib.streams.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
 
 _QUOTED_MAX = 300
 _UNUSED_S = 4

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolcrib.base.errors import LoginFailed
 from toolcrib.base.text import one_line, sanitize, truncate
-from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
+from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult
 
 _TEXT_MAX = 200
 

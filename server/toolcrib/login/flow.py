@@ -16,6 +16,7 @@ import httpx2
 
 from toolcrib.base.errors import LoginFailed, ToolcribError
 from toolcrib.config.settings import HttpTarget, ServerSettings
+from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult
 from toolcrib.login.addresses import is_shown
 from toolcrib.login.bearers import Bearer
 from toolcrib.login.challenges import Challenge, challenge_of
@@ -24,7 +25,6 @@ from toolcrib.login.fetching import FETCH_S, is_in_private_network, open_fetcher
 from toolcrib.login.listener import Listener, listening
 from toolcrib.login.providers import Person, auth_of, person_provider, server_address
 from toolcrib.login.store import LoginEntry
-from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
 _T = TypeVar("_T")
 

@@ -12,8 +12,8 @@ import anyio
 import anyio.abc
 
 from toolcrib.base.errors import LoginFailed
+from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult
 from toolcrib.login.answers import answer_in, state_of
-from toolcrib.streams.sdk_oauth import AuthorizationCodeResult
 
 _HOST, _PATH = "127.0.0.1", "/callback"
 _HEAD_MAX, _HEAD_S = 16 * 1024, 5.0

@@ -18,14 +18,14 @@ from toolcrib import __version__
 from toolcrib.base.errors import LoginFailed, LoginRefused
 from toolcrib.config.auth_schema import AuthSection
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.login.addresses import origin_of
-from toolcrib.login.store import LoginEntry
-from toolcrib.streams.sdk_oauth import (
+from toolcrib.jsonrpc.sdk_oauth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthToken,
 )
+from toolcrib.login.addresses import origin_of
+from toolcrib.login.store import LoginEntry
 
 _CLIENT_NAME = "toolcrib"
 

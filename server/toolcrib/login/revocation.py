@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from toolcrib.base.errors import LoginFailed
 from toolcrib.config.settings import ServerSettings
+from toolcrib.jsonrpc.sdk_oauth import OAuthMetadata
 from toolcrib.login.fetching import Fetcher
 from toolcrib.login.providers import Kept, renewing_provider, server_address, settle_method
 from toolcrib.login.store import LoginEntry
-from toolcrib.streams.sdk_oauth import OAuthMetadata
 
 
 async def revoked(server: ServerSettings, entry: LoginEntry, fetcher: Fetcher) -> bool:

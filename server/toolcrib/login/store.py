@@ -19,11 +19,11 @@ from pydantic import ValidationError
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.redaction import Learned
+from toolcrib.jsonrpc.sdk_oauth import OAuthClientInformationFull, OAuthToken
 from toolcrib.login.keeping import Keeper, blank_record
 from toolcrib.login.kept_file import Stamp
 from toolcrib.login.keyring import Keyring
 from toolcrib.login.records import Record
-from toolcrib.streams.sdk_oauth import OAuthClientInformationFull, OAuthToken
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

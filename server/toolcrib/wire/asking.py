@@ -13,7 +13,7 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.json_decoding import carried
 from toolcrib.base.model import JsonObject
 from toolcrib.downstream.askers import Asker, is_at_least, is_level
-from toolcrib.streams.sdk import CallOptions, Context, Outbound, channel_of, connection_of, envelope_of
+from toolcrib.jsonrpc.sdk import CallOptions, Context, Outbound, channel_of, connection_of, envelope_of
 from toolcrib.wire.sessions import is_modern
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)

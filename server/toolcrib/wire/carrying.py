@@ -18,7 +18,7 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.askers import Asker, Progress
 from toolcrib.downstream.parked_work import ParkedWork
 from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
-from toolcrib.streams.sdk import Context
+from toolcrib.jsonrpc.sdk import Context
 from toolcrib.tools.confirming import MustAsk
 from toolcrib.wire.asking import asker_of
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from mcp.server import Server
 
 from toolcrib.access.sessions import Session
-from toolcrib.streams.sdk import ServerMiddleware
+from toolcrib.jsonrpc.sdk import ServerMiddleware
 from toolcrib.wire.greeting import Greeter, GreetingParts
 from toolcrib.wire.server import Wire
 

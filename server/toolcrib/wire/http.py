@@ -30,9 +30,9 @@ from toolcrib.base.errors import StartRefused
 from toolcrib.base.json_decoding import carried, whole
 from toolcrib.config.http_schema import HttpSection, TokenSection
 from toolcrib.config.schema import LimitsSection
-from toolcrib.streams.pace import PaceBounds
-from toolcrib.streams.sdk import CallNext, Context, HandlerResult
-from toolcrib.streams.sdk_sessions import HttpSessions
+from toolcrib.jsonrpc.rate_limit import PaceBounds
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
+from toolcrib.jsonrpc.sdk_http import HttpSessions
 from toolcrib.wire.gateway import Gateway
 from toolcrib.wire.http_connections import HEAD_MAX_BYTES, accepted_at_once, bounded
 from toolcrib.wire.http_limits import PacedNotes, PlainHosts, Presence, SessionQuota, health_routes

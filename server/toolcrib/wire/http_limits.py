@@ -24,8 +24,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolcrib.base.cache import Recent
-from toolcrib.streams.pace import Pace, PaceBounds
-from toolcrib.streams.sdk_sessions import HttpSessions
+from toolcrib.jsonrpc.rate_limit import Pace, PaceBounds
+from toolcrib.jsonrpc.sdk_http import HttpSessions
 from toolcrib.wire.presence import KEY, STATE, Client
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from mcp.server.streamable_http import EventCallback, EventId, EventMessage, Str
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 
 from toolcrib.base.json_values import memory_of
-from toolcrib.streams.sdk_sessions import SessionEventStore
+from toolcrib.jsonrpc.sdk_http import SessionEventStore
 
 RETRY_MS = 1000
 """How long a client is asked to wait before it reconnects, in milliseconds."""

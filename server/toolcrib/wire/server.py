@@ -37,8 +37,8 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.offers.use_cases import OfferUseCases
-from toolcrib.streams.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolUseCases

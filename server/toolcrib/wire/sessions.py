@@ -26,7 +26,7 @@ from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.scoping import needs_scopes
 from toolcrib.config.settings import Settings
-from toolcrib.streams.sdk import Connection, Context, connection_of, envelope_of
+from toolcrib.jsonrpc.sdk import Connection, Context, connection_of, envelope_of
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""

@@ -16,10 +16,10 @@ from mcp.server.stdio import stdio_server
 
 from toolcrib.config.schema import LimitsSection
 from toolcrib.early.greeting import Begun
-from toolcrib.streams.dispatcher import PipeBounds, open_dispatcher
-from toolcrib.streams.pace import PaceBounds
-from toolcrib.streams.pipes import supports
-from toolcrib.streams.sdk import Channel, StreamDispatcher, serve_by_era
+from toolcrib.jsonrpc.dispatcher import PipeBounds, open_dispatcher
+from toolcrib.jsonrpc.pipes import supports
+from toolcrib.jsonrpc.rate_limit import PaceBounds
+from toolcrib.jsonrpc.sdk import Channel, StreamDispatcher, serve_by_era
 
 _log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
+from toolcrib.jsonrpc.sdk import ProtocolServer
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import StatusParts, status_of
-from toolcrib.streams.sdk import ProtocolServer
 from toolcrib.wire.carrying import CarriedRequests
 from toolcrib.wire.methods.prompts import PromptMethods, PromptProvider
 from toolcrib.wire.methods.resources import FixedResource, ResourceMethods, ResourceProvider

@@ -13,7 +13,7 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
-from toolcrib.streams.sdk import Context, ProtocolServer
+from toolcrib.jsonrpc.sdk import Context, ProtocolServer
 from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions
 

@@ -14,11 +14,11 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, UnknownResource
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, TaskType
+from toolcrib.jsonrpc.sdk import Context
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.streams.sdk import Context
 from toolcrib.wire.carrying import CarriedRequests, Reach
 from toolcrib.wire.methods.resources import FixedResource, as_json, text_contents
 from toolcrib.wire.sessions import announce_tools

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
+from toolcrib.jsonrpc.sdk import Context
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.streams.sdk import Context
 from toolcrib.wire.sessions import Sessions
 
 if TYPE_CHECKING:

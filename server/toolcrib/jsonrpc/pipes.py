@@ -1,6 +1,6 @@
 """Lines over two file descriptors: bounded, on the event loop itself, without a thread or a task for each line.
 
-Knows bytes, lines and back-pressure; never knows what a line says. POSIX pipes, sockets and terminals only (see
+POSIX pipes, sockets and terminals only (see
 :func:`supports`).
 """
 

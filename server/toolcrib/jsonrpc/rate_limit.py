@@ -1,6 +1,6 @@
 """Rate limit for a peer's notifications: a peer that exceeds it is slowed, and disconnected if it continues.
 
-Knows rates and time; never knows what is sent. A delayed read slows the peer through back-pressure.
+A delayed read slows the peer through back-pressure.
 """
 
 import math
@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import AsyncResource
 from mcp_types import JSONRPCNotification
 
-from toolcrib.streams.sdk import ReadStream, SessionMessage
+from toolcrib.jsonrpc.sdk import ReadStream, SessionMessage
 
 _BURST_S = 1.0
 """Size of a permitted burst, in seconds' worth of messages."""

@@ -1,6 +1,5 @@
 """The adapter to private and provisional parts of the MCP SDK (mcp 2.3): a minor release may move any of them.
 
-Knows which parts of the SDK those are, and gives them our own names; never knows a tool, a caller or a downstream.
 Public is what ``mcp``, ``mcp.server``, ``mcp.types`` and the modules of the transports export.
 """
 

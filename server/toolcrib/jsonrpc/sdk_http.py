@@ -1,7 +1,4 @@
-"""The adapter to private parts of the MCP SDK's HTTP sessions (mcp 2.3): a minor release may move any of them.
-
-Knows which parts of the SDK's manager and transport of sessions those are; never knows a caller or a limit.
-"""
+"""The adapter to private parts of the MCP SDK's HTTP sessions (mcp 2.3): a minor release may move any of them."""
 
 import math
 from abc import abstractmethod

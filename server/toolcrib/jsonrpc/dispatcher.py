@@ -1,35 +1,42 @@
 """The SDK's ``Dispatcher`` over two descriptors, one JSON-RPC message per line: bounded, and fast.
 
-Knows requests, answers, cancellation and progress, on either side of a connection; never knows what a method means.
 Every call pays the cost of a message four times, so there is no model object, no stream and no task except the
 handler's between the descriptor and the waiter (ADR 18).
 """
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, cast
 
 import anyio
 import anyio.abc
-from mcp_types import INTERNAL_ERROR, ErrorData
+import anyio.lowlevel
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, ErrorData
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from toolcrib.base.json_decoding import decode_in_steps, has_more_values
 from toolcrib.base.model import JsonObject
-from toolcrib.streams.incoming import IncomingRequest, Params
-from toolcrib.streams.messages import decode, encode, is_long, notification, refusal, result
-from toolcrib.streams.outgoing import CLOSED, Outcome, OutgoingRequests
-from toolcrib.streams.pace import PROGRESS, Pace, PaceBounds
-from toolcrib.streams.pipes import LineReader, LineWriter, open_pipe
-from toolcrib.streams.sdk import (
+from toolcrib.jsonrpc.pipes import LineReader, LineWriter, open_pipe
+from toolcrib.jsonrpc.rate_limit import PROGRESS, Pace, PaceBounds
+from toolcrib.jsonrpc.sdk import (
     CallOptions,
     Channel,
+    DispatchContext,
+    NoBackChannelError,
     OnNotify,
     OnNotifyIntercept,
     OnRequest,
+    Outbound,
+    ProgressFnT,
+    ProgressToken,
     RequestId,
+    TransportContext,
     as_request_id,
     cancelled_request_id_from_params,
     coerce_request_id,
@@ -37,6 +44,284 @@ from toolcrib.streams.sdk import (
     progress_token_from_params,
     run_notify_intercept,
 )
+
+_STEPWISE_FROM = 128 * 1024
+"""Size in bytes from which a line is decoded in steps; a shorter one does not block the event loop for long."""
+
+
+def is_long(line: bytearray) -> bool:
+    """Return whether a line must be decoded in steps, by ``json_steps``."""
+    return len(line) >= _STEPWISE_FROM
+
+
+def decode(line: bytearray) -> Any:
+    """Return the JSON value of a short line.
+
+    Raises:
+        ValueError: it is not valid JSON.
+
+    """
+    try:
+        return from_json(line)
+    except ValueError:
+        pass
+    try:
+        # The fast decoder rejects lone surrogates, which JSON allows.
+        return json.loads(line.decode())
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Return a message as a line of compact JSON. Lone surrogates, which UTF-8 cannot encode, are written as escapes.
+
+    Raises:
+        TypeError: it contains a value that JSON cannot represent.
+
+    """
+    try:
+        return to_json(message, inf_nan_mode="null") + b"\n"
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def request(key: RequestId, method: str, params: Mapping[str, Any]) -> JsonObject:
+    """Return a request. Without params the member is omitted, because JSON-RPC forbids null there."""
+    head: JsonObject = {"jsonrpc": "2.0", "id": key, "method": method}
+    return {**head, "params": params} if params else head
+
+
+def notification(method: str, params: Mapping[str, Any] | None) -> JsonObject:
+    """Return a notification."""
+    head: JsonObject = {"jsonrpc": "2.0", "method": method}
+    return head if params is None else {**head, "params": params}
+
+
+def result(key: RequestId, value: Mapping[str, Any]) -> JsonObject:
+    """Return the response to a successful request."""
+    return {"jsonrpc": "2.0", "id": key, "result": value}
+
+
+def refusal(key: RequestId, error: ErrorData) -> JsonObject:
+    """Return the error response to a failed request."""
+    return {"jsonrpc": "2.0", "id": key, "error": error.model_dump(by_alias=True, exclude_unset=True)}
+
+
+_TRANSPORT = TransportContext(kind="stdio", can_send_request=True)
+
+Params = Mapping[str, Any]
+
+
+class IncomingRequest(DispatchContext[TransportContext]):
+    """The context of an incoming request or notification, and the channel to its sender while it is being handled."""
+
+    __slots__ = ("_cancel_requested", "_dispatcher", "_is_done", "_progress_token", "_request_id", "scope")
+
+    def __init__(
+        self, dispatcher: Outbound, request_id: RequestId | None, progress_token: ProgressToken | None
+    ) -> None:
+        self._dispatcher, self._request_id, self._progress_token = dispatcher, request_id, progress_token
+        self._cancel_requested: anyio.Event | None = None
+        self._is_done = False
+        self.scope = anyio.CancelScope()
+
+    @property
+    def transport(self) -> TransportContext:
+        """The transport, a pipe: it allows requests in both directions."""
+        return _TRANSPORT
+
+    @property
+    def message_metadata(self) -> None:
+        """None: a pipe attaches no metadata to messages."""
+        return None
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The id as sent by the peer; None for a notification."""
+        return self._request_id
+
+    @property
+    def can_send_request(self) -> bool:
+        """Whether the peer can be sent requests: until this request has been handled."""
+        return not self._is_done
+
+    @property
+    def cancel_requested(self) -> anyio.Event:
+        """Set when the peer cancels the request."""
+        if self._cancel_requested is None:
+            self._cancel_requested = anyio.Event()
+        return self._cancel_requested
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the peer has cancelled the request: then it gets no answer."""
+        return self._cancel_requested is not None and self._cancel_requested.is_set()
+
+    def cancel(self) -> None:
+        """Cancel the handler, because the peer has cancelled the request."""
+        self.cancel_requested.set()
+        self.scope.cancel()
+
+    def close(self) -> None:
+        """Close the channel: the request has been handled."""
+        self._is_done = True
+
+    async def send_raw_request(self, method: str, params: Params | None, opts: CallOptions | None = None) -> JsonObject:
+        """Send the peer a request on behalf of this request.
+
+        Raises:
+            MCPError: the peer's own error, or the channel is closed.
+
+        """
+        if self._is_done:
+            raise NoBackChannelError(method)
+        return await self._dispatcher.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Params | None, opts: CallOptions | None = None) -> None:
+        """Send the peer a notification on behalf of this request; dropped once it has been handled."""
+        if not self._is_done:
+            await self._dispatcher.notify(method, params, opts)
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress of this request to the peer, if it asked for it."""
+        if self._progress_token is None:
+            return
+        facts = {"progressToken": self._progress_token, "progress": progress, "total": total, "message": message}
+        await self.notify("notifications/progress", {key: fact for key, fact in facts.items() if fact is not None})
+
+
+CLOSED = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+"""The error of requests interrupted by the end of the connection."""
+
+Outcome = JsonObject | ErrorData
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A request without a response yet."""
+
+    answer: "asyncio.Future[Outcome]"
+    on_progress: ProgressFnT | None
+
+
+class OutgoingRequests:
+    """Our outgoing requests on one connection."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._ids = count(1)
+        self._pending: dict[RequestId, _Pending] = {}
+        self._is_closed = False
+
+    async def send(self, method: str, params: Params | None, opts: CallOptions) -> JsonObject:
+        """Send a request and return its result.
+
+        Raises:
+            MCPError: the peer's own error; ``REQUEST_TIMEOUT``; ``CONNECTION_CLOSED``.
+            ValueError: the id that ``opts`` asks for is in use.
+
+        """
+        if self._is_closed:
+            raise _raised(CLOSED)
+        request_id, key = self._id_for(opts)
+        on_progress = opts.get("on_progress")
+        sent: Mapping[str, Any] = params or {}
+        if on_progress is not None:
+            # The id doubles as the progress token, so that the waiting caller is found by it.
+            meta: JsonObject = sent.get("_meta") or {}
+            sent = {**sent, "_meta": {**meta, "progressToken": request_id}}
+        line = encode(request(request_id, method, sent))
+        # Nothing has been sent so far, so a caller cancelled before this point leaves no request behind.
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        pending = self._pending[key] = _Pending(self._loop.create_future(), on_progress)
+        try:
+            await self._writer.send(line)
+            outcome = await self._answer_to(request_id, pending, method, opts)
+        except anyio.BrokenResourceError:
+            outcome = CLOSED
+        finally:
+            del self._pending[key]
+        if isinstance(outcome, ErrorData):
+            raise _raised(outcome)
+        return outcome
+
+    def settle(self, request_id: RequestId | None, outcome: Outcome) -> bool:
+        """Deliver a response to the waiting caller; return whether there is one."""
+        pending = self._of(request_id)
+        if pending is None or pending.answer.done():
+            return False
+        pending.answer.set_result(outcome)
+        return True
+
+    def progress_told(self, params: Params) -> Coroutine[Any, Any, None] | None:
+        """Return a coroutine that delivers a progress report to its caller; None if nobody wants it."""
+        pending, progress = self._of(as_request_id(params.get("progressToken"))), _number(params.get("progress"))
+        if pending is None or pending.on_progress is None or progress is None:
+            return None
+        message = params.get("message")
+        return pending.on_progress(
+            progress, _number(params.get("total")), message if isinstance(message, str) else None
+        )
+
+    def close(self) -> None:
+        """Notify all waiting callers that no response will come."""
+        self._is_closed = True
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_result(CLOSED)
+
+    def _of(self, request_id: RequestId | None) -> _Pending | None:
+        if request_id is None:
+            return None
+        return self._pending.get(request_id) or self._pending.get(coerce_request_id(request_id))
+
+    def _id_for(self, opts: CallOptions) -> tuple[RequestId, RequestId]:
+        """Return the id of a new request, and the key for looking up its response: a peer may echo 7 as "7"."""
+        given = opts.get("request_id")
+        if given is None:
+            minted = next(each for each in self._ids if each not in self._pending)
+            return minted, minted
+        key = coerce_request_id(given)
+        if key in self._pending:
+            raise ValueError(f"request id {given!r} is already in flight")
+        return given, key
+
+    async def _answer_to(self, request_id: RequestId, pending: _Pending, method: str, opts: CallOptions) -> Outcome:
+        """Wait for the response to a request; if the wait is given up, cancel the request at the peer."""
+        takes_back = opts.get("cancel_on_abandon", True)
+        timeout = opts.get("timeout")
+        try:
+            if timeout is None:
+                return await pending.answer
+            with anyio.move_on_after(timeout):
+                return await pending.answer
+        except anyio.get_cancelled_exc_class():
+            if takes_back:
+                self._take_back(request_id, "caller cancelled")
+            raise
+        if takes_back:
+            self._take_back(request_id, f"timed out after {timeout}s")
+        return ErrorData(code=REQUEST_TIMEOUT, message=f"Request {method!r} timed out")
+
+    def _take_back(self, request_id: RequestId, reason: str) -> None:
+        message = notification("notifications/cancelled", {"requestId": request_id, "reason": reason})
+        with suppress(anyio.BrokenResourceError):
+            self._writer.post(encode(message))
+
+
+def _raised(error: ErrorData) -> MCPError:
+    return MCPError(code=error.code, message=error.message, data=error.data)
+
+
+def _number(value: Any) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
 
 _GARBAGE_KEPT = 2000
 """Maximum number of bytes of an invalid line that ``on_garbage`` receives."""

@@ -1,1 +1,0 @@
-"""Transports: descriptors and messages."""
