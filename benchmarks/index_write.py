@@ -18,7 +18,7 @@ import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
 from toolcrib.base.model import Ingest
 from toolcrib.config.loading import load
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.tables import TOOLS_SCHEMA

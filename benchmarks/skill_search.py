@@ -32,7 +32,7 @@ from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import FIELDS, SkillQuery, SkillSearcher
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "skills-dev"
 SEARCH_TARGETS_MS = {600: Target(3), 5000: Target(10)}

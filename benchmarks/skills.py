@@ -29,7 +29,7 @@ from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import ROOT_ITSELF, scan
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
 LEFT_OUT = Target(0.02)

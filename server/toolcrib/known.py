@@ -29,8 +29,8 @@ from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, VectorStore
 from toolcrib.search.static_model import load_model
 from toolcrib.skills.index.tables import EARLIER_DECISIONS
-from toolcrib.store.store import Store
-from toolcrib.store.vectors import VectorCache
+from toolcrib.storage.store import Store
+from toolcrib.storage.vectors import VectorCache
 from toolcrib.tools.arguments.schema_check import SchemaChecker
 from toolcrib.tools.confirming import Confirmations
 from toolcrib.tools.failures import ServerFailures

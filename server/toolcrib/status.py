@@ -37,8 +37,8 @@ from toolcrib.skills.requests import SkillsStatus
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.store.store import Store
-from toolcrib.store.vectors import VectorCache
+from toolcrib.storage.store import Store
+from toolcrib.storage.vectors import VectorCache
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.failures import KeptFailure

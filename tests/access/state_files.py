@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolcrib.access.state.tables import STATE_SCHEMA
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 _Part = TypeVar("_Part")
 

@@ -18,7 +18,7 @@ from toolcrib.access.state.skill_decisions import Use
 from toolcrib.skills.index import tables as skill_tables
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILLS_SCHEMA
-from toolcrib.store.store import Schema, Store
+from toolcrib.storage.store import Schema, Store
 from toolcrib.tools.index import tables as tool_tables
 from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
@@ -131,7 +131,7 @@ def test_a_start_that_ends_before_they_have_left_the_old_file_is_gone_on_with(
 ):
     with closing(sqlite3.connect(getattr(place, file), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr("toolcrib.store.opening._BUSY_TIMEOUT_S", 0.01)
+        monkeypatch.setattr("toolcrib.storage.opening._BUSY_TIMEOUT_S", 0.01)
         with place.opened() as state:
             assert_kept(state)
             state.skills.switch("sk_off", enabled=True)
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_read_for_the_moment_is_read_at_the_next_start(
     with closing(sqlite3.connect(place.skills, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        monkeypatch.setattr("toolcrib.store.opening._BUSY_TIMEOUT_S", 0.01)
+        monkeypatch.setattr("toolcrib.storage.opening._BUSY_TIMEOUT_S", 0.01)
         with place.opened() as state:
             assert state.skills.switched_off() == frozenset()
             state.skills.switch("sk_used", enabled=False)

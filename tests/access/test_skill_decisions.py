@@ -8,7 +8,7 @@ from builders import watched
 from access import state_files
 from toolcrib.access.state.skill_decisions import SkillDecisions, Use
 from toolcrib.access.state.tables import STATE_SCHEMA
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 NOW = 1_000_000.0
 

@@ -18,7 +18,7 @@ import pytest
 from toolcrib.access.state.skill_outcomes import Report, SkillOutcomes
 from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.cli import main
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from worlds import world
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from counts import count
 
 from fakes.menu import tool
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from worlds import world

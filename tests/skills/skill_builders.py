@@ -26,7 +26,7 @@ from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery, SkillSearcher
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 EVERYBODY = SkillScope("global")
 NOW = 1_000_000.0

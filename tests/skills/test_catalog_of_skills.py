@@ -13,7 +13,7 @@ from toolcrib.base.model import Caller
 from toolcrib.skills import catalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from worlds import configured
 
 

@@ -20,7 +20,7 @@ from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sources.roots import find_roots
 from toolcrib.skills.sources.scanning import scan
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from worlds import OWN_TOOLS
 
 IDENTIFIER = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")

@@ -18,8 +18,8 @@ from toolcrib.search.static_model import load_model
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher
-from toolcrib.store.store import Store
-from toolcrib.store.vectors import VectorCache
+from toolcrib.storage.store import Store
+from toolcrib.storage.vectors import VectorCache
 
 SKILLS = (
     text("track-issues", "Files an issue.", tags=("vcs",)),

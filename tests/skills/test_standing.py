@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolcrib.access.state.skill_outcomes import HALF_LIFE_S, Outcomes, Report, SkillOutcomes
 from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.skills.standing import SETBACK, Standing, setback
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 NOW = 1_000_000.0
 KEY = ("sk_1", "d1")

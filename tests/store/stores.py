@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from toolcrib.store.store import Schema, Store
+from toolcrib.storage.store import Schema, Store
 
 APPLICATION_ID = 0x54455354
 

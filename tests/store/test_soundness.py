@@ -8,8 +8,8 @@ import pytest
 from stores import SCHEMA, add, texts
 
 from toolcrib.base.errors import StoreError
-from toolcrib.store import opening
-from toolcrib.store.store import Store
+from toolcrib.storage import opening
+from toolcrib.storage.store import Store
 
 NOW = 1_700_000_000.0
 DAY = 86400.0

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from stores import SCHEMA, add, texts
 
-from toolcrib.store import store as store_module
-from toolcrib.store.faults import FAULTS, faults_of
-from toolcrib.store.files import turn_in
-from toolcrib.store.opening import open_file
-from toolcrib.store.store import Store
+from toolcrib.storage import store as store_module
+from toolcrib.storage.files import turn_in
+from toolcrib.storage.opening import open_file
+from toolcrib.storage.store import FAULTS, Store, faults_of
 
 WAL_RESET, FTS5 = FAULTS
 

@@ -11,8 +11,8 @@ import pytest
 from stores import APPLICATION_ID, SCHEMA, add, make_notes, texts
 
 from toolcrib.base.errors import StoreError
-from toolcrib.store import opening
-from toolcrib.store.store import Schema, Store
+from toolcrib.storage import opening
+from toolcrib.storage.store import Schema, Store
 
 
 def test_a_file_is_private_and_its_directory_is_ignored_by_git(path: Path):

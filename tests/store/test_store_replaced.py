@@ -13,7 +13,7 @@ import pytest
 from stores import APPLICATION_ID, SCHEMA, add, make_notes, texts
 
 from toolcrib.base.errors import StoreError
-from toolcrib.store.store import Schema, Store, StoreReplaced
+from toolcrib.storage.store import Schema, Store, StoreReplaced
 
 FORGET = "INSERT INTO notes_fts(notes_fts, rowid, text) VALUES ('delete', 1, 'never there')"
 """What FTS5 calls malformed, though every check says that all is well: it counts fewer than no rows."""
@@ -208,7 +208,7 @@ class TestFullDisk:
             assert outside(moved / path.name) == []
 
     def test_what_is_owed_has_a_bound(self, path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("toolcrib.store.store._OWED_MAX", 2)
+        monkeypatch.setattr("toolcrib.storage.store._OWED_MAX", 2)
         clock = Clock()
         with Store(path, SCHEMA, clock=clock) as store:
             fill_up(store)

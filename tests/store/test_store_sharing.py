@@ -9,8 +9,8 @@ import pytest
 from stores import SCHEMA, add, texts
 
 from toolcrib.base.errors import StoreError
-from toolcrib.store import opening
-from toolcrib.store.store import Store
+from toolcrib.storage import opening
+from toolcrib.storage.store import Store
 
 
 def test_a_transaction_that_fails_changes_nothing(path: Path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.store.upsert import upsert
+from toolcrib.storage.store import upsert
 
 
 @pytest.fixture

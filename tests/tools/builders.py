@@ -26,7 +26,7 @@ from toolcrib.base.names import public_name
 from toolcrib.base.text import search_text, split_summary
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.matches import Found
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.tables import TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex

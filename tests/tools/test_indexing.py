@@ -19,7 +19,7 @@ from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Tool
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from toolcrib.tools import indexing as indexing_module
 from toolcrib.tools.definitions import ingest as ingest_module
 from toolcrib.tools.index.changes import Changes

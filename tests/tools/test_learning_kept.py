@@ -16,7 +16,7 @@ from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller
 from toolcrib.config.settings import Settings
 from toolcrib.search.vocabulary import Lesson
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 from toolcrib.tools.learning import Learning
 from worlds import configured, until
 

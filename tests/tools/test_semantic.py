@@ -23,8 +23,8 @@ from toolcrib.search.engine import SearchSettings
 from toolcrib.search.matches import Found
 from toolcrib.search.semantic import Semantic, fuse
 from toolcrib.search.static_model import StaticModel, download_model, load_model
-from toolcrib.store.store import Store
-from toolcrib.store.vectors import VectorCache
+from toolcrib.storage.store import Store
+from toolcrib.storage.vectors import VectorCache
 from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
 from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.tools.mentions import Mentions

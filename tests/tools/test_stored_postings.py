@@ -18,7 +18,7 @@ from toolcrib.access.policy import Policy
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import ToolRecord
 from toolcrib.search.lexicon import Lexicon, around, is_one_edit
-from toolcrib.store.stems import StemReader
+from toolcrib.storage.stems import StemReader
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.search import SearchRequest
 

@@ -132,7 +132,7 @@ def _told(settings: "Settings", problem: Problem, level: Level) -> Finding:
 
 
 def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
-    from toolcrib.store.files import private_directory, set_aside
+    from toolcrib.storage.files import private_directory, set_aside
 
     for name, folder in (("index", settings.cache_dir), ("state", settings.state_dir)):
         try:
@@ -154,8 +154,8 @@ def _folders(settings: "Settings", *, fix: bool) -> Iterator[Finding]:
 
 
 def _of_sqlite() -> Finding:
-    from toolcrib.store.faults import faults_of
-    from toolcrib.store.opening import has_fts5, sqlite_version
+    from toolcrib.storage.opening import has_fts5, sqlite_version
+    from toolcrib.storage.store import faults_of
 
     known = [fault.name for fault in faults_of(sqlite_version())]
     facts: JsonObject = {"version": sqlite_version(), "fts5": has_fts5(), "faults": known}
@@ -170,7 +170,7 @@ def _of_sqlite() -> Finding:
 
 def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
     """Remove caches that cannot be used and what is left of damaged ones; the servers are listed after that."""
-    from toolcrib.store.files import discard
+    from toolcrib.storage.files import discard
 
     try:
         status_now(settings)
@@ -188,7 +188,7 @@ def _caches_made_anew(settings: "Settings") -> Iterator[Finding]:
 
 def _damaged_caches(settings: "Settings") -> list[Path]:
     """Return the caches that were damaged, and are of no more use to anybody."""
-    from toolcrib.store.files import set_aside
+    from toolcrib.storage.files import set_aside
 
     return [file for cache in (settings.tool_cache, settings.skill_cache) for file in set_aside(cache)]
 

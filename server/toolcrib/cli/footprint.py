@@ -25,7 +25,7 @@ from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import FOLDER as GREETINGS
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
 from toolcrib.running.folder import running_folders
-from toolcrib.store.files import private_directory
+from toolcrib.storage.files import private_directory
 
 IDLE_S = 30 * 24 * 3600.0
 """The cache of a config that is gone is kept so long after it was last written."""

@@ -36,9 +36,9 @@ commands.command()(vocabulary)
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the state of servers and skills, and your running toolcribs; starts no server."""
     from toolcrib.access.hosts import Hosts
-    from toolcrib.store.faults import faults_of
-    from toolcrib.store.files import set_aside
-    from toolcrib.store.opening import sqlite_version
+    from toolcrib.storage.files import set_aside
+    from toolcrib.storage.opening import sqlite_version
+    from toolcrib.storage.store import faults_of
 
     settings = load_settings(config)
     found = status_now(settings)
@@ -120,7 +120,7 @@ def discard_indexes(settings: "Settings") -> None:
 
     """
     from toolcrib.known import Clocks, open_decisions
-    from toolcrib.store.files import discard
+    from toolcrib.storage.files import discard
 
     indexes = [file for file in (settings.tool_cache, settings.skill_cache) if file.exists()]
     if indexes:

@@ -20,7 +20,7 @@ from toolcrib.base.redaction import redact_text
 from toolcrib.base.text import truncate
 from toolcrib.events.batches import Batches, Line
 from toolcrib.events.kinds import Event, Level
-from toolcrib.store.files import private_directory
+from toolcrib.storage.files import private_directory
 
 TEXT_MAX = 2000
 """Maximum length of one text in an event."""

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from toolcrib.store.files import lock_file, private_directory
+from toolcrib.storage.files import lock_file, private_directory
 
 BYTES_MAX = 256 * 1024
 """Maximum size of one file: many times what any provider issues."""

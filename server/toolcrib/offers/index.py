@@ -13,9 +13,7 @@ from typing import cast
 
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.offers.records import OfferList, OfferRecord
-from toolcrib.store.store import Store
-from toolcrib.store.upsert import upsert
-from toolcrib.store.values import damaged_rows, to_json
+from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
 
 _ROW = "key, server, kind, name, address, hash, size, id"
 

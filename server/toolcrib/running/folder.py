@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from toolcrib.config.paths import user_running_dir
-from toolcrib.store.files import identity_of, lock_file, private_directory
+from toolcrib.storage.files import identity_of, lock_file, private_directory
 
 _APP = "toolcrib"
 _LOCK, _FILE, _NEW = ".lock", ".json", ".new"

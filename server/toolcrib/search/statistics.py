@@ -13,8 +13,7 @@ from toolcrib.base.cache import Recent
 from toolcrib.search.bm25 import Field
 from toolcrib.search.inverted import COMMON_MIN
 from toolcrib.search.number_sets import NumberSet
-from toolcrib.store.stem_tables import BATCH, IN_NAME, Document, StemTables, Tally
-from toolcrib.store.stems import StemReader, Word
+from toolcrib.storage.stems import BATCH, IN_NAME, Document, StemReader, StemTables, Tally, Word
 
 _REMEMBERED_MAX = 10_000
 """Number of words whose frequency is cached per set of documents."""

@@ -21,8 +21,7 @@ from toolcrib.search.lexicon import around, is_one_edit, nearest
 from toolcrib.search.number_sets import NumberSet
 from toolcrib.search.postings import BESIDE, Standing
 from toolcrib.search.statistics import Edited, Seen, Statistics, statistics_of
-from toolcrib.store.stem_tables import IN_NAME
-from toolcrib.store.stems import StemReader, Stems, Word
+from toolcrib.storage.stems import IN_NAME, StemReader, Stems, Word
 
 POSTINGS_MAX = 4000
 """Maximum number of postings read in full for one query, rarest words first; other words are only intersected."""

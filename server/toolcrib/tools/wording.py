@@ -22,7 +22,7 @@ from toolcrib.search.bm25 import Field
 from toolcrib.search.inverted import Does, Version, Worded
 from toolcrib.search.postings import Postings
 from toolcrib.search.stored import StoredPostings
-from toolcrib.store.values import damaged_rows
+from toolcrib.storage.store import damaged_rows
 from toolcrib.tools.definitions.listed import listed_definition
 from toolcrib.tools.definitions.texts import Path, said, texts_in, texts_in_value, with_text
 from toolcrib.tools.index.catalog import Catalog, Permitted

@@ -28,8 +28,8 @@ from toolcrib.early.greeting import FOLDER, KEPT_MAX, Begun, Start
 from toolcrib.jsonrpc.sdk import Context, envelope_of
 from toolcrib.skills.catalog import Footing
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.store.files import private_directory
-from toolcrib.store.store import Store
+from toolcrib.storage.files import private_directory
+from toolcrib.storage.store import Store
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.envelopes import list_result
 from toolcrib.wire.instructions import Instructions

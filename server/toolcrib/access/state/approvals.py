@@ -7,7 +7,7 @@ Everything here may block: the event loop calls it through a worker thread.
 from dataclasses import dataclass
 from typing import Literal
 
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 _LATEST = "ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, given_at = excluded.given_at"
 

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from toolcrib.store.opening import connect_existing, is_damage
-from toolcrib.store.store import Store
+from toolcrib.storage.opening import connect_existing, is_damage
+from toolcrib.storage.store import Store
 
 _MARK = "taken_over"
 _COPIED, _DONE = "copied", "done"

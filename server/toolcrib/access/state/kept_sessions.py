@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from toolcrib.access.active_skills import Active, Change, active_of, changed, json_of
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 _TOUCH_AFTER_S = 3600.0
 """A time of last use is moved only when it is this old: most connections of a session write nothing."""

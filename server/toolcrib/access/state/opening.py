@@ -17,7 +17,7 @@ from toolcrib.access.state.skill_outcomes import SkillOutcomes
 from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.access.state.vocabularies import KeptVocabularies
 from toolcrib.base.errors import StoreError
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 _log = logging.getLogger(__name__)
 

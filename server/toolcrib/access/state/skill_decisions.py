@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from toolcrib.base.errors import StoreError
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 _ALL = "SELECT id, is_off, use_count, last_used FROM skills"
 _SWITCH = "INSERT INTO skills(id, is_off) VALUES (?, ?) ON CONFLICT DO UPDATE SET is_off = excluded.is_off"

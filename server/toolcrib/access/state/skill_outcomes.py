@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 HALF_LIFE_S = 30 * 86_400.0
 """After so long a report counts half."""

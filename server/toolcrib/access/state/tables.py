@@ -5,7 +5,7 @@ Knows names and SQL of tables only; never knows what a decision means or when it
 
 import sqlite3
 
-from toolcrib.store.opening import Schema
+from toolcrib.storage.opening import Schema
 
 APPLICATION_ID = int.from_bytes(b"tcST")
 """Marks the file as one of decisions (``PRAGMA application_id``)."""

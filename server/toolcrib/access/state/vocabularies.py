@@ -13,7 +13,7 @@ from toolcrib.access.policy import VisibilityRule
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import Caller
 from toolcrib.search.vocabulary import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 LEARNERS_MAX = 50
 """So many have a vocabulary. A further one gets none until another is forgotten: nobody's goes for somebody else's."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from toolcrib.base.model import FileMark, SkillFile, SkillOrigin, SkillProblem, SkillRecord
 from toolcrib.skills.index.rows import problems_to_json, record_hash
-from toolcrib.store.upsert import upsert
-from toolcrib.store.values import storable, to_json
+from toolcrib.storage.store import storable, to_json, upsert
 
 LEARNED_KEPT = "learned-skill-kept"
 """The code of the problem that a learned skill has the name of a pack's skill."""

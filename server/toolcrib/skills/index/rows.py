@@ -13,7 +13,7 @@ from typing import Any
 from toolcrib.base.model import Skill, SkillOrigin, SkillProblem, SkillRecord, SkillText, TaskType, ToolNote
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
-from toolcrib.store.values import storable, to_json
+from toolcrib.storage.store import storable, to_json
 
 ROW_FORMAT = 7
 """Increased, together with a migration that forgets the files, when the row of an unchanged skill would differ."""

@@ -22,8 +22,7 @@ from toolcrib.skills.index.rows import (
     text_of,
 )
 from toolcrib.skills.index.tables import SKILLS_FULL_TEXT, STEM_COLUMNS, TEXT_COLUMNS, VISIBLE_COLUMNS
-from toolcrib.store.store import Store
-from toolcrib.store.values import damaged_rows, storable, to_json
+from toolcrib.storage.store import Store, damaged_rows, storable, to_json
 
 _Value = TypeVar("_Value")
 

@@ -6,9 +6,9 @@ Knows names and SQL of tables only; never knows what a skill means or how one is
 import sqlite3
 
 from toolcrib.access.state.earlier import EarlierTable, drop_when_empty
-from toolcrib.store.full_text import FullText
-from toolcrib.store.opening import Schema
-from toolcrib.store.vectors import Texts, create_vectors
+from toolcrib.storage.full_text import FullText
+from toolcrib.storage.opening import Schema
+from toolcrib.storage.vectors import Texts, create_vectors
 
 APPLICATION_ID = int.from_bytes(b"tcSK")
 """Marks the file as an index of skills (``PRAGMA application_id``)."""

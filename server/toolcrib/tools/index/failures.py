@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from toolcrib.downstream.states import Failure
-from toolcrib.store.store import Store
-from toolcrib.store.values import damaged_rows
+from toolcrib.storage.store import Store, damaged_rows
 
 
 @dataclass(frozen=True, slots=True)

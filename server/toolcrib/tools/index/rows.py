@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from toolcrib.base.model import Example, JsonObject, LoadingMode, SideEffects, Tool, ToolRecord
 from toolcrib.base.text import SearchTexts
-from toolcrib.store.values import to_json
+from toolcrib.storage.store import to_json
 
 ROW_FORMAT = 4
 """Increased when the row of an unchanged tool would differ."""

@@ -7,10 +7,10 @@ import sqlite3
 
 from toolcrib.access.state.earlier import EarlierTable, drop_when_empty
 from toolcrib.search.stemming import VERSION
-from toolcrib.store.full_text import FullText
-from toolcrib.store.opening import Schema
-from toolcrib.store.stem_tables import StemTables
-from toolcrib.store.vectors import Texts, create_vectors
+from toolcrib.storage.full_text import FullText
+from toolcrib.storage.opening import Schema
+from toolcrib.storage.stems import StemTables
+from toolcrib.storage.vectors import Texts, create_vectors
 from toolcrib.tools.index.rows import described
 
 APPLICATION_ID = int.from_bytes(b"tcTL")

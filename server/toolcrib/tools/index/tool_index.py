@@ -18,11 +18,9 @@ from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
 from toolcrib.search.inverted import Version
 from toolcrib.search.stemming import stem
-from toolcrib.store.opening import connect_existing
-from toolcrib.store.stems import Stems
-from toolcrib.store.store import Store
-from toolcrib.store.upsert import upsert
-from toolcrib.store.values import damaged_rows, to_json
+from toolcrib.storage.opening import connect_existing
+from toolcrib.storage.stems import Stems
+from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
 from toolcrib.tools.index.changes import Changes, Redefinition
 from toolcrib.tools.index.rows import (
     Card,

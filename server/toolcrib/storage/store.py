@@ -1,21 +1,20 @@
-"""An open database file: written by one connection, read by as many as needed, from any thread.
+"""An open database file: written by one connection, read by as many as needed, from any thread."""
 
-Knows transactions, connections and locks, and what replaces a file in use; never knows which tables a schema
-makes or what stands in them.
-"""
-
+import json
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from threading import Lock, RLock
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from toolcrib.base.errors import StoreError
-from toolcrib.store.files import identity_of, turn_in
-from toolcrib.store.opening import (
+from toolcrib.storage.files import forget_check, identity_of, note_check, turn_in
+from toolcrib.storage.opening import (
     Opened,
     Schema,
     check_fts,
@@ -28,7 +27,129 @@ from toolcrib.store.opening import (
     open_file,
     open_memory,
 )
-from toolcrib.store.soundness import forget_check, note_check
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A known fault: its source, the first version without it, and what toolcrib does about it.
+
+    ``since`` is the first affected version. ``backports`` are the first fixed versions of earlier series, identified by
+    their first two numbers.
+    """
+
+    name: str
+    source: str
+    since: Version
+    fixed: Version
+    remedy: str
+    backports: tuple[Version, ...] = ()
+
+    def is_in(self, version: Version) -> bool:
+        """Return whether a version is affected."""
+        if not self.since <= version < self.fixed:
+            return False
+        return not any(version[:2] == backport[:2] and version >= backport for backport in self.backports)
+
+
+FAULTS = (
+    Fault(
+        name="WAL-reset",
+        # 3.7.0 to 3.51.2; fixed in 3.51.3, 3.50.7 and 3.44.6. 3.52.0 was withdrawn, and had the fix.
+        source="https://sqlite.org/wal.html#walresetbug",
+        since=(3, 7, 0),
+        fixed=(3, 51, 3),
+        backports=((3, 44, 6), (3, 50, 7)),
+        remedy="no checkpoint of ours runs beside a commit",
+    ),
+    Fault(
+        name="FTS5 memory (CVE-2026-11822, CVE-2026-11824)",
+        # A crafted file overflows the heap in a MATCH. FTS5 is part of SQLite since 3.9.0.
+        source="https://sqlite.org/releaselog/3_53_2.html",
+        since=(3, 9, 0),
+        fixed=(3, 53, 2),
+        remedy="full text is read from files that this user alone can write, checked when they are opened",
+    ),
+)
+
+
+def faults_of(version: str) -> list[Fault]:
+    """Return the faults that may affect a version of SQLite (``3.40.1``)."""
+    numbers = tuple(int(part) for part in version.split("."))
+    return [fault for fault in FAULTS if fault.is_in(numbers)]
+
+
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+
+
+def to_json(value: object) -> str:
+    """Return compact JSON in ASCII, so that it can contain lone surrogates, which SQLite's text cannot."""
+    return _COMPACT.encode(value)
+
+
+def storable(text: str) -> str:
+    """Return ``text`` with ``?`` for each lone surrogate, which no column of SQLite can store."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+@contextmanager
+def damaged_rows(of: str = "tools") -> Generator[None]:
+    """Convert errors caused by a row of an index that has values we never write into our error."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError) as error:
+        public = f"The index of {of} is damaged; `toolcrib index clear` rebuilds it."
+        raise StoreError(public, detail=f"{type(error).__name__}: {error}") from error
+
+
+_VALUES_MAX = 4096
+"""Values per statement; larger ones gain little."""
+
+Row = Mapping[str, object]
+
+
+def upsert(
+    connection: sqlite3.Connection, table: str, key: str, rows: Sequence[Row], kept: Collection[str] = ()
+) -> None:
+    """Insert or replace ``rows``: values by column, the same columns in each.
+
+    A row with the same value in the column ``key``, which is unique, is replaced except for its columns ``kept``. Where
+    triggers feed a full-text table, a statement per row would cost much more: FTS5 ends a segment of its index with
+    every statement.
+    """
+    if not rows:
+        return
+    columns = tuple(rows[0])
+    replaced = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in (key, *kept))
+    into, otherwise = f"{table}({', '.join(columns)})", f"ON CONFLICT({key}) DO UPDATE SET {replaced}"
+    insert(connection, into, [[row[column] for column in columns] for row in rows], otherwise)
+
+
+def insert(connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[object]], otherwise: str = "") -> None:
+    """Insert ``rows``, each with the values of the columns that ``into`` names: ``table(a, b)``.
+
+    ``otherwise`` is the conflict clause. Each statement releases the GIL when it begins, and has to acquire it again
+    when it ends: with a statement per row, writing takes many times as long beside compute-bound threads.
+    """
+    if not rows:
+        return
+    values = f"({', '.join('?' * len(rows[0]))})"
+    # SQLite limits the variables of a statement; older builds allow 999.
+    most = min(connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER), _VALUES_MAX) // len(rows[0])
+    for batch in _batches(rows, most):
+        statement = f"INSERT INTO {into} VALUES {', '.join([values] * len(batch))} {otherwise}"  # noqa: S608 - own names
+        connection.execute(statement, list(chain.from_iterable(batch)))
+
+
+def _batches(rows: Sequence[Sequence[object]], most: int) -> Iterator[Sequence[Sequence[object]]]:
+    """Yield the rows in batches whose sizes are powers of two, so that SQLite prepares few distinct statements."""
+    start = 0
+    while start < len(rows):
+        size = 1 << min(len(rows) - start, most).bit_length() - 1
+        yield rows[start : start + size]
+        start += size
+
 
 _CHECKPOINT_BYTES = 4 * 1024 * 1024
 """About the size at which SQLite's automatic checkpoint runs, 1,000 pages."""
@@ -333,7 +454,7 @@ class Store:
 
         SQLite up to 3.51.2 can corrupt a file if a checkpoint begins right after another one was completed, and
         coincides with a commit of a third connection that restarts the log (sqlite.org/wal.html#walresetbug;
-        :mod:`toolcrib.store.faults` has the versions). This kind of checkpoint takes the write lock, so that no commit
+        :mod:`toolcrib.storage.store` has the versions). This kind of checkpoint takes the write lock, so that no commit
         can coincide with it. It proceeds without the lock only if another process keeps that for five seconds;
         therefore checkpoints are also serialized, and the second one finds an empty log and leaves it.
         """

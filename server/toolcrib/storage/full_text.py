@@ -1,7 +1,4 @@
-"""A full-text table beside a table of rows: created, kept in sync by triggers, and optimized.
-
-Knows the SQL of FTS5; never knows what the rows are about or how a match is ranked.
-"""
+"""A full-text table beside a table of rows: created, kept in sync by triggers, and optimized."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -9,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 
-from toolcrib.store.store import Store
+from toolcrib.storage.store import Store
 
 _MERGING = "('automerge', 0)", "('crisismerge', 256)"
 """Merge index segments, one of which each transaction creates, only when there are very many.

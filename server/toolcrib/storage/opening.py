@@ -1,6 +1,5 @@
 """How a database file is opened: checked, moved aside where it is damaged or foreign, migrated forward.
 
-Knows files, versions and SQLite's settings; never knows what a connection is used for afterwards.
 If no file can be written, a copy in memory is used instead.
 """
 
@@ -12,8 +11,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from toolcrib.store.files import identity_of, linked_part, make_private, move_aside, private_directory
-from toolcrib.store.soundness import last_check, note_check
+from toolcrib.storage.files import (
+    identity_of,
+    last_check,
+    linked_part,
+    make_private,
+    move_aside,
+    note_check,
+    private_directory,
+)
 
 Migration = Callable[[sqlite3.Connection], None]
 """One forward migration of a schema, run inside a transaction: it must not commit or use ``executescript``."""

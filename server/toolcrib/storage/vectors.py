@@ -1,15 +1,11 @@
-"""The vectors of texts on disk, so that no text is encoded twice.
-
-Knows the texts of rows, their hashes, and blobs; never knows a model or what the numbers mean.
-"""
+"""The vectors of texts on disk, so that no text is encoded twice."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from toolcrib.store.store import Store
-from toolcrib.store.values import to_json
+from toolcrib.storage.store import Store, to_json
 
 TEXT_MAX = 2000
 """Characters of a row's text that are encoded: models ignore text after a few hundred words."""

@@ -1,0 +1,1 @@
+"""SQLite files: opened, checked, repaired and written."""

@@ -1,1 +1,0 @@
-"""SQLite files."""
