@@ -25,8 +25,8 @@ from toolcrib.access.activations import RunActivations
 from toolcrib.access.sessions import Session
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
-from toolcrib.search.stemming import stem
-from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary, learnable
+from toolcrib.search.english import stem
+from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
 from toolcrib.tools.learning import FOUND, NOT_FOUND
 from toolcrib.tools.search import SearchRequest
 

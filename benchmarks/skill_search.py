@@ -19,12 +19,10 @@ from pathlib import Path
 from measuring import Finding, Target, any_of, interleaved, median, options, percentile, say, show
 from toolcrib.base.model import FileMark, SearchType, SkillFile, SkillOrigin, SkillRecord, SkillScope, SkillText
 from toolcrib.base.text import QUERY_MAX, query_terms
-from toolcrib.search.bm25 import FieldedBm25
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.inverted import Counting, Worded, nothing
-from toolcrib.search.relevance import Relevance
-from toolcrib.search.stemming import stem
-from toolcrib.search.synonyms import read_synonyms
+from toolcrib.search.english import read_synonyms, stem
+from toolcrib.search.postings import Counting, Worded, nothing
+from toolcrib.search.ranking import FieldedBm25, Relevance
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
 from toolcrib.skills.index.rows import SHORT_FIELDS

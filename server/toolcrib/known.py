@@ -24,10 +24,8 @@ from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.index import OfferIndex
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.offers.wording import OfferTexts
-from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import Semantic, VectorStore
-from toolcrib.search.static_model import load_model
+from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
 from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache

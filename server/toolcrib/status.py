@@ -27,7 +27,7 @@ from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_
 from toolcrib.login.logins import logins_told
 from toolcrib.offers.catalog import KINDS
 from toolcrib.offers.gate import OfferGate
-from toolcrib.search.encoding import SemanticState, SharedModel, state_of
+from toolcrib.search.semantic import SemanticState, SharedModel, state_of
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA

@@ -17,7 +17,7 @@ from toolcrib.access.state.vocabularies import (
     taught,
 )
 from toolcrib.base.model import Caller
-from toolcrib.search.vocabulary import ENTRIES_MAX, HALF_LIFE_S, Lesson
+from toolcrib.search.learned_words import ENTRIES_MAX, HALF_LIFE_S, Lesson
 
 NOW = 1_800_000_000.0
 ANN, BOB = learner_of(Caller("ann")), learner_of(Caller("bob"))

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from toolcrib.base.model import SearchType
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined, search_text
-from toolcrib.search.bm25 import Field, FieldedBm25
-from toolcrib.search.documents import Kind
+from toolcrib.search.documents import Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
-from toolcrib.search.inverted import Counting, Does, Text, Worded, nothing
-from toolcrib.search.lifting import Lessons
-from toolcrib.search.matches import Found, Match, Reason, Request
+from toolcrib.search.postings import Counting, Does, Text, Worded, nothing
+from toolcrib.search.ranking import Field, FieldedBm25, Lessons
 from toolcrib.search.semantic import Semantic
 
 SAID = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolcrib.search.actions import NOTHING_ASKED, Verbs, agreement, read_verbs
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
+from toolcrib.search.query import NOTHING_ASKED, Verbs, agreement, read_verbs
 
 
 @pytest.fixture(scope="module")

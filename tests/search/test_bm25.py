@@ -2,8 +2,8 @@
 
 from plain_texts import bm25_of
 
-from toolcrib.search.bm25 import Field, FieldedBm25
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
+from toolcrib.search.ranking import Field, FieldedBm25
 
 FIELDS = (Field(3, 0.4), Field(2, 0.3), Field(0.5, 0.6))
 

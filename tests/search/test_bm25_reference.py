@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_texts import bm25_of
 
-from toolcrib.search.bm25 import Field
+from toolcrib.search.ranking import Field
 
 K1 = 1.8
 VOCABULARY: Sequence[str] = "alpha beta gamma delta epsilon".split()

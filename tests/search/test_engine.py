@@ -7,9 +7,8 @@ from plain_texts import SAID, Scope, Texts, World, names, reasons
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
-from toolcrib.search.documents import KEPT_MAX
+from toolcrib.search.documents import KEPT_MAX, Request
 from toolcrib.search.engine import separate
-from toolcrib.search.matches import Request
 
 
 @pytest.fixture

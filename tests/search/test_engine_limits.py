@@ -8,12 +8,10 @@ from plain_texts import SAID, Scope, Texts, World, bm25_of, names, reasons
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, search_text
-from toolcrib.search.bm25 import Field
-from toolcrib.search.documents import KEPT_MAX
+from toolcrib.search.documents import KEPT_MAX, Found, Request
 from toolcrib.search.engine import separate
-from toolcrib.search.matches import Found, Request
-from toolcrib.search.relevance import Ranked, Relevance
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
+from toolcrib.search.ranking import Field, Ranked, Relevance
 
 FIELDS = (Field(3, 0.4), Field(1, 0.3))
 
@@ -214,7 +212,7 @@ class TestWhatIsQuick:
 
     def test_what_slips_are_looked_up_in_is_there_by_then(self, world: World, monkeypatch: pytest.MonkeyPatch):
         world.search("merge")
-        monkeypatch.setattr("toolcrib.search.lexicon.Lexicon.learn", None)
+        monkeypatch.setattr("toolcrib.search.postings.Lexicon.learn", None)
         assert world.search("mergd").matches
 
     def test_as_many_sets_of_documents_are_kept_as_told(self, world: World):

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from toolcrib.search.lexicon import Lexicon
+from toolcrib.search.postings import Lexicon
 
 
 def is_one_edit(one: str, other: str) -> bool:

@@ -10,11 +10,10 @@ from plain_texts import SAID, World, names, reasons
 
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.base.model import SearchType
-from toolcrib.search.encoding import Model, SharedModel, finite, state_of
-from toolcrib.search.inverted import Worded
-from toolcrib.search.matches import Request
-from toolcrib.search.relevance import Evidence, Ranked
-from toolcrib.search.semantic import NEAREST, Semantic, fuse
+from toolcrib.search.documents import Request
+from toolcrib.search.postings import Worded
+from toolcrib.search.ranking import Evidence, Ranked
+from toolcrib.search.semantic import NEAREST, Model, Semantic, SharedModel, finite, fuse, state_of
 
 numpy = pytest.importorskip("numpy", reason="the extra toolcrib[semantic] is not installed")
 

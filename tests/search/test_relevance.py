@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from plain_texts import bm25_of
 
-from toolcrib.search.actions import read_verbs
-from toolcrib.search.bm25 import Field
-from toolcrib.search.relevance import NO_EVIDENCE, Evidence, Ranked, Relevance
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
+from toolcrib.search.query import read_verbs
+from toolcrib.search.ranking import NO_EVIDENCE, Evidence, Field, Ranked, Relevance
 
 FIELDS = (Field(1, 0), Field(1, 0))
 """A name and a text, alike, of which length does not count."""

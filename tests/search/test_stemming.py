@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import words
-from toolcrib.search.stemming import kindred_stems, stem
+from toolcrib.search.english import kindred_stems, stem
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import QUERY_MAX, words
-from toolcrib.search.dictionary import Dictionary, dictionary, read_dictionary
-from toolcrib.search.stemming import stem
-from toolcrib.search.translations import Knows, Translations
+from toolcrib.search.english import stem
+from toolcrib.search.translation import Dictionary, Knows, Translations, dictionary, read_dictionary
 
 CATALOG = (
     "create list delete remove update issue ticket branch file directory database backup restore pull request merge "

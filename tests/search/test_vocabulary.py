@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.search.stemming import stem
-from toolcrib.search.vocabulary import (
+from toolcrib.search.english import stem
+from toolcrib.search.learned_words import (
     ENTRIES_MAX,
     HALF_LIFE_S,
     NOTHING_LEARNT,

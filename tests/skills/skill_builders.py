@@ -20,8 +20,8 @@ from toolcrib.base.model import (
     SkillText,
     TaskType,
 )
+from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.matches import Found
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA
 from toolcrib.skills.index.visible import VisibleSkills

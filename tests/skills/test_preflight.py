@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from skill_builders import opened, text
 
 from toolcrib.base.model import SearchType, Skill
-from toolcrib.search.matches import Match
+from toolcrib.search.documents import Match
 from toolcrib.skills.preflight import both, chosen
 
 

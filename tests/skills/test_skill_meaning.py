@@ -11,10 +11,8 @@ from models import make_model
 from skill_builders import Skills, text
 
 from toolcrib.base.errors import ModelUnavailable
-from toolcrib.search.encoding import SharedModel
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.semantic import Semantic
-from toolcrib.search.static_model import load_model
+from toolcrib.search.semantic import Semantic, SharedModel, load_model
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
 from toolcrib.skills.search import SkillSearcher

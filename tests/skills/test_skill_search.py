@@ -12,7 +12,7 @@ from skill_builders import NOW, Skills, file, opened, record, text
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType, Skill, TaskType
-from toolcrib.search.matches import Found
+from toolcrib.search.documents import Found
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery

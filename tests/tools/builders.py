@@ -24,8 +24,8 @@ from toolcrib.base.model import (
 )
 from toolcrib.base.names import public_name
 from toolcrib.base.text import search_text, split_summary
+from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.matches import Found
 from toolcrib.storage.store import Store
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.index.tables import TOOLS_SCHEMA

@@ -19,8 +19,8 @@ from builders import (
 )
 
 from toolcrib.base.model import SearchType
-from toolcrib.search.matches import confidence_of, strength_of
-from toolcrib.search.relevance import Evidence
+from toolcrib.search.documents import confidence_of, strength_of
+from toolcrib.search.ranking import Evidence
 from toolcrib.tools.search import SearchRequest
 
 Said = Callable[[dict[str, str], str], tuple[str, str | None, str | None]]

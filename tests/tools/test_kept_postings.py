@@ -169,7 +169,7 @@ def test_a_row_that_is_written_while_an_older_catalog_is_searched_is_known_by_wh
 @contextmanager
 def as_if_few_empty_slots_were_many() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolcrib.search.inverted._SPARSE_MIN", 0)
+        patch.setattr("toolcrib.search.postings._SPARSE_MIN", 0)
         yield
 
 

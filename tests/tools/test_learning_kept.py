@@ -15,7 +15,7 @@ from toolcrib.access.trails import Asked
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller
 from toolcrib.config.settings import Settings
-from toolcrib.search.vocabulary import Lesson
+from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store
 from toolcrib.tools.learning import Learning
 from worlds import configured, until

@@ -4,8 +4,8 @@ from builders import GUEST, World, guests_without, listing, names, permitted, re
 
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import words
-from toolcrib.search.stemming import stem
-from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary
+from toolcrib.search.english import stem
+from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary
 from toolcrib.tools.search import SearchRequest
 
 CALENDAR = listing(

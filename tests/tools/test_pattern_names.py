@@ -7,7 +7,7 @@ from builders import listing, opened, record
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.search import pattern_search
+from toolcrib.search import documents
 
 NAMES = ("create_issue", "list_files", "x", "search.all", "CreateFile", "a-b", "issue", "line\nbreak")
 ATOMS = st.sampled_from(["create", "issue", "file", "s", ".", "_", r"\.", "[^a]", r"\s", r"\b", r"\B", "x", "-", "__"])
@@ -17,8 +17,8 @@ ENDS = st.sampled_from(["", "^", "$", r"\A", r"\z", "(?-m)", "|", "$|^"])
 @given(parts=st.lists(st.tuples(ENDS, ATOMS, st.sampled_from(["", "*", "+", "?"])), min_size=1, max_size=4), end=ENDS)
 def test_one_look_at_all_names_loses_no_match(parts: list[tuple[str, str, str]], end: str):
     expression = "".join("".join(part) for part in parts) + end
-    pattern = pattern_search.compile_pattern(expression, ignore_case=True)
-    first_look = pattern_search._over_lines(expression)
+    pattern = documents.compile_pattern(expression, ignore_case=True)
+    first_look = documents._over_lines(expression)
     for name in NAMES:
         names = (f"server__{name}", f"server.{name}", name)
         if first_look is not None and any(pattern.search(each) for each in names):
@@ -30,6 +30,6 @@ def test_the_first_look_changes_no_score(tmp_path: Path, expression: str, monkey
     with opened(tmp_path / "tools.db") as world:
         world.listed(listing("server", *(record("server", name) for name in NAMES)))
         found = world.search(expression, "regex", include_always=True).matches
-        monkeypatch.setattr(pattern_search, "_over_lines", lambda _expression: None)
+        monkeypatch.setattr(documents, "_over_lines", lambda _expression: None)
         assert found == world.search(expression, "regex", include_always=True).matches
         assert found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolcrib.access.policy import Policy
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Ingest, LoadingMode, SearchType, SideEffects, Tool
-from toolcrib.search.matches import Found
+from toolcrib.search.documents import Found
 from toolcrib.tools.search import SearchRequest
 
 NO_HIDDEN_ONES = guests_without("hidden*")

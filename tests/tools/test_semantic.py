@@ -18,11 +18,9 @@ from models import make_model
 from toolcrib.access.policy import Policy
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.model import Caller, SearchType, Tool
-from toolcrib.search.encoding import OFF, SharedModel, state_of
+from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
-from toolcrib.search.matches import Found
-from toolcrib.search.semantic import Semantic, fuse
-from toolcrib.search.static_model import StaticModel, download_model, load_model
+from toolcrib.search.semantic import OFF, Semantic, SharedModel, StaticModel, download_model, fuse, load_model, state_of
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
@@ -280,7 +278,7 @@ def test_a_broken_model_is_refused(model: Path, broken: str, content: bytes):
 
 
 def test_without_the_extra_it_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.search.static_model.find_spec", lambda _name: None)
+    monkeypatch.setattr("toolcrib.search.semantic.find_spec", lambda _name: None)
     for use in (lambda: load_model(model), lambda: download_model("a/b", model)):
         with pytest.raises(ModelUnavailable, match=r"pip install 'toolcrib\[semantic\]'"):
             use()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from toolcrib.access.policy import Policy
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import ToolRecord
-from toolcrib.search.lexicon import Lexicon, around, is_one_edit
+from toolcrib.search.postings import Lexicon, around, is_one_edit
 from toolcrib.storage.stems import StemReader
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.search import SearchRequest
@@ -56,7 +56,7 @@ def as_if_few_were_too_many() -> Generator[None]:
     """Let the file be searched as if even a few documents were far too many."""
     with pytest.MonkeyPatch.context() as patch:
         for name, most in {"POSTINGS_MAX": 6, "CANDIDATES_MAX": 4, "READ_MAX": 25, "_PASSED": 3}.items():
-            patch.setattr(f"toolcrib.search.stored.{name}", most)
+            patch.setattr(f"toolcrib.search.disk_postings.{name}", most)
         yield
 
 
@@ -283,8 +283,8 @@ class TestVeryMany:
 
     @pytest.fixture
     def many(self, world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-        monkeypatch.setattr("toolcrib.search.stored.POSTINGS_MAX", 100)
-        monkeypatch.setattr("toolcrib.search.stored.CANDIDATES_MAX", 50)
+        monkeypatch.setattr("toolcrib.search.disk_postings.POSTINGS_MAX", 100)
+        monkeypatch.setattr("toolcrib.search.disk_postings.CANDIDATES_MAX", 50)
         made = [record("git", f"list_{number}", "Lists the files of a folder.") for number in range(300)]
         made += [record("git", "list_wall", "Lists paints."), record("git", "wall", "One wall. " + "list " * 9)]
         world.listed(listing("git", *made))

@@ -4,7 +4,7 @@ from builders import ISSUES, World, listing, names, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.search.lexicon import Lexicon
+from toolcrib.search.postings import Lexicon
 
 WORDS = ("repository", "deploy", "deploys", "issue", "paint", "point", "list", "2024")
 letters = st.characters(codec="ascii", categories=["Ll"])

@@ -11,7 +11,7 @@ from fakes.menu import tool
 from toolcrib.access.state.vocabularies import Forgotten
 from toolcrib.base.model import Caller
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.search import vocabulary
+from toolcrib.search import learned_words
 from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 
 pytestmark = pytest.mark.anyio
@@ -210,7 +210,7 @@ async def test_what_others_teach_of_hidden_tools_changes_no_byte_of_what_one_tau
 
 
 async def test_however_much_is_taught_of_hidden_tools_takes_no_shared_word_from_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(vocabulary, "ENTRIES_MAX", 10)
+    monkeypatch.setattr(learned_words, "ENTRIES_MAX", 10)
     hidden = {"when": {"profile": "guest"}, "deny": ["calendar.*"]}
     section = {"tool_search": {"learn": True, "learn_shared": True}, "policy": {"visibility": [hidden]}}
     guests = Caller("eve", profile="guest"), Caller("mallory", profile="guest")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolcrib.access.hosts import Served
     from toolcrib.access.sessions import Session
     from toolcrib.config.settings import Settings
-    from toolcrib.search.encoding import SemanticState
+    from toolcrib.search.semantic import SemanticState
     from toolcrib.status import ServerStatus, Status
     from toolcrib.tools.use_cases import ToolUseCases
 
@@ -144,7 +144,7 @@ def semantic(
 ) -> None:
     """Show the state of search by meaning, and download its model."""
     from toolcrib.config.paths import user_model_dir
-    from toolcrib.search.static_model import download_model, load_model
+    from toolcrib.search.semantic import download_model, load_model
 
     settings = load_settings(config)
     section = settings.toolcrib.tool_search.semantic
@@ -174,8 +174,7 @@ def _model_folder(settings: "Settings") -> Path:
 
 def _semantic_state(settings: "Settings") -> "SemanticState":
     """Return whether search goes by meaning too; this loads the model, where that is configured."""
-    from toolcrib.search.encoding import OFF, SemanticState
-    from toolcrib.search.static_model import load_model
+    from toolcrib.search.semantic import OFF, SemanticState, load_model
 
     if not settings.toolcrib.tool_search.semantic.enabled:
         return OFF

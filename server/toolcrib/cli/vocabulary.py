@@ -77,7 +77,7 @@ class _Meant:
     def stems(self) -> list[str] | None:
         """What the word may be kept as: its stem, or itself where it is one; None where every word is meant."""
         from toolcrib.base.text import words
-        from toolcrib.search.stemming import stem
+        from toolcrib.search.english import stem
 
         return None if self.word is None else [self.word, *map(stem, words(self.word))]
 

@@ -12,12 +12,10 @@ from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined, one_line, search_text, split_summary, truncate
 from toolcrib.offers.records import Offer
-from toolcrib.search.bm25 import Field
-from toolcrib.search.documents import NO_LOSSES, Kind
+from toolcrib.search.documents import NO_LOSSES, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
-from toolcrib.search.inverted import Worded
-from toolcrib.search.lifting import NO_LESSONS, Lessons
-from toolcrib.search.matches import Match, Reason, Request
+from toolcrib.search.postings import Worded
+from toolcrib.search.ranking import NO_LESSONS, Field, Lessons
 
 FIELDS = (
     Field(3, 0.4),  # name

@@ -32,7 +32,7 @@ from toolcrib.offers.indexing import OfferIndexer, OffersChange
 from toolcrib.offers.records import Offer
 from toolcrib.offers.search import FoundOffer, OfferDocuments, OfferSearcher
 from toolcrib.offers.wording import OfferTexts
-from toolcrib.search.matches import Request
+from toolcrib.search.documents import Request
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import ToolMentions

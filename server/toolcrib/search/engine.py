@@ -1,7 +1,4 @@
-"""Search among documents: by name, by the beginning of a name, by words and meaning, by pattern.
-
-Knows how matches are found, scored and put in order; never knows what a document is, who may see it or how it is shown.
-"""
+"""Search among documents: by name, by the beginning of a name, by words and meaning, by pattern."""
 
 import re
 import time
@@ -16,33 +13,33 @@ from toolcrib.base.cache import Recent
 from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import QUERY_MAX, joined
-from toolcrib.search.actions import Verbs, read_verbs
-from toolcrib.search.bm25 import FieldedBm25
-from toolcrib.search.documents import KEPT_MAX, Documents, Kind, Scope
-from toolcrib.search.inverted import Counting, Does, Inverted, Version, Worded, nothing
-from toolcrib.search.lifting import lifted
-from toolcrib.search.matches import (
+from toolcrib.search.documents import (
+    KEPT_MAX,
     RANKS,
     Confidence,
+    Documents,
     Found,
+    Kind,
     Match,
+    PatternSearch,
     Request,
+    Scope,
     common,
     confidence_of,
     doubt,
     is_sure,
     note,
+    short_enough,
     spread,
     strength_of,
     unclear_note,
 )
-from toolcrib.search.pattern_search import PatternSearch, short_enough
-from toolcrib.search.postings import Postings
-from toolcrib.search.relevance import CERTAINTY, NO_EVIDENCE, Evidence, Relevance
+from toolcrib.search.english import Synonyms, read_synonyms, stem
+from toolcrib.search.postings import Counting, Does, Inverted, Postings, Version, Worded, nothing
+from toolcrib.search.query import Verbs, read_verbs
+from toolcrib.search.ranking import CERTAINTY, NO_EVIDENCE, Evidence, FieldedBm25, Relevance, lifted
 from toolcrib.search.semantic import NEAREST, Semantic
-from toolcrib.search.stemming import stem
-from toolcrib.search.synonyms import Synonyms, read_synonyms
-from toolcrib.search.translations import Translations
+from toolcrib.search.translation import Translations
 
 T = TypeVar("T")
 

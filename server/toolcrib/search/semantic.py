@@ -1,28 +1,243 @@
-"""Semantic search beside word search: documents whose vectors are near a query's, and the fusion of both rankings.
-
-Knows vectors and what is near; never knows words, policies or where a model comes from.
-"""
+"""Semantic search beside word search: documents whose vectors are near a query's, and the fusion of both rankings."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from importlib import import_module
-from typing import Any, Protocol
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Protocol
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ModelUnavailable, StoreError
+from toolcrib.base.model import JsonObject
 from toolcrib.base.text import query_terms
 from toolcrib.search.documents import KEPT_MAX, Documents
-from toolcrib.search.encoding import Model, SharedModel, finite
-from toolcrib.search.relevance import NO_EVIDENCE, Ranked
+from toolcrib.search.ranking import NO_EVIDENCE, Ranked
+
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+"""The files of a model: all are downloaded, and all are required."""
+
+INSTALL = "pip install 'toolcrib[semantic]'"
+_BATCH = 64
+"""Number of texts encoded while another thread waits: a few milliseconds."""
+
+_log = logging.getLogger(__name__)
+
+
+class StaticModel:
+    """A loaded model. Safe to use from several threads, one batch of texts at a time."""
+
+    def __init__(self, model: Any, model_id: str) -> None:
+        self._model, self._lock = model, Lock()
+        self.model_id = model_id
+
+    def encode(self, texts: list[str]) -> Any:
+        """Return an array with one row per text.
+
+        Raises:
+            ModelUnavailable: the library fails.
+
+        """
+        rows: list[Any] = []
+        for start in range(0, len(texts), _BATCH):
+            # The tokenizer rejects lone surrogates.
+            batch = [text.encode("utf-8", "ignore").decode() for text in texts[start : start + _BATCH]]
+            with self._lock, _skill_errors("The model cannot encode texts"):  # encoding initializes the tokenizer again
+                rows.extend(self._model.encode(batch, use_multiprocessing=False))
+        return rows
+
+
+def load_model(folder: Path) -> StaticModel:
+    """Load the model in ``folder``. Never downloads: a folder with a missing file is refused first.
+
+    Raises:
+        ModelUnavailable: the library is not installed, or there is no model or a broken one.
+
+    """
+    require_library()
+    folder = folder.absolute()
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        public = "The model is not there; `toolcrib index semantic --download` downloads it."
+        raise ModelUnavailable(public, detail=f"{folder} lacks {', '.join(missing)}")
+    with _skill_errors("The model is broken; `toolcrib index semantic --download` downloads it again"):
+        model = import_module("model2vec").StaticModel.from_pretrained(folder)
+        return StaticModel(model, _model_id(folder))
+
+
+def download_model(name: str, folder: Path) -> None:
+    """Download the model ``name``, as ``owner/name`` on the Hugging Face hub, into ``folder``.
+
+    Raises:
+        ModelUnavailable: the library is not installed, or the model cannot be downloaded.
+
+    """
+    require_library()
+    with _skill_errors(f"The model {name} cannot be fetched"):
+        hub = import_module("huggingface_hub")
+        hub.snapshot_download(name, allow_patterns=list(FILES), local_dir=folder)
+
+
+def require_library() -> None:
+    """Raise if the library is not installed.
+
+    Raises:
+        ModelUnavailable: it is not installed.
+
+    """
+    if find_spec("model2vec") is None:
+        raise ModelUnavailable(f"The extra for semantic search is not installed: {INSTALL}")
+
+
+def _model_id(folder: Path) -> str:
+    """Return an identifier of these weights, without reading them."""
+    facts = [(name, status.st_size, status.st_mtime_ns) for name in FILES for status in [(folder / name).stat()]]
+    return sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+@contextmanager
+def _skill_errors(public: str) -> Generator[None]:
+    """Convert any error of the libraries into ours; tokenizers raises plain ``Exception``."""
+    try:
+        yield
+    except Exception as error:  # barrier: libraries that only an extra uses; without them, ranking is by words
+        kind = type(error).__name__
+        _log.debug("%s", public, exc_info=True)
+        raise ModelUnavailable(f"{public} ({kind}).", detail=f"{kind}: {error}") from error
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors. ``model_id`` distinguishes it from every encoder with other vectors."""
+
+    @property
+    def model_id(self) -> str:
+        """Part of the key under which vectors are stored."""
+        ...
+
+    def encode(self, texts: list[str]) -> Any:
+        """Return an array with one row per text; raise ModelUnavailable on failure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticState:
+    """Whether semantic search is active, and if not, why."""
+
+    state: Literal["off", "ready", "unavailable"]
+    reason: str | None = None
+
+    def json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return asdict(self)
+
+
+OFF = SemanticState("off", "tool_search.semantic.enabled is false")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A working encoder and the dimension of its vectors."""
+
+    encoder: Encoder
+    dimensions: int
+
+    def unit_rows(self, texts: list[str]) -> Any:
+        """Encode texts and return unit vectors, one row per text.
+
+        Raises:
+            ModelUnavailable: the encoder fails, or its vectors have another dimension than before.
+
+        """
+        rows = _unit_rows(self.encoder, texts)
+        if rows.shape[1] != self.dimensions:
+            raise ModelUnavailable("The model gives vectors of different lengths.")
+        return rows
+
+
+class SharedModel:
+    """The one model of a process. Safe to use from several threads.
+
+    ``load`` returns the encoder; it is called once, on first use. A model that cannot be loaded, or that fails later,
+    is disabled for good; this is logged once, and :attr:`reason` says why.
+    """
+
+    def __init__(self, load: Callable[[], Encoder]) -> None:
+        self._load, self._loading = load, Lock()
+        self._model: Model | None = None
+        self.reason: str | None = None
+
+    def get(self) -> Model | None:
+        """Return the model, loading it if necessary; None if there is none. May block."""
+        # Loading takes long: concurrent callers wait for the thread that loads.
+        with self._loading:
+            if self._model is None and self.reason is None:
+                try:
+                    encoder = self._load()
+                    # Any word shows the dimension of the vectors.
+                    self._model = Model(encoder, _unit_rows(encoder, ["tool"]).shape[1])
+                except ModelUnavailable as error:
+                    self.give_up(error)
+        return self._model if self.reason is None else None
+
+    def give_up(self, error: ModelUnavailable) -> None:
+        """Disable the model for good."""
+        if self.reason is None:
+            self.reason = str(error)
+            _log.warning("search goes by words alone: %s", error)
+
+    def state(self) -> SemanticState:
+        """Return whether semantic search is active; the first call loads the model, so it may block."""
+        self.get()
+        return SemanticState("ready") if self.reason is None else SemanticState("unavailable", self.reason)
+
+
+def state_of(model: SharedModel | None) -> SemanticState:
+    """Return whether semantic search is active; None means that the config disables it. May block."""
+    return OFF if model is None else model.state()
+
+
+def finite(rows: Any) -> Any:
+    """Return an array unchanged if all its values are finite.
+
+    Raises:
+        ModelUnavailable: a value is not finite.
+
+    """
+    # numpy is part of an extra, so it is imported only where there is a model.
+    if not import_module("numpy").isfinite(rows).all():
+        raise ModelUnavailable("The model gives vectors that are not numbers.")
+    return rows
+
+
+def _unit_rows(encoder: Encoder, texts: list[str]) -> Any:
+    """Encode texts and return unit vectors as little-endian float32; a text without any known word gives all zeros.
+
+    Raises:
+        ModelUnavailable: the encoder fails, or its result is not one row of numbers per text.
+
+    """
+    numpy = import_module("numpy")
+    encoded = encoder.encode(texts)
+    try:
+        # Little-endian on every machine, because the bytes are stored in a file.
+        rows = numpy.asarray(encoded, "<f4")
+    except (TypeError, ValueError) as error:
+        raise ModelUnavailable("The model gives something else than vectors.", detail=str(error)) from error
+    if rows.ndim != 2 or rows.shape[0] != len(texts) or not rows.shape[1]:
+        raise ModelUnavailable("The model gives something else than one vector a text.", detail=f"shape {rows.shape}")
+    lengths = numpy.linalg.norm(finite(rows), axis=1, keepdims=True)
+    return finite(rows / numpy.where(lengths > 0, lengths, 1))
+
 
 NEAREST = 100
 """Number of nearest documents that are fused with at most as many text matches."""
 
 _LONG_QUERY = 12
 _LEAST_SHARE = 0.4
-
-_log = logging.getLogger(__name__)
 
 
 class VectorStore(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toolcrib.base.model import Skill, TaskType
-from toolcrib.search.matches import Match
+from toolcrib.search.documents import Match
 from toolcrib.skills.search import has_tag
 
 CANDIDATES = 50

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from toolcrib.base.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
-from toolcrib.search.matches import Confidence, Reason
+from toolcrib.search.documents import Confidence, Reason
 
 Format = Literal["raw", "injection"]
 

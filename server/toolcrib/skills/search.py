@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.base.model import Skill, TaskType
-from toolcrib.search.bm25 import Field
-from toolcrib.search.documents import NO_LOSSES, Kind
+from toolcrib.search.documents import NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
-from toolcrib.search.lifting import NO_LESSONS, Lessons
-from toolcrib.search.matches import Found, Match, Reason, Request
+from toolcrib.search.ranking import NO_LESSONS, Field, Lessons
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.standing import NO_SETBACKS, Setbacks

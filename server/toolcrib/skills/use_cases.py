@@ -22,7 +22,7 @@ from toolcrib.base.text import QUERY_MAX, one_line, truncate
 from toolcrib.downstream.askers import NOBODY, Asker
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import elapsed_ms
-from toolcrib.search.matches import Found
+from toolcrib.search.documents import Found
 from toolcrib.skills.catalog import Footing, RootLoad, Scope
 from toolcrib.skills.confirming import Confirmed, ConfirmedSkills
 from toolcrib.skills.index.visible import VisibleSkills, Wanted

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from toolcrib.base.text import words
-from toolcrib.search.inverted import Worded
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
+from toolcrib.search.postings import Worded
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.tools.mentions import ToolMentions

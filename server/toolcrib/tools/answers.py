@@ -13,7 +13,7 @@ from toolcrib.base.json_values import compact
 from toolcrib.base.model import Example, JsonObject, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.downstream.states import DOWN
-from toolcrib.search.matches import Found
+from toolcrib.search.documents import Found
 from toolcrib.tools.definitions.examples import shortest
 from toolcrib.tools.index.rows import Card
 from toolcrib.tools.wording import Wording

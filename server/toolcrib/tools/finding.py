@@ -13,8 +13,8 @@ from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.base.model import SearchType, Tool
 from toolcrib.base.text import QUERY_MAX
-from toolcrib.search.matches import Found
-from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary
+from toolcrib.search.documents import Found
+from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
 from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog

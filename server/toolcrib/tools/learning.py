@@ -19,8 +19,8 @@ from toolcrib.base.model import SearchType
 from toolcrib.base.text import joined
 from toolcrib.config.settings import Settings
 from toolcrib.search.engine import separate
-from toolcrib.search.stemming import stem
-from toolcrib.search.vocabulary import NOTHING_LEARNT, Lesson, Vocabulary, learnable
+from toolcrib.search.english import stem
+from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
 from toolcrib.tools.answers import SearchAnswer
 
 _SOON_S = 300.0

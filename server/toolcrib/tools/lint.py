@@ -12,7 +12,7 @@ from itertools import chain
 
 from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
 from toolcrib.tools.definitions.parameters import parameters
 
 TOOLS_LOOKED_AT = 20

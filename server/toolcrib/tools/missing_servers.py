@@ -13,7 +13,7 @@ from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import query_terms, truncate, words
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, ServersNow
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
 
 _SHOWN_MAX = 3
 _NAMED_MAX = 10

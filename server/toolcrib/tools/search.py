@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from toolcrib.access.policy import Permissions
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import SIDE_EFFECTS_ORDER, Tool
-from toolcrib.search.actions import NO_ACTIONS, Actions, Verbs
-from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Kind
+from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
-from toolcrib.search.inverted import Inverted, Text
-from toolcrib.search.lifting import NO_LESSONS, Lessons
-from toolcrib.search.matches import Found, Match, Reason, Request
-from toolcrib.search.stemming import stem
-from toolcrib.search.vocabulary import NOTHING_LEARNT, Vocabulary
+from toolcrib.search.english import stem
+from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
+from toolcrib.search.postings import Inverted, Text
+from toolcrib.search.query import NO_ACTIONS, Actions, Verbs
+from toolcrib.search.ranking import NO_LESSONS, Lessons
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.wording import FIELDS, Wording, Wordings
 

@@ -26,7 +26,7 @@ from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import DOWN, State, Status
 from toolcrib.events.log import EventLog
-from toolcrib.search.matches import Found
+from toolcrib.search.documents import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
 from toolcrib.tools.arguments.schema_check import unwrap_arguments

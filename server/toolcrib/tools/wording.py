@@ -18,10 +18,9 @@ from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
 from toolcrib.config.schema import ToolExamplesSection
-from toolcrib.search.bm25 import Field
-from toolcrib.search.inverted import Does, Version, Worded
-from toolcrib.search.postings import Postings
-from toolcrib.search.stored import StoredPostings
+from toolcrib.search.disk_postings import StoredPostings
+from toolcrib.search.postings import Does, Postings, Version, Worded
+from toolcrib.search.ranking import Field
 from toolcrib.storage.store import damaged_rows
 from toolcrib.tools.definitions.listed import listed_definition
 from toolcrib.tools.definitions.texts import Path, said, texts_in, texts_in_value, with_text

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolcrib.access.policy import VisibilityRule
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import Caller
-from toolcrib.search.vocabulary import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
+from toolcrib.search.learned_words import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
 from toolcrib.storage.store import Store
 
 LEARNERS_MAX = 50

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from toolcrib.base.model import FileMark, Skill, SkillFile, SkillProblem, SkillText
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
 from toolcrib.skills.index.changes import SkillChanges, carry_out, plan
 from toolcrib.skills.index.rows import (
     columns_of,

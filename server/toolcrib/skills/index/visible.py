@@ -12,7 +12,7 @@ from functools import cached_property
 from toolcrib.base.model import Skill
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined
-from toolcrib.search.lexicon import is_one_edit
+from toolcrib.search.postings import is_one_edit
 from toolcrib.skills.identity import SKILL_FILE, parse_uri
 
 _NEAR_MAX = 3

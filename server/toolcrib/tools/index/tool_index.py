@@ -16,8 +16,8 @@ from toolcrib.base.model import Ingest, JsonObject, Refused, Tool, ToolRecord
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
-from toolcrib.search.inverted import Version
-from toolcrib.search.stemming import stem
+from toolcrib.search.english import stem
+from toolcrib.search.postings import Version
 from toolcrib.storage.opening import connect_existing
 from toolcrib.storage.stems import Stems
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert

@@ -1,12 +1,12 @@
-"""English word stems by Porter's algorithm, in the Snowball project's own implementation, but for a few words.
+"""Synonyms in everyday software work: what one person creates, another adds."""
 
-Knows which words have a stem and which nouns name the doer of a verb; never knows where a word comes from.
-"""
-
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
-import Stemmer  # pyright: ignore[reportMissingTypeStubs]
+import Stemmer
 
 VERSION = 1
 """Increased when the stem of any word changes: stored stems are then rebuilt."""
@@ -61,3 +61,27 @@ def kindred_stems(stem: str) -> list[str]:
         return [verb, f"{verb}e", *([verb[:-1]] if verb[-1] == verb[-2] else [])]
     agents = (f"{stem}r" if stem.endswith("e") else f"{stem}{_ENDING}", f"{stem}{stem[-1]}{_ENDING}")
     return [agent for agent in agents if agent not in _NOT_AGENTS]
+
+
+_PACKAGE, _FILE = "toolcrib.search", "synonyms.txt"
+_NO_GROUP = ("#", "[")
+"""The prefixes of comments and headings; a heading names the domain of the groups below it for human readers."""
+
+Synonyms = Mapping[str, Sequence[str]]
+"""The stems of synonyms, by stem."""
+
+
+def read_synonyms(stem: Callable[[str], str]) -> Synonyms:
+    """Return the synonym table shipped with the package, as stems. Reads a file."""
+    text = files(_PACKAGE).joinpath(_FILE).read_text(encoding="utf-8")
+    return synonyms((line for line in text.splitlines() if not line.startswith(_NO_GROUP)), stem)
+
+
+def synonyms(groups: Iterable[str], stem: Callable[[str], str]) -> Synonyms:
+    """Return a table of stems from groups of synonyms, one text per group."""
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for group in groups:
+        stems = [stem(word) for word in group.split()]
+        for each in stems:
+            found[each] |= dict.fromkeys(other for other in stems if other != each)
+    return {each: tuple(others) for each, others in found.items()}

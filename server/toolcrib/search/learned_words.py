@@ -1,7 +1,4 @@
-"""Words learned from use: the tools a caller meant by them, as weights that decay (ADR 49).
-
-Knows words, names and times; never knows whose they are, whether a tool exists or who may use it.
-"""
+"""Words learned from use: the tools a caller meant by them, as weights that decay (ADR 49)."""
 
 import re
 from collections import Counter

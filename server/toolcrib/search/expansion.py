@@ -1,16 +1,12 @@
-"""Expands the words of a query to words of some documents: typos, compounds, related forms and synonyms.
-
-Knows words and how many documents have each; never knows what a document is or how a score is weighed.
-"""
+"""Expands the words of a query to words of some documents: typos, compounds, related forms and synonyms."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from toolcrib.search.english import Synonyms, kindred_stems
 from toolcrib.search.postings import Postings, Standing
 from toolcrib.search.query import FRAMING_WORDS, Terms
-from toolcrib.search.stemming import kindred_stems
-from toolcrib.search.synonyms import Synonyms
 
 _REPAIRED = 0.7
 """Weight of a word found only in another spelling: misspelt, split in two, or joined with the next one."""

@@ -1,0 +1,470 @@
+"""Adds learned words to a ranking: never more than a bounded share of the best hit's relevance."""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import nlargest
+from itertools import chain, compress, islice
+from math import log
+from operator import lt, mul
+from types import MappingProxyType
+
+from toolcrib.base.text import STOP_WORDS
+from toolcrib.search.english import Synonyms
+from toolcrib.search.expansion import Meaning, Meanings
+from toolcrib.search.postings import BESIDE, Inverted, Lexicon, Posting, Postings, Standing, in_fields
+from toolcrib.search.query import NOTHING_ASKED, Actions, Asked, Part, Query, Verbs, agreement, parsed, plain
+
+_K1 = 1.8
+_LONG_LIST = 10
+"""A list longer than this many times the number of lookups is binary-searched instead of scanned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of documents. ``weight`` is the weight of a word in it; ``b`` the length normalization, from 0 to 1.
+
+    ``common``: a word found in this field of a larger share of the documents is ignored there.
+    """
+
+    weight: float
+    b: float
+    common: float = 1.0
+
+
+class FieldedBm25:
+    """Fielded BM25 over a set of documents: the contribution of each word to each score, computed once per word.
+
+    ``slots`` are the documents' slots in ``inverted``, which has no others; a document's number is its index there.
+    """
+
+    def __init__(self, inverted: Inverted, slots: Sequence[int], fields: Sequence[Field]) -> None:
+        self.inverted, self._slots, self._fields = inverted, slots, fields
+        self._postings, self._documents = inverted.postings, inverted.documents
+        self.size = len(slots)
+        self._left_out = _left_out(inverted)
+        self._weights = _weights(fields, inverted.lengths, self.size)
+        self._are_slots_in_order = all(map(lt, slots, islice(slots, 1, None)))
+        self._number_of = _by_cell(slots, len(fields), len(inverted.lengths))
+        # Computed lazily: queries use few of all words, and a process that searches once uses no others.
+        self._gained: dict[str, tuple[Sequence[int], Sequence[float]]] = {}
+        self._rarities: dict[str, float] = {}
+        self.rarity_max = rarity(0, self.size)
+        self.rarity_of_one = rarity(1, self.size)
+
+    def __contains__(self, term: str) -> bool:
+        return term in self._postings and (term not in self._left_out or self.frequency(term) > 0)
+
+    def prepare(self) -> None:
+        """Build the lookup for misspelt words, for which the first of them would otherwise wait."""
+        _ = self._lexicon
+
+    def near(self, word: str) -> list[str]:
+        """Return the stems one edit away from a word; see :meth:`Lexicon.near`."""
+        return self._lexicon.near(word, self)
+
+    def name(self, number: int) -> Sequence[str]:
+        """Return the stems of a document's name."""
+        document = self._documents[self._slots[number]]
+        stems = document.stems[: document.named]
+        if self._fields[0].common >= 1:
+            return stems
+        return [stem for stem in stems if 0 not in self._left_out.get(stem, ())]
+
+    def action(self, number: int) -> Actions:
+        """Return what a document does."""
+        return self._documents[self._slots[number]].action
+
+    def frequency(self, term: str) -> int:
+        """Return how many documents contain a stem."""
+        if term in self._left_out:
+            return len(self._numbers(term))
+        return self._postings[term].documents if term in self._postings else 0
+
+    def rarity(self, term: str) -> float:
+        """Return the rarity weight (IDF) of a stem; highest if no document contains it."""
+        known = self._rarities.get(term)
+        if known is None:
+            known = rarity(self.frequency(term), self.size)
+            if term in self._postings:  # words of queries must not grow the cache
+                self._rarities[term] = known
+        return known
+
+    def having(self, term: str, numbers: Collection[int]) -> Collection[int]:
+        """Return those of ``numbers`` that contain a stem."""
+        having = self._numbers(term)
+        if len(having) < _LONG_LIST * len(numbers):
+            return set(numbers).intersection(having)
+        # Past the last number bisect returns the length; the modulo makes that a comparison with the first, which
+        # fails.
+        return [number for number in numbers if having[bisect_left(having, number) % len(having)] == number]
+
+    def scores(
+        self,
+        weights: Mapping[str, float],
+        among: Collection[int] | None = None,
+        standing: Sequence[Standing] = (),
+    ) -> dict[int, float]:
+        """Return the scores of the documents ``among`` (None: all) that contain any of these stems; higher is better.
+
+        ``standing`` are synonyms, whose weight depends on what else a document contains.
+        """
+        scores: defaultdict[int, float] = defaultdict(float)
+        for term, weight in weights.items():
+            for number, gain in self._gains_of(term, among):
+                scores[number] += weight * gain
+        for each in standing:
+            words = (self._numbers(term) if among is None else self.having(term, among) for term in each.words)
+            said = set(chain.from_iterable(words))
+            for term, weight in each.synonyms.items():
+                beside = weight * BESIDE
+                for number, gain in self._gains_of(term, among):
+                    scores[number] += (beside if number in said else weight) * gain
+        return scores if among is None else {number: scores[number] for number in scores if number in among}
+
+    def _gains_of(self, term: str, among: Collection[int] | None) -> Iterable[tuple[int, float]]:
+        """Return what a term adds to documents that contain it: at least to those ``among``, possibly to others too."""
+        numbers, gains = self._gains(term)
+        if among is None or len(numbers) < _LONG_LIST * len(among):
+            return zip(numbers, gains, strict=True)
+        places = ((number, bisect_left(numbers, number)) for number in among)
+        return [(number, gains[place]) for number, place in places if place < len(numbers) and numbers[place] == number]
+
+    @cached_property
+    def _lexicon(self) -> Lexicon:
+        self.inverted.lexicon.learn(self._postings)
+        return self.inverted.lexicon
+
+    def _numbers(self, term: str) -> Sequence[int]:
+        """Return the documents that contain a stem, in ascending order."""
+        return self._gains(term)[0]
+
+    def _gains(self, term: str) -> tuple[Sequence[int], Sequence[float]]:
+        """Return the documents that contain a stem, in ascending order, and what it adds to the score of each."""
+        gained = self._gained.get(term)
+        if gained is None:
+            posting = self._postings.get(term)
+            if posting is None:
+                return (), ()
+            # Two threads may both compute it; the result is the same, because the input is immutable.
+            numbers, frequencies = self._weighted_frequencies(term, posting)
+            rare = rarity(len(numbers), self.size)
+            gained = self._gained[term] = numbers, gains(frequencies, rare)
+        return gained
+
+    def _weighted_frequencies(self, term: str, posting: Posting) -> tuple[Sequence[int], "array[float]"]:
+        # BM25F: fields are summed before saturation, so that a word in two fields does not count like two words.
+        cells, counts = posting.cells, posting.counts
+        if term in self._left_out:
+            places = {*range(len(self._fields))}.difference(self._left_out[term])
+            telling = [*in_fields(places, len(self._fields), cells)]
+            cells, counts = [*compress(cells, telling)], compress(counts, telling)
+        added = map(mul, map(self._weights.__getitem__, cells), counts)
+        numbers: list[int] = []
+        frequencies: list[float] = []
+        # The cells of a document are next to each other, because they are in order.
+        for number, frequency in zip(map(self._number_of.__getitem__, cells), added, strict=True):
+            if numbers and numbers[-1] == number:
+                frequencies[-1] += frequency
+            else:
+                numbers.append(number)
+                frequencies.append(frequency)
+        if self._are_slots_in_order:
+            return numbers, array("f", frequencies)
+        by_number = dict(zip(numbers, frequencies, strict=True))
+        numbers.sort()
+        return numbers, array("f", map(by_number.__getitem__, numbers))
+
+
+def _left_out(inverted: Inverted) -> Mapping[str, Collection[int]]:
+    """Return the stems that are ignored in some fields, with these fields."""
+    left_out: defaultdict[str, set[int]] = defaultdict(set)
+    for place, stems in inverted.common.items():
+        for stem in stems:
+            left_out[stem].add(place)
+    return dict(left_out)
+
+
+def _weights(fields: Sequence[Field], lengths: Sequence[int], size: int) -> Sequence[float]:
+    """Return the weight of a single occurrence of a word in each cell."""
+    weights = [0.0] * len(lengths)
+    for place, field in enumerate(fields):
+        of_field = lengths[place :: len(fields)]
+        average = sum(of_field) / max(size, 1)
+        # Few distinct lengths: each weight is computed once.
+        weighed = {length: share(field, length, average) if length else 0.0 for length in set(of_field)}
+        weights[place :: len(fields)] = map(weighed.__getitem__, of_field)
+    return weights
+
+
+def _by_cell(slots: Sequence[int], width: int, cells: int) -> Sequence[int]:
+    """Return the number of the document that each cell belongs to."""
+    by_slot = [0] * (cells // width)
+    for number, slot in enumerate(slots):
+        by_slot[slot] = number
+    numbers = [0] * cells
+    for place in range(width):
+        numbers[place::width] = by_slot
+    return numbers
+
+
+def share(field: Field, length: int, average: float) -> float:
+    """Return the weight of one occurrence in a field of ``length`` words, which has ``average`` words on average."""
+    return field.weight / (1 - field.b + field.b * length / average)
+
+
+def leading(scores: Mapping[int, float], count: int) -> Mapping[int, float]:
+    """Return the ``count`` highest scores; ties go to the lowest numbers."""
+    if len(scores) <= count:
+        return scores
+    least = nlargest(count, scores.values())[-1]
+    best = {number: score for number, score in scores.items() if score >= least}
+    equal = sorted(number for number, score in best.items() if score == least)
+    for number in equal[len(equal) + count - len(best) :]:
+        del best[number]
+    return best
+
+
+def rarity(having: int, size: int) -> float:
+    """Return the rarity weight (IDF) of a word that ``having`` of ``size`` documents contain."""
+    # Adding 1 keeps it non-negative; the classic form is negative for words that most documents contain.
+    return log(1 + (size - having + 0.5) / (having + 0.5))
+
+
+def gains(frequencies: "array[float]", rare: float) -> "array[float]":
+    """Return what a term of rarity ``rare`` adds to the score of each document, by its weighted frequency there."""
+    most = rare * (_K1 + 1)
+    return array("f", [most * value / (_K1 + value) for value in frequencies])
+
+
+_COVERAGE = 0.75
+"""Maximum gain for containing all of the query's words, each weighted by its rarity."""
+
+_NAME_COVERAGE = 0.9
+"""Maximum gain if the query contains the document's whole name."""
+
+_PART, _OF_A_PART = 0.3, 20
+"""The bonus for the best match of one part of a long request, relative to the highest relevance, and how many documents
+per part can get it.
+"""
+
+_MUCH, _LONG_QUERY = 2.0, 16
+"""The relevance, in units of the rarest word, at which ``level`` is one half; and the number of query words above which
+it grows in proportion.
+"""
+
+_TELLING = 1.17
+"""The rarity of a word that occurs nowhere, relative to one that occurs in one of about a thousand documents."""
+
+_WEIGHED_MIN = 100
+"""Minimum number of documents, ranked by BM25 alone, that are reranked by coverage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Evidence for the first match, each value from 0 to 1, regardless of how bad the others are.
+
+    ``level``: its relevance, relative to a word that only one document contains. ``coverage``: the share of the query
+    that it contains, weighted by rarity; a misspelt word counts in part. ``gap``: the distance to the second match.
+    ``words``: the largest unweighted share of the query's words that any of the matches contains. ``agreed``: its
+    factor for doing what is asked.
+    """
+
+    level: float
+    coverage: float
+    gap: float
+    words: float
+    agreed: float = 1.0
+
+
+NO_EVIDENCE, CERTAINTY = Evidence(0, 0, 0, 0), Evidence(1, 1, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best documents as (number, relevance), relevance above 0, best first, and the evidence for the first."""
+
+    matches: tuple[tuple[int, float], ...] = ()
+    evidence: Evidence = NO_EVIDENCE
+
+
+class Relevance:
+    """Ranks documents by fielded BM25, typos, synonyms, overlap of query and name, and action.
+
+    The result depends only on the documents behind ``postings``, so it is valid for one set of visible rows. Cheap to
+    create, and as thread-safe as its postings.
+    """
+
+    def __init__(
+        self, postings: Postings, stem: Callable[[str], str], synonyms: Synonyms, verbs: Verbs | None = None
+    ) -> None:
+        self._postings, self._stem, self._verbs = postings, stem, verbs
+        self._meanings = Meanings(postings, stem, synonyms)
+
+    def knows(self, word: str) -> bool:
+        """Return whether any document contains a lower-case word, in any inflected form."""
+        return self._stem(word) in self._postings
+
+    def rank(self, text: str, among: Collection[int] | None, count: int) -> Ranked:
+        """Return up to ``count`` of the documents ``among`` (None: all).
+
+        Stop words count only if the other words find nothing.
+        """
+        for query in (parsed(text), plain(text)):
+            if query.terms:
+                ranked = self._ranked(query, among, count)
+                if ranked.matches:
+                    return ranked
+        return Ranked()
+
+    def _ranked(self, query: Query, among: Collection[int] | None, count: int) -> Ranked:
+        meaning = self._meanings.of(query.terms)
+        weighed, coverage = self._weighed(query.text, meaning, among, count)
+        if not weighed:
+            return Ranked()
+        if query.parts:
+            weighed = self._by_parts(weighed, query.parts)
+        matches = sorted(weighed.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
+        (first, highest), second = matches[0], matches[1][1] if len(matches) > 1 else 0.0
+        covered = coverage.get(first, 0.0)
+        much = _MUCH * self._telling(covered) * max(1.0, len(meaning.concepts) / _LONG_QUERY)
+        most = self._most_words(meaning, dict(matches))
+        agreed = agreement(self._asked(query.text), self._postings.action(first))
+        evidence = Evidence(highest / (highest + much), covered, (highest - second) / highest, most, agreed)
+        return Ranked(tuple(matches), evidence)
+
+    def _by_parts(self, weighed: Mapping[int, float], parts: Sequence[Part]) -> Mapping[int, float]:
+        """Return relevances in which the best matches for each part of a long request get a bonus.
+
+        Only documents found for the whole request are reranked, so this is cheap.
+        """
+        among = frozenset(weighed)
+        shares: dict[int, float] = {}
+        firsts: list[int] = []
+        for part in parts:
+            found, _ = self._weighed(part.text, self._meanings.of(part.terms), among, _WEIGHED_MIN)
+            highest = max(found.values(), default=0.0)
+            firsts += leading(found, 1)
+            for number in leading(found, _OF_A_PART):
+                shares[number] = max(shares.get(number, 0.0), found[number] / highest)
+        most = max(weighed.values())
+        together = {number: value + _PART * most * shares.get(number, 0.0) for number, value in weighed.items()}
+        least = sorted(together.values())[-min(len(parts), len(together))]
+        return together | {number: max(together[number], least) for number in firsts}
+
+    def _weighed(
+        self, text: str, meaning: Meaning, among: Collection[int] | None, count: int
+    ) -> tuple[Mapping[int, float], Mapping[int, float]]:
+        """Return the relevance of the best documents, and the share of the query that each contains."""
+        scores = self._postings.scores(meaning.weights, among, meaning.standing)
+        # More than requested: coverage may lift one from further down, and the limit must not change any score.
+        best = leading(scores, max(count, _WEIGHED_MIN))
+        if not best:
+            return {}, {}
+        coverage = self._coverage(meaning, best)
+        asked = self._asked(text)
+        agreed: dict[Actions, float] = {}
+        weighed: dict[int, float] = {}
+        for number, score in best.items():
+            done = self._postings.action(number)
+            if done not in agreed:
+                agreed[done] = agreement(asked, done)
+            met = (1 + _COVERAGE * coverage[number]) * (1 + _NAME_COVERAGE * self._name_coverage(meaning, number))
+            weighed[number] = score * met * agreed[done]
+        return weighed, coverage
+
+    def _asked(self, text: str) -> Asked:
+        return self._verbs.asked(text) if self._verbs else NOTHING_ASKED
+
+    def _telling(self, coverage: float) -> float:
+        """Return the rarity of a word that is rare here, lowered in small sets by ``coverage``.
+
+        Among few documents every word is common, which is no evidence against a document that contains them all; among
+        many it makes no difference.
+        """
+        of_one = min(self._postings.rarity_max, _TELLING * self._postings.rarity_of_one)
+        return self._postings.rarity_max + coverage * (of_one - self._postings.rarity_max)
+
+    def _most_words(self, meaning: Meaning, numbers: Mapping[int, float]) -> float:
+        """Return the largest share of the query's significant words that one of these documents contains."""
+        concepts = [each for each in meaning.concepts if not each.is_framing] or meaning.concepts
+        having = (chain.from_iterable(self._postings.having(stem, numbers) for stem in each.stems) for each in concepts)
+        met = Counter(chain.from_iterable(map(set, having)))
+        return max(met.values(), default=0) / len(concepts)
+
+    def _coverage(self, meaning: Meaning, numbers: Mapping[int, float]) -> dict[int, float]:
+        """Return the share of the query that each document contains."""
+        covered = dict.fromkeys(numbers, 0.0)
+        total = sum(concept.rarity for concept in meaning.concepts)
+        for concept in meaning.concepts:
+            having: dict[int, float] = {}
+            # In ascending order of weight: of several stems that a document contains, the best counts.
+            for stem in sorted(concept.stems, key=meaning.weights.__getitem__):
+                having |= dict.fromkeys(self._postings.having(stem, covered), meaning.weights[stem])
+            for number, weight in having.items():
+                covered[number] += weight * concept.rarity / total
+        return covered
+
+    def _name_coverage(self, meaning: Meaning, number: int) -> float:
+        """Return the share of a document's name that the query contains, weighted by rarity."""
+        met = whole = 0.0
+        for stem in self._postings.name(number):
+            if _is_telling(stem):
+                rarity = self._postings.rarity(stem)
+                whole += rarity
+                met += rarity * meaning.named.get(stem, 0)
+        return met / whole if met else 0.0
+
+
+def _is_telling(stem: str) -> bool:
+    """Return whether a word of a name is one that a searching person would use."""
+    return stem not in STOP_WORDS and not stem.isdigit()
+
+
+LIFT_MAX = 0.4
+"""Maximum gain from usage, relative to the best text relevance: anything further behind never comes first because of
+it.
+"""
+
+_ALONE = 1.0
+"""The base of gains where no text matches."""
+
+_SHARE_MIN = 0.3
+"""Minimum share of the query that a lesson must cover."""
+
+Lessons = Mapping[str, Mapping[int, float]]
+"""For each learnable word of a query (a stem): how surely it means each document, between 0 and 1, both exclusive."""
+
+NO_LESSONS: Lessons = MappingProxyType({})
+
+
+def lifted(ranked: Ranked, lessons: Lessons, rarity: Callable[[str], float]) -> Ranked:
+    """Return a ranking in which documents gain for the query words that were taught for them.
+
+    Each gains by the share of the query that it was taught for, words weighted by rarity. Evidence for the best text
+    match applies to no other document, so a lesson never raises confidence.
+    """
+    shares = _shares(lessons, rarity)
+    if not shares:
+        return ranked
+    relevances = dict(ranked.matches)
+    best = ranked.matches[0][1] if ranked.matches else _ALONE
+    for number, share in shares.items():
+        relevances[number] = relevances.get(number, 0.0) + LIFT_MAX * share * best
+    matches = tuple(sorted(relevances.items(), key=lambda pair: (-pair[1], pair[0])))
+    if not ranked.matches or matches[0][0] != ranked.matches[0][0]:
+        return replace(ranked, matches=matches, evidence=replace(NO_EVIDENCE, words=ranked.evidence.words))
+    return replace(ranked, matches=matches)
+
+
+def _shares(lessons: Lessons, rarity: Callable[[str], float]) -> Mapping[int, float]:
+    told = {word: rarity(word) for word in lessons}
+    total = sum(told.values())
+    shares: dict[int, float] = {}
+    for word, sureness in lessons.items():
+        for number, sure in sureness.items():
+            shares[number] = shares.get(number, 0.0) + sure * told[word] / total
+    return {number: share for number, share in shares.items() if share >= _SHARE_MIN}
