@@ -32,7 +32,7 @@ ALLOWED = {
     "toolcrib.cli.in_process:with_skills": "one command of a person",
     "toolcrib.cli.login:_one": "one command of a person",
     "toolcrib.cli.login:logout": "one command of a person",
-    "toolcrib.events.batches:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",
+    "toolcrib.events.log:Batches.flush": "the end; and when a thousand events wait for a disk that is too slow",
     "toolcrib.tools.finding:ToolFinder._shown": "one read of the few rows that a quick search in memory has found",
     "toolcrib.tools.arguments.checks:ArgumentChecks._read_schema": "one row, when a tool is called first, or is huge",
     "toolcrib.downstream.process:_spawn": "the loop itself starts processes, by a fork and an exec",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.events.recorded import followed, recorded
+from toolcrib.events.reading import followed, recorded
 
 
 def _line(number: int) -> str:

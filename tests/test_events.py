@@ -16,9 +16,8 @@ from typing import Any, ClassVar
 import pytest
 
 from toolcrib.base.redaction import TEXT_RULES, Redactor
-from toolcrib.events.batches import WAITING_MAX, Batches
 from toolcrib.events.kinds import Event, Level, SkillGet, ToolActivationDenied
-from toolcrib.events.log import TEXT_MAX, EventFile, EventLog, open_event_log
+from toolcrib.events.log import TEXT_MAX, WAITING_MAX, Batches, EventFile, EventLog, open_event_log
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import print_json, print_text
-from toolcrib.events.telling import Telling, has_failed, time_of
+from toolcrib.events.reading import Telling, has_failed, time_of
 
 _SHOWN, _SHOWN_MAX = 100, 100_000
 _AGE = re.compile(r"(\d+)\s*([smhd])")
@@ -71,7 +71,7 @@ def events(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Show what agents did: searches, their hits, and the calls that followed."""
-    from toolcrib.events.recorded import followed, recorded
+    from toolcrib.events.reading import followed, recorded
 
     settings = load_settings(config)
     path = settings.events_file

@@ -109,7 +109,7 @@ class Recorded:
 
 def tokens(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Say what your tools cost a model's context, with toolcrib and without; starts no server."""
-    from toolcrib.events.recorded import recorded
+    from toolcrib.events.reading import recorded
 
     settings = load_settings(config)
     prices = prices_now(config, settings)

@@ -1,7 +1,4 @@
-"""The kinds of events: what each is about, its fields and how important it is (R151 to R159).
-
-Knows names and fields; never knows where an event is written or what is redacted.
-"""
+"""The kinds of events: what each is about, its fields and how important it is (R151 to R159)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The event log: one JSON object a line, in a file and wherever the lines are mirrored to.
 
-Knows lines, levels and the file; never knows what an event is about. Every text is redacted before it is written.
+Every text is redacted before it is written.
 """
 
 import json
@@ -8,19 +8,84 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
 from toolcrib.base.redaction import redact_text
 from toolcrib.base.text import truncate
-from toolcrib.events.batches import Batches, Line
 from toolcrib.events.kinds import Event, Level
 from toolcrib.storage.files import private_directory
+
+BATCH_S = 0.05
+"""How long a line waits for others, in seconds."""
+
+WAITING_MAX = 1000
+"""Maximum number of waiting lines; whoever adds one more writes them all, so that none is lost even if the disk is
+slow.
+"""
+
+Line = Callable[[], str]
+"""Formats a line; called when it is written, not when it is added."""
+
+
+class Batches:
+    """Adds lines without waiting, and writes them soon, in order; on exit all added lines are written."""
+
+    def __init__(self, write: Callable[[Sequence[bytes]], None]) -> None:
+        self._write = write
+        self._lines = deque[Line]()
+        self._writing = threading.Lock()
+        self._is_wanted, self._is_closing = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._is_closing.set()
+        self._is_wanted.set()
+        if self._thread:
+            self._thread.join()
+        self.flush()
+
+    def add(self, line: Line) -> None:
+        """Schedule a line to be written. From any thread."""
+        self._lines.append(line)
+        if len(self._lines) > WAITING_MAX:
+            self.flush()
+        elif not self._is_wanted.is_set():
+            self._is_wanted.set()
+            self._start()
+
+    def flush(self) -> None:
+        """Write everything added so far."""
+        with self._writing:
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            if lines:
+                self._write([f"{line()}\n".encode() for line in lines])
+
+    def _start(self) -> None:
+        """Start the thread, once there is something to write. A daemon: it must not keep a crashed process alive."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_closing.is_set():
+            self._is_wanted.wait()
+            self._is_closing.wait(BATCH_S)
+            self._is_wanted.clear()
+            self.flush()
+
 
 TEXT_MAX = 2000
 """Maximum length of one text in an event."""
@@ -177,7 +242,7 @@ def open_event_log(
 ) -> Generator[EventLog]:
     """Open the event log in ``file``, if any; ``mirror`` is called with every line too, without its line end.
 
-    The file is written in batches, within :data:`toolcrib.events.batches.BATCH_S`, and completely on exit; the mirror
+    The file is written in batches, within :data:`toolcrib.events.log.BATCH_S`, and completely on exit; the mirror
     is called at once. Never raises because of either: a file that cannot be written is logged once, and serving
     continues without it.
     """

@@ -1,6 +1,6 @@
 """The stderr output of servers on disk: a file per server, the oldest lines dropped first.
 
-Knows files, times and how many lines are too many; never knows a server. Every line is redacted before it is written.
+Every line is redacted before it is written.
 """
 
 import re
@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from toolcrib.base.names import name_digest
-from toolcrib.events.batches import Batches
-from toolcrib.events.log import EventFile, timestamp
+from toolcrib.events.log import Batches, EventFile, timestamp
 
 LINES_PER_SECOND = 200
 """Maximum number of stored lines of one server per second; the number of dropped ones is recorded."""

@@ -17,7 +17,7 @@ from toolcrib.base.model import JsonObject, Skill
 from toolcrib.base.text import one_line, truncate
 from toolcrib.events.kinds import SkillOutcome
 from toolcrib.events.log import elapsed_ms
-from toolcrib.events.recorded import recorded
+from toolcrib.events.reading import recorded
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.preflight import frame_tags
 from toolcrib.skills.search import has_tag
