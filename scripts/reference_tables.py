@@ -17,7 +17,12 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from toolcrib.config import auth_schema, http_schema, policy_schema, schema, skills_schema, tool_search_schema
+from toolcrib.config import schema
+from toolcrib.config import schema as auth_schema
+from toolcrib.config import schema as http_schema
+from toolcrib.config import schema as policy_schema
+from toolcrib.config import schema as skills_schema
+from toolcrib.config import schema as tool_search_schema
 from toolcrib.events import kinds
 from toolcrib.wire.builtin.registry import BUILTINS
 

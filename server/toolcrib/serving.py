@@ -29,7 +29,7 @@ from toolcrib.app import (
 )
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
-from toolcrib.config.reloading import settled
+from toolcrib.config.loading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
 from toolcrib.downstream.connection import Era

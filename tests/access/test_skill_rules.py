@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from skill_builders import SKILL
 
 from toolcrib.access.skill_rules import Visibility
-from toolcrib.config.skills_schema import SkillPermission, SkillsSection
+from toolcrib.config.schema import SkillPermission, SkillsSection
 
 ACTIONS = ("deny", "allow", "confirm")
 """In the order of their rank."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.bridges import bridge_in
+from toolcrib.config.servers import bridge_in
 
 URL = "https://mcp.example.com/mcp"
 

@@ -22,7 +22,7 @@ from toolcrib.config.clients.taking import check_entry, write_config
 from toolcrib.config.clients.variables import Scene
 from toolcrib.config.editing.changes import Put
 from toolcrib.config.loading import load
-from toolcrib.config.policy_schema import PolicySection
+from toolcrib.config.schema import PolicySection
 
 Read = Callable[[ClientText], FoundFile]
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from toolcrib.access.policy import policy_of
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.model import Caller, LoadingMode
-from toolcrib.config.loading import load
+from toolcrib.config.loading import REASONS, load
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.settings import Settings, StdioTarget
-from toolcrib.config.without_effect import REASONS
 
 REPOSITORY = Path(__file__).parent.parent.parent
 

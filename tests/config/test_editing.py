@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Drop, Put, changed
-from toolcrib.config.editing.files import read_original, replace_file
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import EditRefused, read_original, replace_file
 
 CRIB = {"command": "/bin/toolcrib", "args": ["serve"]}
 PUT = [Put(("mcpServers", "crib"), CRIB)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.config.expansion import Variables
+from toolcrib.config.variables import Variables
 
 ENVIRON = {"A": "apple", "EMPTY": "", "CURLY": "${A}", "_x1": "under"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from toolcrib.base.errors import StartRefused
 from toolcrib.config.loading import refuse_nested
-from toolcrib.config.nesting import starts_toolcrib
+from toolcrib.config.servers import starts_toolcrib
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from fakes.keyring import MemoryKeyring
 from toolcrib.base.errors import ConfigError
 from toolcrib.config.loading import load
-from toolcrib.config.references import FILE_MAX_BYTES, References
 from toolcrib.config.settings import HttpTarget, Settings
+from toolcrib.config.variables import FILE_MAX_BYTES, References
 
 LoadWith = Callable[..., Settings]
 

@@ -10,9 +10,8 @@ import pytest
 from counts import count
 
 from toolcrib.access.policy import Policy
-from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection
+from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 
 pytestmark = pytest.mark.hostile

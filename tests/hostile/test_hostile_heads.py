@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from fakes.menu import tool
 from online import ENVELOPE, Online, events, online, request
-from toolcrib.config.http_schema import HttpSection, TokenSection
+from toolcrib.config.schema import HttpSection, TokenSection
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 

@@ -16,8 +16,7 @@ from mcp.server import Server, ServerRequestContext
 from fakes.menu import tool
 from online import Online, online
 from toolcrib.base.model import JsonObject
-from toolcrib.config.http_schema import HttpSection
-from toolcrib.config.schema import LimitsSection, ServerSection
+from toolcrib.config.schema import HttpSection, LimitsSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.relays import Relays
 from toolcrib.wire.http import bind, serve_http, url_of

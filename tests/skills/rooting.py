@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.base.model import SkillOrigin, SkillScope
-from toolcrib.config.skills_schema import SkillPackConfig
+from toolcrib.config.schema import SkillPackConfig
 from toolcrib.skills.sources.roots import Root
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.base.model import TaskType
-from toolcrib.config.skills_schema import SkillsDirectoryConfig
+from toolcrib.config.schema import SkillsDirectoryConfig
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 
 SECTION = SkillsDirectoryConfig()

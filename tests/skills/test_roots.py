@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib.base.model import SkillOrigin, SkillScope
-from toolcrib.config.schema import ContextSection, ToolcribSection
+from toolcrib.config.schema import ContextSection, SkillPackConfig, SkillsSection, ToolcribSection
 from toolcrib.config.settings import Place, Settings
-from toolcrib.config.skills_schema import SkillPackConfig, SkillsSection
 from toolcrib.skills.sources.roots import PRESETS, Root, Roots, find_roots, repository_folders
 
 Find = Callable[..., Roots]

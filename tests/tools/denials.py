@@ -17,9 +17,8 @@ from fakes.menu import tool
 from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import Caller, JsonObject, Tool
 from toolcrib.base.text import words
-from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection
+from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tool_index import ToolIndex

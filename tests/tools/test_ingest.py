@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name
-from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection
+from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import Place, ServerSettings, Settings, StdioTarget
-from toolcrib.config.tool_search_schema import ToolSearchSection
 from toolcrib.tools.definitions.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
 from toolcrib.tools.definitions.texts import TEXT_MAX
 from toolcrib.tools.index.rows import ROW_FORMAT

@@ -6,7 +6,7 @@ Knows globs and declared effects; never knows who is asked, or what was answered
 from toolcrib.base.model import JsonObject, SideEffects, Tool
 from toolcrib.base.names import qualified_spellings
 from toolcrib.base.text import glob_matcher
-from toolcrib.config.policy_schema import ConfirmSection, Effect
+from toolcrib.config.schema import ConfirmSection, Effect
 
 _HARMLESS = (SideEffects.PURE, SideEffects.READ)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from toolcrib.base.model import Caller
 from toolcrib.base.names import SEPARATOR, bare_name, beginnings, qualified_spellings
 from toolcrib.base.text import glob_matcher, glob_may_begin
-from toolcrib.config.policy_schema import PolicySection
+from toolcrib.config.schema import PolicySection
 
 CONTEXT_KEYS = ("tenant_id", "project_id", "profile")
 """The caller's facts that a visibility rule may ask for."""

@@ -6,7 +6,7 @@ Knows the rules of the config and the names of set variables; never knows a scop
 from collections.abc import Container, Iterable
 
 from toolcrib.base.model import Skill
-from toolcrib.config.skills_schema import SkillPermission, SkillsSection
+from toolcrib.config.schema import SkillPermission, SkillsSection
 
 _TOOLS = ("skill_get", "skill_load", "*")
 """The tools of a permission rule that mean loading a skill, here and in the program that rules are pasted from."""

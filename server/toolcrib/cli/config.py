@@ -60,7 +60,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 def _advice(settings: "Settings") -> "Iterator[Problem]":
     """Yield what could be written better."""
-    from toolcrib.config.advice import advice
+    from toolcrib.config.checks import advice
 
     if settings.config_path is not None:
         yield from advice(settings.config_path)
@@ -68,7 +68,7 @@ def _advice(settings: "Settings") -> "Iterator[Problem]":
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":
     """Yield what is wrong with a config that can be used, by what is on this machine and in the index."""
-    from toolcrib.config.inspection import inspect
+    from toolcrib.config.checks import inspect
     from toolcrib.known import Clocks, open_index
     from toolcrib.tools.arguments.schema_check import SchemaChecker
     from toolcrib.tools.config_names import misnamed

@@ -110,7 +110,7 @@ def _findings(config: Path | None, *, fix: bool, quiet: bool) -> Iterator[Findin
 
 
 def _of_config(settings: "Settings") -> Iterator[Finding]:
-    from toolcrib.config.inspection import inspect
+    from toolcrib.config.checks import inspect
 
     if settings.config_path is None:
         yield Finding("config", "error", "there is none", "toolcrib init, or toolcrib add NAME -- COMMAND")
@@ -220,7 +220,7 @@ def _last_words(settings: "Settings", key: str, began: str) -> str:
 
 
 def _of_server(server: "ServerSettings", tried: Tried, last_words: str) -> Finding:
-    from toolcrib.config.programs import find_program
+    from toolcrib.config.servers import find_program
     from toolcrib.config.settings import StdioTarget
 
     key, target = server.key, server.target

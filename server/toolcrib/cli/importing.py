@@ -230,7 +230,7 @@ def _show(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread
 
 def _target_text(server: "DraftServer") -> str:
     """Return how a server is reached, with variables in the place of secrets."""
-    from toolcrib.config.clients.secrets import moved
+    from toolcrib.config.private_values import moved
 
     entry = moved(server.entry, server.secrets, {})
     if "url" in entry:
@@ -239,8 +239,8 @@ def _target_text(server: "DraftServer") -> str:
 
 
 def _notes(server: "DraftServer") -> "Iterator[str]":
-    from toolcrib.config.bridges import bridge_in
     from toolcrib.config.clients.drafting import rules_shown
+    from toolcrib.config.servers import bridge_in
     from toolcrib.config.settings import HttpTarget
 
     if server.known:

@@ -71,7 +71,7 @@ def _store() -> "SecretStore":
 
 def _secret(name: str) -> str:
     """Return what the person types, which is not shown, or all of stdin."""
-    from toolcrib.config.references import FILE_MAX_BYTES
+    from toolcrib.config.variables import FILE_MAX_BYTES
 
     if sys.stdin.isatty():
         return typer.prompt(name, hide_input=True, err=True)

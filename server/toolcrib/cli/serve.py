@@ -29,7 +29,7 @@ from toolcrib.cli.footprint import keep_house
 from toolcrib.cli.log_rate import LogRate
 from toolcrib.cli.reloads import Reloads
 from toolcrib.config.loading import load
-from toolcrib.config.nesting import refuse_nested
+from toolcrib.config.servers import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
 from toolcrib.login.keyring import SystemKeyring

@@ -59,7 +59,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Add a server to the config, start it once and list its tools: toolcrib add git -- uvx mcp-server-git."""
-    from toolcrib.config.clients.secrets import secrets_in
+    from toolcrib.config.private_values import secrets_in
 
     words = command or []
     if url is None and len(words) == 1 and words[0].startswith(("http://", "https://")):
@@ -83,7 +83,7 @@ def add(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Remove a server and its settings from the config."""
-    from toolcrib.config.server_edits import removal
+    from toolcrib.config.editing.changes import removal
 
     target, document = _existing(config, name)
     _change(target, removal(document, name))
@@ -92,7 +92,7 @@ def remove(name: NameArgument, config: ConfigOption = None, as_json: JsonOption 
 
 def enable(name: NameArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Enable a server that was disabled."""
-    from toolcrib.config.server_edits import denies_all, enabling
+    from toolcrib.config.editing.changes import denies_all, enabling
 
     target, document = _existing(config, name)
     changes = enabling(document, name)
@@ -192,7 +192,7 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
     import os
 
     from toolcrib.config.clients.taking import check_entry, existing_document, write_config
-    from toolcrib.config.server_edits import addition
+    from toolcrib.config.editing.changes import addition
 
     document = existing_document(target)
     if name in as_object(document.get("mcpServers")):

@@ -1,7 +1,4 @@
-"""What is wrong, left out or worth saying about a config file, and how pydantic's errors become sentences.
-
-Knows problems and where they are; never knows what is done about them.
-"""
+"""What is wrong, left out or worth saying about a config file, and how pydantic's errors become sentences."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""Paths in a config file, and the user's own directories.
-
-Knows how a path is written, and whether the file exists; never knows its content.
-"""
+"""Paths in a config file, and the user's own directories."""
 
 import os
 import re

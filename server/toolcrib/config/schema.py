@@ -1,20 +1,427 @@
 """The shape of a config file: every key, its type, its bounds and its default.
 
-Knows names and ranges only; never knows files, variables of the environment or running state.
 The text under each key is its row in docs/configuration.md.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, cast
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, Strict, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
-from toolcrib.base.model import LoadingMode, SideEffects
-from toolcrib.config.auth_schema import AuthSection
-from toolcrib.config.http_schema import HttpSection
-from toolcrib.config.policy_schema import PolicySection
-from toolcrib.config.skills_schema import SkillsSection, SkillTools
-from toolcrib.config.tool_search_schema import ToolSearchSection
-from toolcrib.config.values import Bool, Count, Seconds, Section, Str, Strings
+from toolcrib.base.model import LoadingMode, ScopeMode, SideEffects
+
+Str = Annotated[str, Strict()]
+Bool = Annotated[bool, Strict()]
+Count = Annotated[int, Strict(), Field(ge=1)]
+Seconds = Annotated[float, Strict(), Field(gt=0)]
+Strings = tuple[Str, ...]
+
+
+def _as_list(value: object) -> object:
+    return cast("object", value) if isinstance(value, list | tuple) else (value,)
+
+
+OneOrMore = Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=Str | Strings)]
+"""A list of texts, which may be written as a single text."""
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are errors, values are frozen, numbers are finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+_Text = Annotated[str, Strict(), Field(min_length=1)]
+
+_ADDRESSES = ("issuer", "client_metadata_url")
+
+
+class AuthSection(Section):
+    """How toolcrib logs in to an HTTP server; without it, the challenge of the server is used."""
+
+    type: Literal["oauth", "client_credentials", "none"] = "oauth"
+    """`oauth`: a person logs in with `toolcrib login`; `client_credentials`: a machine logs in; `none`: no login."""
+    client_id: _Text | None = None
+    """The client registered with the authorization server; null: toolcrib registers itself if it can."""
+    client_secret: _Text | None = Field(default=None, repr=False)
+    """Its secret; write `${VARIABLE}`."""
+    private_key: _Text | None = Field(default=None, repr=False)
+    """For `client_credentials`, instead of a secret: the PEM key that signs for it (`private_key_jwt`)."""
+    issuer: Str | None = None
+    """The authorization server of `client_id`, the only one to get its secret; null: the one that the server names."""
+    scopes: Strings = ()
+    """The scopes to request; empty: those that the server requires."""
+    client_metadata_url: Str | None = None
+    """The https URL of a client ID metadata document, if the authorization server supports one."""
+    redirect_port: Annotated[int, Strict(), Field(ge=1, le=65535)] | None = None
+    """The port of 127.0.0.1 for the redirect of a login; null: any free one."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        """Refuse what nobody could log in with."""
+        if self.type == "client_credentials" and not (self.client_id and (self.client_secret or self.private_key)):
+            raise _wrong("client_credentials needs client_id, and client_secret or private_key")
+        if self.private_key and (self.type != "client_credentials" or self.client_secret):
+            raise _wrong("private_key is for client_credentials, in place of client_secret")
+        if self.client_secret and not self.client_id:
+            raise _wrong("client_secret needs client_id")
+        for name in _ADDRESSES:
+            address = getattr(self, name)
+            if address is not None and not _is_address(address):
+                raise _wrong(f"{name} must be an https address, or http on this machine")
+        if self.client_metadata_url and urlsplit(self.client_metadata_url).path in ("", "/"):
+            raise _wrong("client_metadata_url must be an https address with a path")
+        return self
+
+
+def _wrong(text: str) -> PydanticCustomError:
+    return PydanticCustomError("auth", text)  # type: ignore[arg-type]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"))
+    )
+
+
+class TokenSection(Section):
+    """One bearer token and the caller it identifies."""
+
+    token: Annotated[str, Strict(), Field(min_length=8, repr=False)]
+    """The secret, of visible ASCII characters; write `${VARIABLE}`."""
+    subject: Annotated[str, Strict(), Field(min_length=1)]
+    """The caller's name."""
+    tenant_id: Str | None = None
+    """The caller's tenant."""
+    project_id: Str | None = None
+    """The caller's project."""
+    profile: Str | None = None
+    """The caller's profile."""
+
+    @field_validator("token")
+    @classmethod
+    def _can_be_sent(cls, token: str) -> str:
+        # Eight spaces are no secret, and no client can send them.
+        if not all("!" <= character <= "~" for character in token):
+            raise PydanticCustomError("blank_token", "must be of visible ASCII characters, without spaces")
+        return token
+
+    @field_validator("subject")
+    @classmethod
+    def _names_somebody(cls, subject: str) -> str:
+        if not subject.strip():
+            raise PydanticCustomError("blank_subject", "must not be blank")
+        return subject
+
+
+class HttpSection(Section):
+    """Serving over streamable HTTP."""
+
+    host: Str = "127.0.0.1"
+    """The address to listen on; beyond loopback only with tokens."""
+    port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8765
+    """The port to listen on; 0: any free one."""
+    path: Annotated[str, Strict(), Field(pattern=r"^/[A-Za-z0-9_./-]*$")] = "/mcp"
+    """The path of the endpoint."""
+    allowed_hosts: Strings = ()
+    """Additional accepted values of the header `Host`."""
+    allowed_origins: Strings = ()
+    """Accepted values of the header `Origin`."""
+    session_idle_s: Seconds = 1800
+    """Seconds without a request after which a session ends."""
+    absence_s: Seconds = 30
+    """Seconds without an open request after which a session's calls are cancelled."""
+    max_sessions: Count = 1000
+    """Maximum number of sessions."""
+    max_sessions_per_subject: Count | None = None
+    """Maximum number of sessions per token subject; a new one ends the longest idle. Null: half of `max_sessions` with
+    several subjects."""
+    max_connections: Count = 512
+    """Maximum number of connections, at most half of the process's descriptor limit; silent ones are closed first."""
+    head_timeout_s: Seconds = 10
+    """Seconds in which the head of a request must arrive."""
+    body_timeout_s: Seconds = 30
+    """Seconds in which the body of a request must arrive."""
+    tokens: tuple[TokenSection, ...] = ()
+    """Who may connect; empty: anyone on this machine."""
+
+    @property
+    def sessions_of_one(self) -> int:
+        """Most sessions of one subject at a time."""
+        shared = len({entry.subject for entry in self.tokens}) > 1
+        return self.max_sessions_per_subject or (max(1, self.max_sessions // 2) if shared else self.max_sessions)
+
+    @field_validator("tokens")
+    @classmethod
+    def _each_token_once(cls, tokens: tuple[TokenSection, ...]) -> tuple[TokenSection, ...]:
+        if len({entry.token for entry in tokens}) < len(tokens):
+            raise PydanticCustomError("repeated_token", "must not hold the same token twice")
+        return tokens
+
+
+class WhenSection(Section):
+    """The condition of a visibility rule; all given keys must match."""
+
+    tenant_id: OneOrMore | None = None
+    """The caller's tenant is one of these."""
+    project_id: OneOrMore | None = None
+    """The caller's project is one of these."""
+    profile: OneOrMore | None = None
+    """The caller's profile is one of these."""
+
+
+class VisibilitySection(Section):
+    """One visibility rule."""
+
+    when: WhenSection
+    """The callers that the rule applies to."""
+    allow: Strings | None = None
+    """Globs that replace `policy.allow` for them; null: `policy.allow` applies."""
+    deny: Strings = ()
+    """Globs added to `policy.deny` for them."""
+
+
+Effect = Literal["destructive", "external", "write"]
+"""What a tool may do to the world, as far as a person may want to be asked first."""
+
+
+class ConfirmSection(Section):
+    """What needs a person's approval. If the client cannot ask, it is refused until it is allowed."""
+
+    tools: Strings = ()
+    """Tools: globs of `server.name`, or of the bare name."""
+    effects: tuple[Effect, ...] = ()
+    """Tools with one of these effects, by `servers.NAME.side_effects`, else by what their servers declare; a tool of
+    which nothing is declared has all of them."""
+
+
+class PolicySection(Section):
+    """Who may use what: case-sensitive globs; a deny wins."""
+
+    allow: Strings = ("*",)
+    """Tools, resources and prompts that may be used: globs of `server.name`, or of `server.URI`."""
+    deny: Strings = ()
+    """What is denied to everyone: globs of `server.name` or of the bare name, or of a URI."""
+    visibility: tuple[VisibilitySection, ...] = ()
+    """Rules for some callers only."""
+    confirm: ConfirmSection = ConfirmSection()
+    """What needs a person's approval."""
+
+
+class SkillPackConfig(Section):
+    """One pack of curated skills (R110)."""
+
+    name: Annotated[str, Strict(), Field(min_length=1)]
+    """The pack's name, a part of the names of its skills."""
+    path: Annotated[str, Strict(), Field(min_length=1)]
+    """Its folder, or `package:resource`."""
+    format: Literal["md", "yaml", "json", "jsonl"] | None = None
+    """The format of its files; null: by each file's name."""
+    scope_mode: ScopeMode = "project"
+    """Who sees its skills."""
+    enabled: Bool = True
+    """Load the pack."""
+    update_existing_pack_skills: Bool = True
+    """Replace a skill of the pack when its file has changed."""
+    pinned_skill_names: Strings = ()
+    """Skills that come first in the skill directory."""
+
+
+class SkillPermission(Section):
+    """One rule about who may load a skill (R181)."""
+
+    tool: Str = "skill_get"
+    """The tool that the rule is about."""
+    skill_name: Str | None = None
+    """The skill that the rule is about; null: every skill."""
+    action: Literal["deny", "allow", "confirm"]
+    """A deny beats an allow, which beats a confirmation: with that, the text is returned after a person's approval."""
+
+
+class SkillToolsConfig(Section):
+    """The tools of servers that one skill needs; a plain list means `tools`."""
+
+    tools: Strings = ()
+    """The tools that it needs, in addition to those its own text names: names or globs of `server.tool`."""
+    scoped: Bool = False
+    """`tools` are available only while a skill that names them is active: loading mode `skill`."""
+    exclusive: Bool = False
+    """When it becomes active, all others are deactivated."""
+
+
+def _as_tools(value: object) -> object:
+    return {"tools": cast("object", value)} if isinstance(value, list | tuple) else value
+
+
+SkillTools = Annotated[SkillToolsConfig, BeforeValidator(_as_tools, json_schema_input_type=Strings | SkillToolsConfig)]
+"""What a skill needs, or just the list of its tools."""
+
+
+class SkillsInitialSection(Section):
+    """Bounds of the full catalog of skills (R173)."""
+
+    max_entries: Count = 200
+    """Maximum number of skills in it."""
+    max_bytes: Count = 32_768
+    """Maximum size in bytes."""
+
+
+class SkillsSearchSection(Section):
+    """Bounds of `skill_search` (R185)."""
+
+    default_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 8
+    """Number of hits if the caller gives no limit."""
+    max_limit: Annotated[int, Strict(), Field(ge=1, le=50)] = 20
+    """Maximum number of hits that a caller may request."""
+
+
+def _as_word(value: object) -> object:
+    return {True: "always", False: "never"}[value] if isinstance(value, bool) else value
+
+
+ExposePaths = Annotated[
+    Literal["auto", "never", "always"],
+    BeforeValidator(_as_word, json_schema_input_type=Literal["auto", "never", "always"] | bool),
+]
+"""To whom paths of this machine are told; older files have true or false."""
+
+
+class SkillsDirectoryConfig(Section):
+    """The short list of skills in the server's instructions (R122)."""
+
+    enabled: Bool = True
+    """Include it in the instructions."""
+    max_entries: Count = 30
+    """Maximum number of skills in it."""
+    max_bytes: Count = 1200
+    """Maximum size in bytes."""
+    include_fields: tuple[Literal["name", "title", "trigger", "task_type"], ...] = (
+        "name",
+        "title",
+        "trigger",
+    )
+    """The fields shown of each skill."""
+    selection_strategy: Literal["pinned_then_recent", "pinned_then_top"] = "pinned_then_recent"
+    """Which skills are in it."""
+
+
+class SkillsSection(Section):
+    """Skills: which are served, to whom, and how much of them."""
+
+    enabled: Bool = True
+    """Serve skills."""
+    core_pack: Bool = True
+    """Load the pack that ships with toolcrib."""
+    cache_dir: Str | None = None
+    """Where the index of skills is kept; null: `toolcrib.cache_dir`."""
+    top_k: Count = 3
+    """Number of skills that a prompt for a task returns."""
+    max_tokens: Annotated[int, Strict(), Field(ge=200)] = 2000
+    """Maximum tokens of those skills together."""
+    summarize: Bool = False
+    """Without effect: skills are shortened by their structure, without a model."""
+    redact_pii: Bool = True
+    """Replace mail addresses, phone numbers and keys in skill texts."""
+    scope_mode: ScopeMode = "project"
+    """Who sees skills that name no scope."""
+    fts_fallback_to_regex: Bool = True
+    """Without effect: full-text search needs no FTS5, so nothing falls back."""
+    estimator: Literal["chars", "bytes"] = "chars"
+    """What tokens are estimated from: a quarter of the characters, or of the bytes."""
+    frames: dict[Str, Strings] = Field(default_factory=dict[str, Strings])
+    """Tags of the skills that belong to the frame of a task, by frame; an empty list: no skills are returned."""
+    skill_packs: tuple[SkillPackConfig, ...] = ()
+    """Packs of curated skills."""
+    skill_dirs: Strings = ()
+    """More folders with Agent Skills; `preset:claude` and similar name another client's own folders."""
+    discover: tuple[Literal["repo", "user"], ...] = ("repo", "user")
+    """Where Agent Skills are discovered: the repository, the home directory."""
+    trust_project: Bool = True
+    """Offer the skills of the repository."""
+    validation: Literal["strict", "lenient"] = "lenient"
+    """Whether a skill that breaks the format's rules is left out or only reported."""
+    disabled_skills: Strings = ()
+    """Skills to leave out, by name."""
+    permissions: tuple[SkillPermission, ...] = ()
+    """Rules about who may load a skill."""
+    expose_paths: ExposePaths = "auto"
+    """Show the paths of skill files on this machine: `auto`, to the client of a stdio server, for skills from folders;
+    `true` is `always` and `false` is `never`. Never shown to callers with tokens."""
+    serve_resources: Bool = True
+    """Offer skills as resources too."""
+    publish_redacted: Bool = False
+    """Offer skills as resources even where redaction changed their text."""
+    tool_activation: Literal["hint", "auto"] = "hint"
+    """`auto`: a returned skill activates the tools that it names, while it is active; `hint`: it only names them."""
+    outcomes: Bool = False
+    """Let agents report whether a skill served its purpose; one that mostly fails ranks slightly lower for them."""
+    initial: SkillsInitialSection = SkillsInitialSection()
+    """Bounds of the full catalog."""
+    search: SkillsSearchSection = SkillsSearchSection()
+    """Bounds of `skill_search`."""
+    directory: SkillsDirectoryConfig = SkillsDirectoryConfig()
+    """The short list in the server's instructions."""
+
+
+class SemanticSection(Section):
+    """Search for tools and skills by meaning, in addition to words.
+
+    Needs the extra `toolcrib[semantic]` and a model, which is never downloaded automatically.
+    """
+
+    enabled: Bool = False
+    """Use it; if it is unavailable, search uses words only and `toolcrib status` says why."""
+    model: Annotated[str, Strict(), Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")] = (
+        "minishlab/potion-retrieval-32M"
+    )
+    """The model2vec model that `toolcrib index semantic --download` downloads, as `owner/name`."""
+    path: Str | None = None
+    """The folder of the model; null: one for `model` in the user's cache directory."""
+    alpha: Annotated[float, Strict(), Field(ge=0, le=1)] = 0.6
+    """Weight of meaning relative to words, from 0 to 1; it is lower in a long query."""
+
+
+class ToolSearchSection(Section):
+    """How tools are found and activated."""
+
+    enabled: Bool = True
+    """False: list every allowed tool, as a plain proxy would."""
+    include_search_tool: Bool = True
+    """Offer `tool_search`."""
+    default_loading_mode: LoadingMode = LoadingMode.DEFERRED
+    """Whether tools are listed from the start, once activated, or only while an active skill names them."""
+    always_loaded_patterns: Strings = ()
+    """Tools that are always listed from the start: globs of `server.tool`."""
+    skill_scoped_patterns: Strings = ()
+    """Tools available only while a skill that names them is active: names or globs of `server.tool`."""
+    activation_scope: Literal["run", "session"] = "run"
+    """Lifetime of an activation: one connection, or a session id that outlives it."""
+    preferred_namespaces: Strings = ()
+    """Servers whose tools rank first among equally good hits."""
+    fts: Literal["auto", "off"] = "auto"
+    """Keep FTS5 tables beside the rows, for programs that read the indexes; `off` is for tests."""
+    fts_fallback_to_regex: Bool = True
+    """Without effect: full-text search needs no FTS5, so nothing falls back."""
+    enable_incremental_index: Bool = True
+    """Write only what has changed to the index."""
+    rebuild_cache_on_init: Bool = False
+    """List all servers again at every start."""
+    max_search_results: Annotated[int, Strict(), Field(ge=1, le=50)] = 10
+    """Maximum number of hits of one search."""
+    learn: Bool = False
+    """Learn from use: associate words of a search with the tool that is called soon after it."""
+    learn_shared: Bool = False
+    """With `learn`: share what is learned among all who may use the same tools."""
+    cache_dir: Str | None = None
+    """Where the index of tools is kept; null: `toolcrib.cache_dir`."""
+    semantic: SemanticSection = SemanticSection()
+    """Search by meaning, in addition to words, for tools and skills."""
+
 
 Listing = Literal["dynamic", "stable", "auto"]
 

@@ -1,18 +1,88 @@
-"""What the rest of the program gets from a config file: parsed, expanded and frozen.
+"""What the rest of the program gets from a config file: parsed, expanded and frozen."""
 
-Knows the settled values only; never knows how or where they were written.
-"""
-
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from toolcrib.base.errors import Problem
+from toolcrib.base.model import LoadingMode
 from toolcrib.base.redaction import TEXT_RULES, Learned, Redactor
 from toolcrib.config.findings import join
 from toolcrib.config.paths import TOKENS
-from toolcrib.config.schema import ServerSection, ToolcribSection
+from toolcrib.config.schema import ServerEntry, ServerSection, ToolcribSection
+
+
+def scoped_globs(section: ToolcribSection) -> tuple[str, ...]:
+    """Return the names and globs of tools that are there by skills alone, whatever server they are of."""
+    by_skills = (glob for entry in section.skill_tools.values() if entry.scoped for glob in entry.tools)
+    return tuple(dict.fromkeys((*section.tool_search.skill_scoped_patterns, *by_skills)))
+
+
+def needs_scopes(section: ToolcribSection) -> bool:
+    """Return whether earlier returned skills matter: for tools, or for outcomes of skills."""
+    return section.skills.enabled and (section.skills.outcomes or has_scoped_tools(section))
+
+
+def has_scoped_tools(section: ToolcribSection) -> bool:
+    """Return whether any tool is there by skills alone, as far as the config tells."""
+    modes = (section.tool_search, section.server_defaults, *section.servers.values())
+    return bool(scoped_globs(section)) or any(each.default_loading_mode is LoadingMode.SKILL for each in modes)
+
+
+def fingerprint(entry: ServerEntry, options: ServerSection, section: ToolcribSection) -> str:
+    """Return the hash of an entry, its options and the general settings that shape rows, as 64 hex digits.
+
+    The variables of ``entry`` are filled in, and its ``type`` is ``stdio``, ``http`` or ``sse``.
+    """
+    identity: dict[str, Any] = {
+        "target": _target(entry),
+        "options": options.model_dump(exclude={"isolation", "auth"}),
+        "policy": section.policy.model_dump(),
+        "tool_examples": section.tool_examples.model_dump(),
+        "loading": [section.tool_search.default_loading_mode, section.tool_search.always_loaded_patterns],
+        "limits": [
+            section.limits.name_max,
+            section.limits.tools_per_server,
+            section.limits.definition_max_bytes,
+        ],
+    }
+    if globs := scoped_globs(section):
+        identity["scoped"] = globs
+    if options.auth is not None:  # who logs in may see other tools
+        identity["auth"] = _digest(options.auth.model_dump_json(exclude={"redirect_port"}))
+    return _digest(json.dumps(identity, sort_keys=True, separators=(",", ":")))
+
+
+def _target(entry: ServerEntry) -> dict[str, Any]:
+    if entry.url is None:
+        return {
+            "command": entry.command,
+            "args": entry.args,
+            "cwd": entry.cwd,
+            "env": _hashed(entry.env or {}),
+        }
+    url = urlsplit(entry.url)
+    userinfo, _, address = url.netloc.rpartition("@")
+    return {
+        "type": entry.type,
+        "url": url._replace(netloc=address, query="", fragment="").geturl(),
+        "hashed": [_digest(userinfo), _digest(url.query)],
+        # Names of headers are the same in any case.
+        "headers": _hashed({name.lower(): value for name, value in (entry.headers or {}).items()}),
+    }
+
+
+def _hashed(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: _digest(value) for name, value in values.items()}
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
 
 TOOL_CACHE = "tool_cache.db"
 """The name of the tool index in its directory."""

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from toolcrib.config.programs import find_program
+from toolcrib.config.servers import find_program
 from toolcrib.config.settings import StdioTarget
 from toolcrib.downstream.descendants import Descendants
 from toolcrib.downstream.last_words import LINES_KEPT

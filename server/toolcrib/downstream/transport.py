@@ -21,8 +21,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolcrib.base.text import truncate
-from toolcrib.config.programs import find_program
 from toolcrib.config.schema import LimitsSection
+from toolcrib.config.servers import find_program
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login
 from toolcrib.downstream.last_words import last_words

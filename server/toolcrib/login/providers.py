@@ -16,7 +16,7 @@ from pydantic import AnyUrl
 
 from toolcrib import __version__
 from toolcrib.base.errors import LoginFailed, LoginRefused
-from toolcrib.config.auth_schema import AuthSection
+from toolcrib.config.schema import AuthSection
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.jsonrpc.sdk_oauth import (
     AuthorizationCodeResult,

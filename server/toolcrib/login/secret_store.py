@@ -10,7 +10,7 @@ from os import close
 from pathlib import Path
 
 from toolcrib.base.errors import BadRequest, StoreError
-from toolcrib.config.references import FILE_MAX_BYTES, SECRET_NAME
+from toolcrib.config.variables import FILE_MAX_BYTES, SECRET_NAME
 from toolcrib.login.kept_file import KeptFile
 from toolcrib.login.keyring import Keyring
 

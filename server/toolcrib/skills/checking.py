@@ -8,8 +8,7 @@ from pathlib import Path
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SkillFile, SkillOrigin, SkillProblem, SkillScope
-from toolcrib.config.schema import LimitsSection
-from toolcrib.config.skills_schema import SkillPackConfig
+from toolcrib.config.schema import LimitsSection, SkillPackConfig
 from toolcrib.skills.formats.pack import pack_format
 from toolcrib.skills.sources.reading import read_files
 from toolcrib.skills.sources.roots import Root

@@ -12,7 +12,7 @@ from typing import Literal
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import TaskType
 from toolcrib.base.text import one_line, truncate
-from toolcrib.config.skills_schema import SkillsDirectoryConfig
+from toolcrib.config.schema import SkillsDirectoryConfig
 
 _OPEN, _CLOSE = "<skill_directory>", "</skill_directory>"
 _TITLE_MAX = 80

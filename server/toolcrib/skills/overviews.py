@@ -11,7 +11,7 @@ from typing import Literal
 from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, Problem
 from toolcrib.base.model import Skill
-from toolcrib.config.skills_schema import SkillsDirectoryConfig
+from toolcrib.config.schema import SkillsDirectoryConfig
 from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import of_repository, skill_uri

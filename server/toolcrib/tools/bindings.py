@@ -13,8 +13,7 @@ from toolcrib.access.active_skills import Active
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
-from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.skills_schema import SkillToolsConfig
+from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
 from toolcrib.tools.index.catalog import Catalog, Permitted
 
 _GLOB = re.compile(r"[*?\[]")

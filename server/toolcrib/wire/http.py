@@ -28,8 +28,7 @@ from starlette.routing import Route
 
 from toolcrib.base.errors import StartRefused
 from toolcrib.base.json_decoding import carried, whole
-from toolcrib.config.http_schema import HttpSection, TokenSection
-from toolcrib.config.schema import LimitsSection
+from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
 from toolcrib.jsonrpc.rate_limit import PaceBounds
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
 from toolcrib.jsonrpc.sdk_http import HttpSessions

@@ -12,7 +12,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from toolcrib.config.http_schema import HttpSection
+from toolcrib.config.schema import HttpSection
 
 if sys.platform != "win32":
     import resource

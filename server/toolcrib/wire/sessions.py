@@ -24,8 +24,7 @@ from toolcrib.base.cache import Recent, RecentOfEach
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
-from toolcrib.config.scoping import needs_scopes
-from toolcrib.config.settings import Settings
+from toolcrib.config.settings import Settings, needs_scopes
 from toolcrib.jsonrpc.sdk import Connection, Context, connection_of, envelope_of
 
 SESSION_HEADER = "x-toolcrib-session"

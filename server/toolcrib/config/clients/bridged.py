@@ -6,8 +6,8 @@ Knows which entries run one; never knows whether a server wants a login.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from toolcrib.config.bridges import bridge_in
 from toolcrib.config.clients.reading import FoundServer
+from toolcrib.config.servers import bridge_in
 
 
 def bridged(servers: Iterable[FoundServer]) -> list[FoundServer]:

@@ -18,8 +18,7 @@ from toolcrib.config.clients.entries import IS_TOOLCRIB
 from toolcrib.config.clients.reading import FoundFile, FoundServer, find_files, servers_in
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing.changes import Change, Drop, Put, changed
-from toolcrib.config.editing.files import Original, read_original
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import EditRefused, Original, read_original
 
 ENTRY = "toolcrib"
 """The name of our entry in a client's file."""

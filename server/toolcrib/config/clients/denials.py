@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.text import exact_glob
-from toolcrib.config.client_rules import names_what_may, rules_of
+from toolcrib.config.servers import names_what_may, rules_of
 
 _NAME_OF_CALL = re.compile(r"[^(]+")
 _YES = ("allow", "allowed", "always", "always_allow", "enabled", "on", "ask", "prompt", "confirm", "auto", "approve")

@@ -10,13 +10,21 @@ from dataclasses import dataclass, field, replace
 from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
-from toolcrib.config.bridges import bridge_in
 from toolcrib.config.clients.denials import Denials
 from toolcrib.config.clients.reading import FoundServer
-from toolcrib.config.clients.secrets import Secret, in_value, inlined_in, moved, secrets_in, unique
 from toolcrib.config.editing.changes import Change, Put
-from toolcrib.config.expansion import VARIABLE
-from toolcrib.config.private_values import private_arguments, private_in
+from toolcrib.config.private_values import (
+    Secret,
+    in_value,
+    inlined_in,
+    moved,
+    private_arguments,
+    private_in,
+    secrets_in,
+    unique,
+)
+from toolcrib.config.servers import bridge_in
+from toolcrib.config.variables import VARIABLE
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 _ANY = "${}"

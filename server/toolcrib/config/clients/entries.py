@@ -11,11 +11,10 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.config.client_rules import is_rule
 from toolcrib.config.clients.denials import Denials, entry_denials
 from toolcrib.config.clients.descriptions import Client
 from toolcrib.config.clients.variables import Scene, Translation, Translator, literal
-from toolcrib.config.nesting import starts_toolcrib
+from toolcrib.config.servers import is_rule, starts_toolcrib
 
 ENV_FILE_MAX_BYTES = 256 * 1024
 """Most that is read of a file of variables."""

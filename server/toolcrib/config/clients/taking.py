@@ -12,8 +12,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.clients.drafting import Unfit
 from toolcrib.config.documents import read
 from toolcrib.config.editing.changes import Change, changed
-from toolcrib.config.editing.files import PRIVATE_MODE, read_original, replace_file
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
 from toolcrib.config.findings import Findings
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.servers import ServerReader

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolcrib.config.clients.descriptions import Syntax
-from toolcrib.config.expansion import DOLLAR, variable_name
+from toolcrib.config.variables import DOLLAR, variable_name
 
 FILE_MAX_BYTES = 64 * 1024
 """Most that is read of a file whose content takes the place of a variable."""

@@ -1,7 +1,4 @@
-"""Changes of a config file, made in its text and checked against the intended result.
-
-Knows formats and that an edit must change nothing else; never knows what a key means, and writes no file.
-"""
+"""The changes of a config that add, remove or enable one server."""
 
 import copy
 import json
@@ -10,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
+from toolcrib.base.text import exact_glob
 from toolcrib.config.documents import parse_any
 from toolcrib.config.editing import json_text, toml_text, yaml_text
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import EditRefused
 
 _BOM = "\ufeff"
 
@@ -100,3 +98,44 @@ def _without_empty(value: Any) -> Any:
         return value
     members = {key: _without_empty(member) for key, member in as_object(value).items()}
     return {key: member for key, member in members.items() if member not in ({}, None)}
+
+
+def addition(document: JsonObject, name: str, entry: JsonObject) -> list[Change]:
+    """Return the changes that add a server, whose tools may be used where servers are allowed by name."""
+    changes: list[Change] = [Put(("mcpServers", name), entry)]
+    place = ("toolcrib", "policy", "allow")
+    allow, glob = value_at(document, place), f"{exact_glob(name)}.*"
+    if isinstance(allow, list) and "*" not in allow and glob not in allow:
+        changes.append(Put(place, [*allow, glob]))
+    return changes
+
+
+def removal(document: JsonObject, name: str) -> list[Change]:
+    """Return the changes that take a server out, with its options and the globs about its tools."""
+    section = as_object(document.get("toolcrib"))
+    changes: list[Change] = [Drop(("mcpServers", name))]
+    if name in as_object(section.get("servers")):
+        changes.append(Drop(("toolcrib", "servers", name)))
+    policy = as_object(section.get("policy"))
+    for key in ("allow", "deny"):
+        globs = as_list(policy.get(key))
+        kept = [glob for glob in globs if not str(glob).startswith(f"{exact_glob(name)}.")]
+        if kept != globs:
+            changes.append(Put(("toolcrib", "policy", key), kept))
+    return changes
+
+
+def enabling(document: JsonObject, name: str) -> list[Change]:
+    """Return the changes after which a server is in use; none where it is."""
+    changes: list[Change] = []
+    if value_at(document, ("mcpServers", name, "disabled")) is not None:
+        changes.append(Drop(("mcpServers", name, "disabled")))
+    options = as_object(value_at(document, place := ("toolcrib", "servers", name)))
+    if "enabled" in options:
+        changes.append(Drop((*place, "enabled")) if len(options) > 1 else Drop(place))
+    return changes
+
+
+def denies_all(document: JsonObject, name: str) -> bool:
+    """Return whether a glob denies every tool of a server."""
+    return f"{exact_glob(name)}.*" in as_list(value_at(document, ("toolcrib", "policy", "deny")))

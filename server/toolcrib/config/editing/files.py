@@ -1,12 +1,16 @@
-"""Replaces a person's text file atomically, keeping its mode and following its links.
-
-Knows bytes, modes and links; never knows what a file is for.
-"""
+"""Replaces a person's text file atomically, keeping its mode and following its links."""
 
 import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from toolcrib.base.errors import ToolcribError
+
+
+class EditRefused(ToolcribError):
+    """The text cannot be changed without a guess; the text of the error follows the name of the file."""
+
 
 PRIVATE_MODE = 0o600
 

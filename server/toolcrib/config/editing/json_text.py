@@ -1,7 +1,4 @@
-"""Adds and removes members of objects in JSON text, with or without comments; all else stays byte-identical.
-
-Knows tokens, commas and indentation; never knows what a key means, and never checks that the text is JSON.
-"""
+"""Adds and removes members of objects in JSON text, with or without comments; all else stays byte-identical."""
 
 import json
 import re
@@ -9,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import EditRefused
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|\ufeff|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)

@@ -1,14 +1,11 @@
-"""Adds and removes tables in TOML text; all else stays byte-identical.
-
-Knows headers of tables and how values are written; never knows what a key means, and never checks that it is TOML.
-"""
+"""Adds and removes tables in TOML text; all else stays byte-identical."""
 
 import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import EditRefused
 
 _HEADER = re.compile(r"""[ \t]*\[\[?(?P<name>(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\[\]"'\#])+)\]\]?[ \t]*(?:\#.*)?\r?\n?\Z""")
 _KEY = re.compile(r"""\s*(?:(?P<bare>[A-Za-z0-9_-]+)|"(?P<quoted>(?:[^"\\]|\\.)*)"|'(?P<plain>[^']*)')\s*(?:\.|\Z)""")

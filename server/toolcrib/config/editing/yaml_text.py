@@ -1,7 +1,4 @@
-"""Adds and removes members of objects in YAML text; all else stays byte-identical.
-
-Knows indentation, braces and how values are written; never knows what a key means.
-"""
+"""Adds and removes members of objects in YAML text; all else stays byte-identical."""
 
 import json
 import re
@@ -10,7 +7,7 @@ from typing import Any, cast
 
 from toolcrib.base.json_values import DocumentError
 from toolcrib.base.yaml import YamlMember, YamlNode, nodes_of
-from toolcrib.config.editing.refused import EditRefused
+from toolcrib.config.editing.files import EditRefused
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*\Z")
 """Texts that every reader of YAML takes for text without quotes, but for the words below."""

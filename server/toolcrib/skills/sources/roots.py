@@ -15,8 +15,8 @@ from toolcrib.base.errors import Problem
 from toolcrib.base.model import ScopeMode, SkillOrigin, SkillScope
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.loading import PRESET
+from toolcrib.config.schema import SkillPackConfig
 from toolcrib.config.settings import Place, Settings
-from toolcrib.config.skills_schema import SkillPackConfig
 from toolcrib.skills.identity import slug
 
 AGENT_SKILLS = ".agents/skills"

@@ -14,10 +14,8 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name, qualified_spellings, tool_matcher
 from toolcrib.base.text import SearchTexts, glob_matcher, one_line, truncate
-from toolcrib.config.schema import LimitsSection, ToolExamplesSection
-from toolcrib.config.scoping import scoped_globs
-from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.config.tool_search_schema import ToolSearchSection
+from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
+from toolcrib.config.settings import ServerSettings, Settings, scoped_globs
 from toolcrib.tools.definitions.examples import Fits, collect
 from toolcrib.tools.definitions.listable import DefinitionError, canonical_json, listable, tool_name
 from toolcrib.tools.definitions.parameters import Parameter, declares, parameters, resolve

@@ -8,7 +8,7 @@ from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import REPORT_OUTCOME, JsonObject
 from toolcrib.config.schema import ToolcribSection
-from toolcrib.config.scoping import has_scoped_tools
+from toolcrib.config.settings import has_scoped_tools
 
 HANDLE = "handle"
 

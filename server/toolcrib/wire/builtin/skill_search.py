@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, TaskType
-from toolcrib.config.skills_schema import SkillsSearchSection
+from toolcrib.config.schema import SkillsSearchSection
 from toolcrib.skills.answers import search_json
 from toolcrib.skills.requests import SearchAnswer
 from toolcrib.skills.search import SkillQuery
