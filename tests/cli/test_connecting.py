@@ -10,8 +10,8 @@ import pytest
 
 from cli.command_line import Run
 from config.client_files import CLIENT_TEXTS, ClientText
-from toolcrib.config.clients.descriptions import CLIENTS, Client, Surroundings, client_named
-from toolcrib.config.clients.reading import read_file
+from toolcrib.clients.known import CLIENTS, Client, Surroundings, client_named
+from toolcrib.clients.reading import read_file
 
 PROGRAM = str(Path(sys.executable).parent / "toolcrib")
 USER_FILES = [

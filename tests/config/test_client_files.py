@@ -14,12 +14,10 @@ from config.client_files import CLIENT_TEXTS, ClientText, Expected
 from toolcrib.access.policy import policy_of
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
-from toolcrib.config.clients.descriptions import CLIENTS, Surroundings, client_named
-from toolcrib.config.clients.drafting import changes_of, draft
-from toolcrib.config.clients.entries import read_entry
-from toolcrib.config.clients.reading import FoundFile, FoundServer, find_files, project_files, read_file
-from toolcrib.config.clients.taking import check_entry, write_config
-from toolcrib.config.clients.variables import Scene
+from toolcrib.clients.entries import Scene, read_entry
+from toolcrib.clients.importing import changes_of, check_entry, draft, write_config
+from toolcrib.clients.known import CLIENTS, Surroundings, client_named
+from toolcrib.clients.reading import FoundFile, FoundServer, find_files, project_files, read_file
 from toolcrib.config.editing.changes import Put
 from toolcrib.config.loading import load
 from toolcrib.config.schema import PolicySection

@@ -21,9 +21,8 @@ from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed
 from toolcrib.cli.output import ExitCode, print_json, print_text
 
 if TYPE_CHECKING:
-    from toolcrib.config.clients.connecting import Connection
-    from toolcrib.config.clients.descriptions import Client, Surroundings
-    from toolcrib.config.clients.records import Record
+    from toolcrib.clients.connecting import Connection, Record
+    from toolcrib.clients.known import Client, Surroundings
     from toolcrib.config.editing.files import Original
 
 ClientArgument = Annotated[
@@ -52,8 +51,8 @@ def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Add toolcrib to a client. Shows the change, asks, and backs up the file."""
-    from toolcrib.config.clients.connecting import connection
-    from toolcrib.config.clients.taking import existing_document
+    from toolcrib.clients.connecting import connection
+    from toolcrib.clients.importing import existing_document
 
     known, here, answer = client_named(client), surroundings(), _Answer(yes, as_json)
     if undo:
@@ -121,7 +120,7 @@ def _config_words(config: Path | None, target: Path) -> list[str]:
 def _own_words(planned: "Connection", here: "Surroundings", command: Sequence[str]) -> list[list[str]]:
     """Return the client's own commands that make the change; none where it has none, is not there, or more goes."""
     from toolcrib.cli.client_command import filled, is_there, shown
-    from toolcrib.config.clients.connecting import ENTRY
+    from toolcrib.clients.connecting import ENTRY
 
     own = planned.client.own
     if own is None or planned.removed or not is_there(own.add[0], here.environ):
@@ -154,8 +153,7 @@ def _agreed(answer: _Answer, file: Path) -> bool:
 def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundings") -> "Record":
     from toolcrib.base.json_values import value_at
     from toolcrib.cli.client_command import run_client
-    from toolcrib.config.clients.connecting import digest, document_of
-    from toolcrib.config.clients.records import Record, Records
+    from toolcrib.clients.connecting import Record, Records, digest, document_of
     from toolcrib.config.editing.files import read_original, replace_file
 
     file, name = planned.original.path, planned.client.key
@@ -190,8 +188,7 @@ def _write(planned: "Connection", own: Sequence[Sequence[str]], here: "Surroundi
 
 
 def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None:
-    from toolcrib.config.clients.connecting import digest, file_of
-    from toolcrib.config.clients.records import Records
+    from toolcrib.clients.connecting import Records, digest, file_of
     from toolcrib.config.editing.files import read_original, replace_file
 
     records = Records(here.environ)
@@ -229,7 +226,7 @@ def _disconnect(client: "Client", here: "Surroundings", answer: _Answer) -> None
 def _removed_by_itself(client: "Client", record: "Record | None", here: "Surroundings") -> bool:
     """Have the client take our entry out, where it has a command for that and nothing is to be given back."""
     from toolcrib.cli.client_command import filled, is_there, run_client
-    from toolcrib.config.clients.connecting import ENTRY
+    from toolcrib.clients.connecting import ENTRY
 
     if client.own is None or not is_there(client.own.remove[0], here.environ):
         return False
@@ -242,7 +239,7 @@ def _removed_by_itself(client: "Client", record: "Record | None", here: "Surroun
 def _without(client: "Client", original: "Original", record: "Record | None") -> bytes | None:
     """Return a file that was changed since: without our entry, and with what that took the place of."""
     from toolcrib.base.json_values import value_at
-    from toolcrib.config.clients.connecting import ENTRY, document_of, edited
+    from toolcrib.clients.connecting import ENTRY, document_of, edited
     from toolcrib.config.editing.changes import Drop, Put
 
     if original.content is None:

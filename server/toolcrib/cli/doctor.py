@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from toolcrib.access.hosts import Served
     from toolcrib.access.sessions import Session
-    from toolcrib.config.clients.connecting import Connected
+    from toolcrib.clients.connecting import Connected
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.skills.requests import Overview
     from toolcrib.skills.use_cases import SkillUseCases
@@ -323,7 +323,7 @@ def _clients_tried(beside: "ThreadPoolExecutor", listed: Event) -> "list[tuple[l
 
     It would list the servers that were never listed too, so it waits until they are, but not for those that hang.
     """
-    from toolcrib.config.clients.connecting import connected
+    from toolcrib.clients.connecting import connected
 
     here, entries = surroundings(), dict[tuple[object, ...], "list[Connected]"]()
     for entry in connected(here):

@@ -22,9 +22,9 @@ from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, lo
 from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, table
 
 if TYPE_CHECKING:
-    from toolcrib.config.clients.descriptions import Client, Surroundings
-    from toolcrib.config.clients.drafting import Draft, DraftServer
-    from toolcrib.config.clients.reading import FoundFile
+    from toolcrib.clients.importing import Draft, DraftServer
+    from toolcrib.clients.known import Client, Surroundings
+    from toolcrib.clients.reading import FoundFile
     from toolcrib.config.editing.changes import Change
     from toolcrib.config.settings import Settings
 
@@ -68,8 +68,8 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Import the servers of your other MCP clients. Their files are not changed."""
-    from toolcrib.config.clients.descriptions import CLIENTS
-    from toolcrib.config.clients.reading import find_files, project_files
+    from toolcrib.clients.known import CLIENTS
+    from toolcrib.clients.reading import find_files, project_files
 
     here = surroundings()
     chosen = tuple(client_named(name) for name in clients or ()) or CLIENTS
@@ -91,7 +91,7 @@ def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Import the servers in one file of any MCP client. The file is not changed."""
-    from toolcrib.config.clients.reading import read_file
+    from toolcrib.clients.reading import read_file
 
     here = surroundings()
     found = read_file(file.absolute(), None if client is None else client_named(client), here)
@@ -102,7 +102,7 @@ def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
 
 def surroundings() -> "Surroundings":
     """Return where this person's files are."""
-    from toolcrib.config.clients.descriptions import Surroundings
+    from toolcrib.clients.known import Surroundings
 
     return Surroundings(dict(os.environ), Path.cwd(), sys.platform)
 
@@ -114,7 +114,7 @@ def client_named(name: str) -> "Client":
         BadRequest: there is none.
 
     """
-    from toolcrib.config.clients.descriptions import CLIENTS, client_named
+    from toolcrib.clients.known import CLIENTS, client_named
     from toolcrib.config.findings import did_you_mean
 
     client = client_named(name)
@@ -134,9 +134,7 @@ def target_file(named: Path | None, here: "Surroundings") -> Path:
 
 def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[Path]) -> None:
     """Show what was found, ask, and write it."""
-    from toolcrib.config.clients.bridged import bridged, without_bridges
-    from toolcrib.config.clients.drafting import changes_of, draft
-    from toolcrib.config.clients.taking import check_entry, existing_document
+    from toolcrib.clients.importing import bridged, changes_of, check_entry, draft, existing_document, without_bridges
 
     document = existing_document(wanted.target)
     servers = [server for file in files for server in file.servers]
@@ -191,7 +189,7 @@ def _is_direct(wanted: _Wanted, names: "Sequence[str]") -> bool:
 
 
 def _write(wanted: _Wanted, drafted: "Draft", changes: "Sequence[Change]") -> list[Path]:
-    from toolcrib.config.clients.taking import write_config, write_variables
+    from toolcrib.clients.importing import write_config, write_variables
 
     has_secrets = not wanted.with_variables and any(server.secrets for server in drafted.added)
     write_config(wanted.target, changes, is_private=has_secrets)
@@ -211,7 +209,7 @@ def _end_without_changes(drafted: "Draft", wanted: _Wanted) -> None:
 
 
 def _show(files: "Sequence[FoundFile]", drafted: "Draft", logins: Logins, unread: Sequence[Path]) -> None:
-    from toolcrib.config.clients.drafting import origins
+    from toolcrib.clients.importing import origins
 
     rows = [(server.key, ", ".join(origins(server)), _target_text(server)) for server in drafted.servers]
     if rows:
@@ -239,7 +237,7 @@ def _target_text(server: "DraftServer") -> str:
 
 
 def _notes(server: "DraftServer") -> "Iterator[str]":
-    from toolcrib.config.clients.drafting import rules_shown
+    from toolcrib.clients.importing import rules_shown
     from toolcrib.config.servers import bridge_in
     from toolcrib.config.settings import HttpTarget
 

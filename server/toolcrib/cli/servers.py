@@ -191,7 +191,7 @@ def _entry(
 def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) -> None:
     import os
 
-    from toolcrib.config.clients.taking import check_entry, existing_document, write_config
+    from toolcrib.clients.importing import check_entry, existing_document, write_config
     from toolcrib.config.editing.changes import addition
 
     document = existing_document(target)
@@ -206,7 +206,7 @@ def _write_new(target: Path, name: str, entry: JsonObject, *, is_private: bool) 
 
 def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
     """Return the config file that has the server, and what stands in it."""
-    from toolcrib.config.clients.taking import existing_document
+    from toolcrib.clients.importing import existing_document
     from toolcrib.config.findings import did_you_mean
 
     target = target_file(config, surroundings())
@@ -218,7 +218,7 @@ def _existing(config: Path | None, name: str) -> tuple[Path, JsonObject]:
 
 
 def _change(target: Path, changes: "Sequence[Change]") -> None:
-    from toolcrib.config.clients.taking import write_config
+    from toolcrib.clients.importing import write_config
 
     if changes:
         write_config(target, changes, is_private=False)

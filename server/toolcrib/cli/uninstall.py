@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from toolcrib.cli.footprint import Kept
-    from toolcrib.config.clients.descriptions import Client
+    from toolcrib.clients.known import Client
 
 _SHOWN_MAX = 20
 _COMPLETIONS = (
@@ -78,7 +78,7 @@ def uninstall(
 
 def _look(config: Path | None) -> _Left:
     from toolcrib.cli.footprint import all_kept
-    from toolcrib.config.clients.connecting import connected
+    from toolcrib.clients.connecting import connected
 
     here = surroundings()
     try:

@@ -1,7 +1,4 @@
-"""Reads the servers in a client's file with their positions: JSON with comments, YAML or TOML.
-
-Knows files and the positions of servers in them; never knows which of them are wanted, and changes none.
-"""
+"""Reads the servers in a client's file with their positions: JSON with comments, YAML or TOML."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +8,7 @@ from typing import Any, cast
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.json_values import as_list, as_object, value_at
 from toolcrib.base.model import JsonObject
-from toolcrib.config.clients.denials import (
+from toolcrib.clients.denials import (
     Denials,
     StandingRule,
     denied_servers,
@@ -20,9 +17,8 @@ from toolcrib.config.clients.denials import (
     switched_off,
     with_rules,
 )
-from toolcrib.config.clients.descriptions import ANY, CLIENTS, Client, Surroundings, Syntax, client_of
-from toolcrib.config.clients.entries import ReadEntry, read_entry
-from toolcrib.config.clients.variables import Prompt, Scene
+from toolcrib.clients.entries import Prompt, ReadEntry, Scene, read_entry
+from toolcrib.clients.known import ANY, CLIENTS, Client, Surroundings, Syntax, client_of
 from toolcrib.config.documents import read_any
 from toolcrib.config.paths import is_there
 

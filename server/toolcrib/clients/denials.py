@@ -1,7 +1,4 @@
-"""A client's deny rules for a server's tools, as globs of tool names: denied there must mean denied here.
-
-Knows how clients write such rules; never knows a policy, and never guesses: a rule that is not understood is named.
-"""
+"""A client's deny rules for a server's tools, as globs of tool names: denied there must mean denied here."""
 
 import fnmatch
 import re

@@ -1,7 +1,4 @@
-"""The known MCP clients, as data: where each keeps its servers, in which format, and how an entry is added.
-
-Knows names of files, keys and units of time; never knows a file's content, and reads none.
-"""
+"""The known MCP clients, as data: where each keeps its servers, in which format, and how an entry is added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,18 +1,21 @@
-"""Merges the servers of many clients into one config: each once, under a plain name, with their denials as policy.
-
-Knows names, duplicates and globs; never knows a file, and writes none.
-"""
+"""Writes a draft to toolcrib's config, and the secrets moved out of it to a file of their own."""
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list, as_object, compact, value_at
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import exact_glob
-from toolcrib.config.clients.denials import Denials
-from toolcrib.config.clients.reading import FoundServer
-from toolcrib.config.editing.changes import Change, Put
+from toolcrib.clients.denials import Denials
+from toolcrib.clients.reading import FoundServer
+from toolcrib.config.documents import read
+from toolcrib.config.editing.changes import Change, Put, changed
+from toolcrib.config.editing.files import PRIVATE_MODE, EditRefused, read_original, replace_file
+from toolcrib.config.findings import Findings
 from toolcrib.config.private_values import (
     Secret,
     in_value,
@@ -23,8 +26,33 @@ from toolcrib.config.private_values import (
     secrets_in,
     unique,
 )
-from toolcrib.config.servers import bridge_in
+from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.servers import ServerReader, bridge_in
 from toolcrib.config.variables import VARIABLE
+
+
+def bridged(servers: Iterable[FoundServer]) -> list[FoundServer]:
+    """Return those of the servers that are reached by a bridge."""
+    return [server for server in servers if not server.read.lost and bridge_in(server.read.entry)]
+
+
+def without_bridges(servers: Iterable[FoundServer]) -> list[FoundServer]:
+    """Return the servers, each reached by itself; where that takes a step of the person, a notice says so."""
+    return [_direct(server) for server in servers]
+
+
+def _direct(server: FoundServer) -> FoundServer:
+    bridge = None if server.read.lost else bridge_in(server.read.entry)
+    if bridge is None:
+        return server
+    notices = [
+        *server.read.notices,
+        "without mcp-remote, whose logins toolcrib cannot use: run `toolcrib login`",
+    ]
+    if bridge.unread:
+        notices.append(f"ignored: {', '.join(bridge.unread)}")
+    return replace(server, read=replace(server.read, entry=bridge.entry, notices=tuple(notices)))
+
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 _ANY = "${}"
@@ -270,3 +298,60 @@ def rules_shown(denials: Denials) -> str:
 def origins(server: DraftServer) -> list[str]:
     """Return where a server is configured, each client once."""
     return list(dict.fromkeys(each.client.title for each in server.found))
+
+
+def existing_document(path: Path) -> JsonObject:
+    """Return what a config has as it is written, nothing where there is none.
+
+    Raises:
+        ConfigError: it is there, and cannot be read.
+
+    """
+    return read(path)[0] if path.exists() else {}
+
+
+def check_entry(environ: Mapping[str, str]) -> Unfit:
+    """Return what says why an entry would make a config unusable."""
+
+    def unfit(key: str, entry: JsonObject) -> str:
+        findings = Findings()
+        ServerReader(ToolcribSection(), environ, Path(), findings).read(key, entry)
+        return "; ".join(str(problem) for problem in findings.problems)
+
+    return unfit
+
+
+def write_config(path: Path, changes: Sequence[Change], *, is_private: bool) -> None:
+    """Make ``changes`` in the config at ``path``, which only its owner can read where it is new or ``is_private``.
+
+    Raises:
+        ToolcribError: it cannot be changed, or not be written.
+
+    """
+    try:
+        original = read_original(path)
+        text = changed(original.text, path, changes)
+        mode = PRIVATE_MODE if is_private or original.content is None else None
+        replace_file(path, text.encode(), mode=mode)
+    except EditRefused as error:
+        raise ToolcribError(f"{path} {error}. Nothing was written.") from None
+    except OSError as error:
+        raise ToolcribError(f"{path} cannot be written: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ToolcribError(f"{path} is not UTF-8 text. Nothing was written.") from None
+
+
+def write_variables(path: Path, variables: Mapping[str, str]) -> None:
+    """Add variables to a file of lines for a shell, which only its owner can read.
+
+    Raises:
+        ToolcribError: it cannot be written.
+
+    """
+    try:
+        before = (read_original(path).content or b"").decode("utf-8", "surrogateescape")
+        lines = [line for line in before.splitlines() if line.partition("=")[0] not in variables]
+        lines += [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+        replace_file(path, ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"), mode=PRIVATE_MODE)
+    except OSError as error:
+        raise ToolcribError(f"{path} cannot be written: {error.strerror}") from error

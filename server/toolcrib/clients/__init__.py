@@ -1,0 +1,1 @@
+"""Config files of other MCP clients: read, imported, and connected to toolcrib."""

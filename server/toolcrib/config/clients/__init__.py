@@ -1,1 +1,0 @@
-"""Config files of other MCP clients."""
