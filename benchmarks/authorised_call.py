@@ -14,13 +14,13 @@ import anyio
 import httpx2
 
 from measuring import Finding, Target, interleaved_async, median, options, show
+from toolcrib.auth.bearers import Bearer
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings
 from toolcrib.downstream.http import BodyBounds, HttpClient, HttpParts
 from toolcrib.jsonrpc.sdk_oauth import OAuthToken
-from toolcrib.login.bearers import Bearer
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
 
 URL = "https://mcp.example.com/mcp"
 TOKEN = "a-token-of-the-usual-length-0123456789abcdef"

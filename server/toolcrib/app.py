@@ -15,6 +15,7 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
+from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartRefused
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
@@ -34,7 +35,6 @@ from toolcrib.known import (
     finder_of,
     open_catalog,
 )
-from toolcrib.login.logins import Logins
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases

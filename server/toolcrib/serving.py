@@ -27,6 +27,7 @@ from toolcrib.app import (
     report_state,
     scanning,
 )
+from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
 from toolcrib.config.loading import settled
@@ -44,7 +45,6 @@ from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import Connector
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller
-from toolcrib.login.logins import Logins
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment

@@ -18,13 +18,13 @@ from toolcrib import __version__
 from toolcrib.access.hosts import Served
 from toolcrib.access.policy import Permissions, policy_of
 from toolcrib.access.sessions import Session
+from toolcrib.auth.logins import logins_told
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
 from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
 from toolcrib.events.kinds import IndexRebuilt
 from toolcrib.events.log import EventLog
 from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
-from toolcrib.login.logins import logins_told
 from toolcrib.offers.catalog import KINDS
 from toolcrib.offers.gate import OfferGate
 from toolcrib.search.semantic import SemanticState, SharedModel, state_of

@@ -12,9 +12,9 @@ import httpx2
 import pytest
 from counts import count
 
+from toolcrib.auth import fetching
+from toolcrib.auth.fetching import open_fetcher
 from toolcrib.base.errors import LoginFailed
-from toolcrib.login import fetching
-from toolcrib.login.fetching import open_fetcher
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 

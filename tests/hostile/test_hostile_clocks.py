@@ -15,11 +15,11 @@ from mcp.shared.auth import OAuthClientInformationFull
 
 from fakes.menu import tool
 from fakes.oauth_server import guarded_server
+from toolcrib.auth.bearers import Bearer
+from toolcrib.auth.challenges import Challenge
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 from toolcrib.base.clocks import steady
-from toolcrib.login.bearers import Bearer
-from toolcrib.login.challenges import Challenge
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
 from worlds import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]

@@ -22,8 +22,8 @@ from starlette.routing import Route
 
 from fakes.http_server import serving
 from serve.served import command, started
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]
 

@@ -19,8 +19,8 @@ from mcp.server.auth.provider import AccessToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from fakes.oauth_server import Guarded, guarded_server
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import Login, TokenStore
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import Login, TokenStore
 
 pytestmark = pytest.mark.hostile
 
@@ -33,10 +33,10 @@ import os, sys, anyio, httpx2
 from pathlib import Path
 from downstream.fleets import http_settings
 from toolcrib.login import renewing
-from toolcrib.login.bearers import Bearer
-from toolcrib.login.challenges import Challenge
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
+from toolcrib.auth.bearers import Bearer
+from toolcrib.auth.challenges import Challenge
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 
 folder, url = sys.argv[1:]
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.login.addresses import is_loopback, is_private, is_shown, why_not_connected, why_not_fetched
+from toolcrib.auth.fetching import is_loopback, is_private, is_shown, why_not_connected, why_not_fetched
 
 PRIVATE = [
     "10.0.0.1",

@@ -17,15 +17,15 @@ from starlette.types import Receive, Scope, Send
 
 from downstream.fleets import TEST_S, http_settings
 from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.auth import fetching, oauth, store
+from toolcrib.auth.bearers import Bearer
+from toolcrib.auth.challenges import Challenge
+from toolcrib.auth.flow import Ask, log_in
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import LoginFailed
 from toolcrib.config.settings import ServerSettings
 from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult, OAuthToken
-from toolcrib.login import fetching, renewing, store
-from toolcrib.login.bearers import Bearer
-from toolcrib.login.challenges import Challenge
-from toolcrib.login.flow import Ask, log_in
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import LoginEntry, TokenStore
 
 pytestmark = pytest.mark.anyio
 
@@ -232,15 +232,15 @@ async def test_a_proxy_on_this_machine_opens_it_to_no_server(
 
     monkeypatch.setattr(fetching.socket, "getaddrinfo", looked_up)
     with pytest.raises(LoginFailed, match="is in a private network, and the server itself is not"):
-        await renewing.renewed(http_settings("https://mcp.example/mcp"), entry, challenge(server))
+        await oauth.renewed(http_settings("https://mcp.example/mcp"), entry, challenge(server))
     assert not server.paths
 
 
 async def test_a_renewal_is_over_before_others_cease_to_wait_for_it(
     tmp_path: Path, server: Guarded, monkeypatch: pytest.MonkeyPatch
 ):
-    assert renewing.PREPARING_S + fetching.FETCH_S < store.PATIENCE_S
-    monkeypatch.setattr(renewing, "PREPARING_S", 0.2)
+    assert oauth.PREPARING_S + fetching.FETCH_S < store.PATIENCE_S
+    monkeypatch.setattr(oauth, "PREPARING_S", 0.2)
     entry = await entry_of(tmp_path, server, server, None)
     over = threading.Event()
 

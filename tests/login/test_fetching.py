@@ -13,9 +13,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fakes.http_server import serving
+from toolcrib.auth import fetching
+from toolcrib.auth.fetching import BYTES_MAX, is_in_private_network, open_fetcher
 from toolcrib.base.errors import LoginFailed
-from toolcrib.login import fetching
-from toolcrib.login.fetching import BYTES_MAX, is_in_private_network, open_fetcher
 
 pytestmark = pytest.mark.anyio
 

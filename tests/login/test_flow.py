@@ -10,11 +10,11 @@ import pytest
 
 from downstream.fleets import http_settings
 from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.auth import flow
+from toolcrib.auth.flow import Ask, challenged, log_in
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 from toolcrib.base.errors import LoginFailed
-from toolcrib.login import flow
-from toolcrib.login.flow import Ask, challenged, log_in
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
 
 pytestmark = pytest.mark.anyio
 

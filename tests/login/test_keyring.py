@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
+from toolcrib.auth import keyring as door
+from toolcrib.auth.keyring import NoKeyring, SystemKeyring
 from toolcrib.base.errors import StoreError
-from toolcrib.login import keyring as door
-from toolcrib.login.keyring import NoKeyring, SystemKeyring
 
 
 class Backend:
@@ -106,7 +106,7 @@ def test_a_keyring_that_waits_for_somebody_is_not_waited_for_without_end(monkeyp
 
 def test_the_library_is_looked_for_when_it_is_needed_and_not_before():
     code = (
-        "import sys; from toolcrib.login.keyring import SystemKeyring; SystemKeyring(); print('keyring' in sys.modules)"
+        "import sys; from toolcrib.auth.keyring import SystemKeyring; SystemKeyring(); print('keyring' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"

@@ -7,7 +7,7 @@ import anyio
 import httpx2
 import pytest
 
-from toolcrib.login.listener import Listener, listening
+from toolcrib.auth.flow import Listener, listening
 
 pytestmark = pytest.mark.anyio
 

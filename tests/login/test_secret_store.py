@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from fakes.keyring import MemoryKeyring
+from toolcrib.auth.secrets import SecretStore, forget_in_keyring
 from toolcrib.base.errors import BadRequest, StoreError
-from toolcrib.login.forgetting import forget_in_keyring
-from toolcrib.login.secret_store import SecretStore
 
 
 @pytest.fixture

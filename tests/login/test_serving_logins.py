@@ -16,6 +16,9 @@ from starlette.responses import JSONResponse, Response
 
 from downstream.fleets import TEST_S, Watched, http_settings
 from fakes.oauth_server import Guarded, guarded_server
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.logins import Logins
+from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import LoginNeeded, StartFailed
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.fleet import open_fleet
@@ -23,9 +26,6 @@ from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import open_streams
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.logins import Logins
-from toolcrib.login.store import LoginEntry, TokenStore
 
 pytestmark = pytest.mark.anyio
 
@@ -235,7 +235,7 @@ async def test_nobody_logs_in_where_the_config_says_so(tmp_path: Path, guarded: 
 async def test_a_token_goes_to_its_server_only(tmp_path: Path, guarded: Guarded):
     import httpx2
 
-    from toolcrib.login.bearers import Bearer
+    from toolcrib.auth.bearers import Bearer
 
     await logged_in(tmp_path, guarded)
     bearer = Bearer(http_settings(guarded.url), entry_of(tmp_path, guarded))

@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from fakes.keyring import MemoryKeyring
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import StoreError
 from toolcrib.jsonrpc.sdk_oauth import OAuthClientInformationFull, OAuthToken
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import LoginEntry, TokenStore
 
 pytestmark = pytest.mark.anyio
 
@@ -326,8 +326,8 @@ async def test_a_full_disk_is_known_of_before_anything_is_asked_for(folder: Path
 HOLD = """
 import sys, anyio
 from pathlib import Path
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 async def main():
     entry = TokenStore(Path(sys.argv[1]), NoKeyring()).entry(sys.argv[2], "wiki")
     async with entry.refreshing():

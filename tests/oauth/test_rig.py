@@ -19,9 +19,9 @@ from pydantic import AnyUrl
 
 from e2e.npm import Npm
 from oauth.rig import TESTS, Browser, PortTakenError, Rig, oidc_provider, running
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult, OAuthClientMetadata
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import LoginEntry, TokenStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -82,8 +82,8 @@ async def test_a_login_is_kept_and_used_without_another_one(rig: Rig, tmp_path: 
 RENEW = """
 import json, sys, anyio, httpx2
 from pathlib import Path
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import TokenStore
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import TokenStore
 from toolcrib.jsonrpc.sdk_oauth import OAuthToken
 
 async def main(folder, url, endpoint, rounds):

@@ -14,8 +14,8 @@ import pytest
 from e2e.crib import crib, environment, write_config
 from e2e.npm import Npm
 from oauth.rig import Browser, Rig, oidc_provider
-from toolcrib.login.keyring import NoKeyring
-from toolcrib.login.store import Login, TokenStore
+from toolcrib.auth.keyring import NoKeyring
+from toolcrib.auth.store import Login, TokenStore
 from worlds import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -162,8 +162,8 @@ def _take_over(files: "Sequence[FoundFile]", wanted: _Wanted, unread: Sequence[P
 
 def _logins(target: Path, drafted: "Draft") -> Logins:
     """Return what may be told of the login to each drafted server that takes one, by its key."""
+    from toolcrib.auth.logins import logins_told
     from toolcrib.config.settings import HttpTarget
-    from toolcrib.login.logins import logins_told
 
     here: Settings | None = None
     if target.exists():
@@ -258,7 +258,7 @@ def _notes(server: "DraftServer") -> "Iterator[str]":
 
 
 def _login_notes(key: str, logins: Logins) -> "Iterator[str]":
-    from toolcrib.login.telling import login_text
+    from toolcrib.auth.records import login_text
 
     if key in logins:
         login = logins[key]

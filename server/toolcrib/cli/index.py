@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolcrib.auth.records import login_text
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
@@ -17,7 +18,6 @@ from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, 
 from toolcrib.cli.running import running_lines, running_now
 from toolcrib.cli.vocabulary import vocabulary
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.login.telling import login_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -20,12 +20,12 @@ from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.cli.servers import tried
 
 if TYPE_CHECKING:
+    from toolcrib.auth.flow import Ask
+    from toolcrib.auth.records import Record
+    from toolcrib.auth.store import LoginEntry
     from toolcrib.base.model import JsonObject
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.jsonrpc.sdk_oauth import AuthorizationCodeResult
-    from toolcrib.login.flow import Ask
-    from toolcrib.login.records import Record
-    from toolcrib.login.store import LoginEntry
 
 NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="The server, as the config names it.")]
 
@@ -109,7 +109,7 @@ def _one(settings: "Settings", server: "ServerSettings", asking: "_Asks", *, eve
     """Log in to one server, and list it; with ``every`` only where it wants that."""
     import anyio
 
-    from toolcrib.login.telling import login_json
+    from toolcrib.auth.records import login_json
 
     try:
         record = anyio.run(_log_in, settings, server, asking, every)
@@ -122,7 +122,7 @@ def _one(settings: "Settings", server: "ServerSettings", asking: "_Asks", *, eve
 
 
 def _tell(shown: "JsonObject") -> None:
-    from toolcrib.login.telling import login_text
+    from toolcrib.auth.records import login_text
 
     name, found = shown["server"], shown["login"]
     if found:
@@ -177,7 +177,7 @@ class _Typed:
 def _asking(name: str, scope: str, typed: _Typed | None) -> "Ask":
     import webbrowser
 
-    from toolcrib.login.flow import Ask
+    from toolcrib.auth.flow import Ask
 
     if typed:
         return Ask(partial(_show_only, name), partial(_pasted, typed), scope)
@@ -205,7 +205,7 @@ async def _show_and_open(name: str, opens: Opens, address: str, redirect_uri: st
 
 async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
     """Return the answer that the person pastes: the address that the browser was led to, or its query."""
-    from toolcrib.login.answers import answer_in, state_of
+    from toolcrib.auth.flow import answer_in, state_of
 
     state, pastes = state_of(address), 0
     while pastes < _PASTES_MAX and (line := await typed.line()):
@@ -220,8 +220,8 @@ async def _pasted(typed: _Typed, address: str) -> "AuthorizationCodeResult":
 
 
 async def _log_in(settings: "Settings", server: "ServerSettings", asking: _Asks, only_where_wanted: bool) -> "Record":
-    from toolcrib.login.bearers import Bearer
-    from toolcrib.login.flow import challenged, log_in
+    from toolcrib.auth.bearers import Bearer
+    from toolcrib.auth.flow import challenged, log_in
 
     entry = _entry(settings, server)
     bearer = Bearer(server, entry)
@@ -237,10 +237,9 @@ async def _log_in(settings: "Settings", server: "ServerSettings", asking: _Asks,
 
 async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bool, str]:
     """Return whether there was a login, whether it was revoked, and why not."""
-    from toolcrib.login.fetching import is_in_private_network, open_fetcher
-    from toolcrib.login.flow import challenged
-    from toolcrib.login.providers import server_address
-    from toolcrib.login.revocation import revoked
+    from toolcrib.auth.fetching import is_in_private_network, open_fetcher
+    from toolcrib.auth.flow import challenged
+    from toolcrib.auth.oauth import revoked, server_address
 
     entry = _entry(settings, server)
     is_revoked, why = False, "the authorization server does not support revocation"
@@ -255,6 +254,6 @@ async def _end(settings: "Settings", server: "ServerSettings") -> tuple[bool, bo
 
 
 def _entry(settings: "Settings", server: "ServerSettings") -> "LoginEntry":
-    from toolcrib.login.logins import kept_login
+    from toolcrib.auth.logins import kept_login
 
     return kept_login(settings.tokens_dir, server)

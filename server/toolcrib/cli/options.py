@@ -33,7 +33,7 @@ def load_settings(path: Path | None) -> "Settings":
         ConfigError: the file cannot be used.
 
     """
+    from toolcrib.auth.keyring import SystemKeyring
     from toolcrib.config.loading import load
-    from toolcrib.login.keyring import SystemKeyring
 
     return load(path, dict(os.environ), Path.cwd(), SystemKeyring().get)

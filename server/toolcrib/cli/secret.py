@@ -16,7 +16,7 @@ from toolcrib.cli.options import JsonOption
 from toolcrib.cli.output import print_json, print_text, table
 
 if TYPE_CHECKING:
-    from toolcrib.login.secret_store import GivenSecret, SecretStore
+    from toolcrib.auth.secrets import GivenSecret, SecretStore
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.")]
 
@@ -61,9 +61,9 @@ def remove(name: NameArgument, as_json: JsonOption = False) -> None:
 
 
 def _store() -> "SecretStore":
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.auth.secrets import SecretStore
     from toolcrib.config.paths import user_secrets_dir
-    from toolcrib.login.keyring import SystemKeyring
-    from toolcrib.login.secret_store import SecretStore
 
     environ = dict(os.environ)
     return SecretStore(user_secrets_dir(environ), SystemKeyring(), environ)

@@ -100,9 +100,9 @@ def _look(config: Path | None) -> _Left:
 
 def _remove(left: _Left, *, everything: bool) -> list[str]:
     """Remove it all; return what did not work."""
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.auth.secrets import forget_in_keyring
     from toolcrib.cli.footprint import remove
-    from toolcrib.login.forgetting import forget_in_keyring
-    from toolcrib.login.keyring import SystemKeyring
 
     failed: list[str] = []
     here = surroundings()

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.connection import Era
@@ -21,7 +22,6 @@ from toolcrib.downstream.scopes import SHARED, Party, Scope
 from toolcrib.downstream.start_queue import StartQueue
 from toolcrib.downstream.states import DOWN, ServersNow, State, Status
 from toolcrib.downstream.surroundings import Surroundings
-from toolcrib.login.logins import Logins
 
 _KEEP_UP_PAUSE_S = 1.0
 _SLOT_S = 2.0

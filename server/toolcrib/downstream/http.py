@@ -19,6 +19,7 @@ from mcp.client.streamable_http import MCP_SESSION_ID
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from toolcrib.auth.challenges import Challenge, challenge_of
 from toolcrib.base.errors import LoginFailed
 from toolcrib.base.json_decoding import ValueCount, WholeCharacters
 from toolcrib.base.json_values import as_object
@@ -26,7 +27,6 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.redaction import Learned, MaskedBytes
 from toolcrib.base.text import truncate
 from toolcrib.jsonrpc.sdk import SessionMessage
-from toolcrib.login.challenges import Challenge, challenge_of
 
 UNDELIVERED = -39_404
 """JSON-RPC error code of our own, outside all ranges in use: the server certainly did not do what was asked."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolcrib.auth.logins import Logins
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
 from toolcrib.downstream.live_list import LiveTools, TakeIn
@@ -15,7 +16,6 @@ from toolcrib.downstream.parking import Parking
 from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import Status
 from toolcrib.downstream.transport import Connector
-from toolcrib.login.logins import Logins
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from toolcrib.auth.logins import Logins
 from toolcrib.base.text import truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.servers import find_program
@@ -30,7 +31,6 @@ from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.rate_limit import PaceBounds, PacedStream
 from toolcrib.jsonrpc.sdk import Channel, ReadStream, SessionMessage, StreamDispatcher, TransportStreams
-from toolcrib.login.logins import Logins
 
 _QUOTED_MAX = 300
 _UNUSED_S = 4

@@ -1,6 +1,5 @@
 """The logins of the servers of a config while it is served: one token a server, for all connections to it.
 
-Knows which server is logged in to, and whether that has changed; never knows how a login is made.
 Its dependencies are imported, in a thread, when the first server that may require a login is reached.
 """
 
@@ -15,10 +14,9 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import HttpTarget, ServerSettings
 
 if TYPE_CHECKING:
-    from toolcrib.login.bearers import Bearer
-    from toolcrib.login.challenges import Challenge
-    from toolcrib.login.store import LoginEntry
-
+    from toolcrib.auth.bearers import Bearer
+    from toolcrib.auth.challenges import Challenge
+    from toolcrib.auth.store import LoginEntry
 
 Show = Callable[[str, str], Awaitable[None]]
 
@@ -61,7 +59,7 @@ class Logins:
         await log_in(show)
 
     def _flow(self, server: ServerSettings, challenge: "Challenge | None") -> Callable[[Show], Awaitable[None]]:
-        from toolcrib.login.flow import Ask, challenged, log_in  # noqa: PLC0415 - see above
+        from toolcrib.auth.flow import Ask, challenged, log_in  # noqa: PLC0415 - see above
 
         # Not the entry of the connections, which detect that it has changed.
         entry = kept_login(self._folder, server)
@@ -72,7 +70,7 @@ class Logins:
         return flow
 
     def _made(self, server: ServerSettings) -> "Bearer":
-        from toolcrib.login.bearers import Bearer  # noqa: PLC0415 - see above
+        from toolcrib.auth.bearers import Bearer  # noqa: PLC0415 - see above
 
         return Bearer(server, kept_login(self._folder, server))
 
@@ -82,9 +80,9 @@ def logins_told(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str,
     wanted = {(server.key, server.target.public_url) for server in servers if isinstance(server.target, HttpTarget)}
     if not wanted or not folder.is_dir():
         return {}
-    from toolcrib.login.keeping import Keeper  # noqa: PLC0415 - see above
-    from toolcrib.login.keyring import NoKeyring  # noqa: PLC0415
-    from toolcrib.login.telling import login_json  # noqa: PLC0415
+    from toolcrib.auth.keyring import NoKeyring  # noqa: PLC0415
+    from toolcrib.auth.records import login_json  # noqa: PLC0415
+    from toolcrib.auth.store import Keeper  # noqa: PLC0415 - see above
 
     records = (each for each in Keeper(folder, NoKeyring()).facts() if (each.entry, each.server) in wanted)
     return {record.entry: told for record in records if (told := login_json(record))}
@@ -92,8 +90,8 @@ def logins_told(folder: Path, servers: Iterable[ServerSettings]) -> Mapping[str,
 
 def kept_login(folder: Path, server: ServerSettings) -> "LoginEntry":
     """Return the login to a server stored in ``folder``, or in the system's keyring. Nothing is read yet."""
-    from toolcrib.login.keyring import SystemKeyring  # noqa: PLC0415 - see above
-    from toolcrib.login.store import TokenStore  # noqa: PLC0415
+    from toolcrib.auth.keyring import SystemKeyring  # noqa: PLC0415 - see above
+    from toolcrib.auth.store import TokenStore  # noqa: PLC0415
 
     assert isinstance(server.target, HttpTarget)
     return TokenStore(folder, SystemKeyring()).entry(server.target.public_url, server.key, server.learned)

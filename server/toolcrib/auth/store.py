@@ -1,14 +1,18 @@
 """Stored logins as the SDK's OAuth client requests them: shared by processes, refreshed by one at a time.
 
-Knows the SDK's types and who holds the lock; never knows how a login is made, and touches no file on the event loop.
 See ADR 41.
 """
 
+import hashlib
+import json
 import logging
 import os
+import re
+import stat
+import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,16 +21,299 @@ import anyio
 import anyio.to_thread
 from pydantic import ValidationError
 
+from toolcrib.auth.keyring import Keyring
+from toolcrib.auth.records import Record, decoded, encoded
 from toolcrib.base.errors import StoreError
 from toolcrib.base.redaction import Learned
+from toolcrib.config.settings import HttpTarget
 from toolcrib.jsonrpc.sdk_oauth import OAuthClientInformationFull, OAuthToken
-from toolcrib.login.keeping import Keeper, blank_record
-from toolcrib.login.kept_file import Stamp
-from toolcrib.login.keyring import Keyring
-from toolcrib.login.records import Record
+from toolcrib.storage.files import lock_file, private_directory
+
+BYTES_MAX = 256 * 1024
+"""Maximum size of one file: many times what any provider issues."""
+
+_ROOM = 64 * 1024
+"""Number of bytes reserved on the disk before a request that cannot be repeated."""
+_NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+
+Stamp = tuple[int, int, int]
+"""Identifies the content of a file: inode, time and size."""
+
+
+class KeptFile:
+    """A file with a lock and a draft of its next content beside it. All of it blocks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._draft, self._lock = path.with_suffix(".new"), path.with_suffix(".lock")
+
+    def stamp(self) -> Stamp | None:
+        """Return the stamp of the current content; None if there is no file."""
+        try:
+            status = self.path.lstat()
+        except OSError:
+            return None
+        return _stamp(status)
+
+    def read(self) -> tuple[bytes, Stamp] | None:
+        """Return the content and its stamp; None if there is no file. A file readable by others is made private first.
+
+        Raises:
+            OSError: it cannot be read, is not a file of this person, or is too large.
+
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
+                raise OSError(None, "you do not own it")
+            if sys.platform != "win32" and status.st_mode & 0o077:
+                os.fchmod(descriptor, 0o600)
+            data = file.read(BYTES_MAX + 1)
+        if len(data) > BYTES_MAX:
+            raise OSError(None, "it is too large")
+        return data, _stamp(status)
+
+    def write(self, data: bytes) -> Stamp:
+        """Replace the content by ``data``. It is durable when this returns; until then the old content remains.
+
+        The caller must hold the lock, because there is a single draft.
+
+        Raises:
+            OSError: it cannot be written.
+
+        """
+        if len(data) > BYTES_MAX:
+            raise OSError(None, "it is too large to store")
+        descriptor = self._open_draft()
+        try:
+            _write_all(descriptor, data)
+            os.ftruncate(descriptor, len(data))  # after writing, so that the reserved blocks are used
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._draft.replace(self.path)
+        _sync_folder(self.path.parent)
+        stamp = self.stamp()
+        assert stamp is not None
+        return stamp
+
+    def take_room(self) -> None:
+        """Reserve disk space for the next content, so that a full disk is detected in time.
+
+        Raises:
+            OSError: there is no room, or nothing can be written here.
+
+        """
+        descriptor = self._open_draft()
+        try:
+            _write_all(descriptor, bytes(_ROOM))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def remove(self) -> bool:
+        """Delete the file, and return whether there was one. The lock stays: another process may wait for it.
+
+        Raises:
+            OSError: it cannot be deleted.
+
+        """
+        was_there = self.stamp() is not None
+        for path in (self._draft, self.path):
+            path.unlink(missing_ok=True)
+        if was_there:
+            _sync_folder(self.path.parent)
+        return was_there
+
+    def discard_draft(self) -> None:
+        """Release the reserved space."""
+        with suppress(OSError):
+            self._draft.unlink(missing_ok=True)
+
+    def lock(self) -> int | None:
+        """Return a descriptor that holds the lock until it is closed; None if another process holds it.
+
+        Raises:
+            OSError: locking is not possible here.
+
+        """
+        self._make_folder()
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
+        if lock_file(descriptor, exclusive=True):
+            return descriptor
+        os.close(descriptor)
+        return None
+
+    def _make_folder(self) -> None:
+        folder = self.path.parent
+        private_directory(folder.parent)
+        private_directory(folder)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or not _is_ours(status):
+            raise OSError(None, f"{folder} is not owned by you")
+        if sys.platform != "win32" and status.st_mode & 0o077:
+            folder.chmod(0o700)
+
+    def _open_draft(self) -> int:
+        return os.open(self._draft, os.O_WRONLY | os.O_CREAT | _NO_FOLLOW, 0o600)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return sys.platform == "win32" or status.st_uid == os.geteuid()
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _sync_folder(folder: Path) -> None:
+    """Sync the folder to disk; systems without this sync on renaming."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_log = logging.getLogger(__name__)
+
+_UNREADABLE = re.compile(r"[^A-Za-z0-9]+")
+_FILE = ".json"
+_FILES_MAX = 1000
+_LOG_IN_AGAIN = "log in again"
+
+
+class Keeper:
+    """Reads and writes stored logins. All of it blocks.
+
+    If there is a ``keyring`` it has the secrets, and files contain none of them.
+    """
+
+    def __init__(self, folder: Path, keyring: Keyring) -> None:
+        self._folder, self._keyring = folder, keyring
+
+    def file(self, server_url: str, entry: str) -> KeptFile:
+        """Return the file of one entry at one server: another URL is another login."""
+        readable = _UNREADABLE.sub("-", entry).strip("-")[:40] or "server"
+        digest = hashlib.sha256(json.dumps([server_url, entry]).encode()).hexdigest()[:16]
+        return KeptFile(self._folder / f"{readable}-{digest}{_FILE}")
+
+    def read(self, file: KeptFile, blank: Record) -> tuple[Record, Stamp | None]:
+        """Return the stored record and the stamp of its content; ``blank`` if there is none.
+
+        A damaged file counts as none, and the record says so.
+        """
+        try:
+            content = file.read()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return replace(blank, problem=f"{file.path} cannot be read: {reason}"), file.stamp()
+        if content is None:
+            return blank, None
+        data, stamp = content
+        try:
+            record = decoded(data)
+        except ValueError:
+            return replace(blank, problem=f"{file.path} is damaged, so {_LOG_IN_AGAIN}"), stamp
+        if record.entry != blank.entry or record.server != blank.server:
+            return replace(blank, problem=f"{file.path} belongs to another server, so {_LOG_IN_AGAIN}"), stamp
+        return (self._from_keyring(file, record) if record.is_in_keyring else record), stamp
+
+    def write(self, file: KeptFile, record: Record) -> Stamp:
+        """Store a record, replacing the previous one atomically.
+
+        Raises:
+            StoreError: it cannot be stored.
+
+        """
+        in_keyring = self._is_in_keyring(file, record)
+        try:
+            return file.write(encoded(record, with_secrets=not in_keyring).encode())
+        except OSError as error:
+            raise StoreError(f"{file.path} cannot be written: {error.strerror or error}") from error
+
+    def remove(self, file: KeptFile) -> bool:
+        """Delete the stored record, and return whether there was one.
+
+        Raises:
+            StoreError: it cannot be removed.
+
+        """
+        if self._keyring.is_usable():
+            self._keyring.delete(_name_of(file))
+        try:
+            return file.remove()
+        except OSError as error:
+            raise StoreError(f"{file.path} cannot be removed: {error.strerror or error}") from error
+
+    def facts(self) -> Iterator[Record]:
+        """Yield the public facts of each stored login, without using the keyring; damaged ones are skipped."""
+        for path in sorted(self._folder.glob(f"*{_FILE}"))[:_FILES_MAX]:
+            with suppress(OSError, ValueError):
+                if content := KeptFile(path).read():
+                    yield decoded(content[0])
+
+    def _from_keyring(self, file: KeptFile, facts: Record) -> Record:
+        """Return the record in the keyring, which is written before the file and may be newer."""
+        nothing = Record(facts.entry, facts.server, is_in_keyring=True)
+        try:
+            if not self._keyring.is_usable():
+                reason = f"the login is in the system's keyring, and there is none here, so {_LOG_IN_AGAIN}"
+                return replace(nothing, problem=reason)
+            text = self._keyring.get(_name_of(file))
+            record = decoded(text or "")
+        except StoreError as error:
+            return replace(nothing, problem=str(error))
+        except ValueError:
+            return replace(nothing, problem=f"the system's keyring does not have the login, so {_LOG_IN_AGAIN}")
+        return replace(record, is_in_keyring=True)
+
+    def _is_in_keyring(self, file: KeptFile, record: Record) -> bool:
+        """Store the secrets in the keyring, if there is one that accepts them: otherwise they go into the file."""
+        try:
+            if not self._keyring.is_usable():
+                return False
+            self._keyring.set(_name_of(file), encoded(record, with_secrets=True))
+        except StoreError as error:
+            # A provider's tokens can often not be issued again, so a failing keyring must not lose them.
+            _log.warning("%s; the login to %s is stored in a private file instead", error, record.entry)
+            return False
+        return True
+
+
+def blank_record(server_url: str, entry: str) -> Record:
+    """Return the record of a server without a login."""
+    return Record(entry, HttpTarget(server_url, {}).public_url)
+
+
+def _name_of(file: KeptFile) -> str:
+    """Return the name of a record in the keyring: it cannot collide with a secret named in a config."""
+    return f"login/{file.path.stem}"
+
+
+def kept_in_keyring(path: Path) -> str | None:
+    """Return the name of a file's record in the keyring; None if it is not there, or unknown."""
+    file = KeptFile(path)
+    with suppress(OSError, ValueError):
+        content = file.read()
+        if content and decoded(content[0]).is_in_keyring:
+            return _name_of(file)
+    return None
+
 
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
 
 PATIENCE_S = 60.0
 """How long to wait while another process renews a login, in seconds: longer than that may take

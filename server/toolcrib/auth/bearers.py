@@ -1,7 +1,4 @@
-"""Tokens for requests while serving: added to each, and refreshed once, transparently, when a server rejects one.
-
-Knows the stored login and when it is no longer valid; never knows how a person is asked, and opens nothing (R270).
-"""
+"""Tokens for requests while serving: added to each, and refreshed once, transparently, when a server rejects one."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -10,11 +7,11 @@ import anyio
 import anyio.to_thread
 import httpx2
 
+from toolcrib.auth.challenges import Challenge
+from toolcrib.auth.fetching import origin_of
+from toolcrib.auth.store import Login, LoginEntry
 from toolcrib.base.errors import LoginFailed, LoginRefused, StoreError
 from toolcrib.config.settings import HttpTarget, ServerSettings
-from toolcrib.login.addresses import origin_of
-from toolcrib.login.challenges import Challenge
-from toolcrib.login.store import Login, LoginEntry
 
 
 class Bearer:
@@ -104,6 +101,6 @@ Renewed = Callable[[ServerSettings, LoginEntry, Challenge], Awaitable[str]]
 
 def _imported() -> Renewed:
     """Return the function that renews logins. Blocks: servers that accept their token do not need its imports."""
-    from toolcrib.login.renewing import renewed  # noqa: PLC0415 - see above
+    from toolcrib.auth.oauth import renewed  # noqa: PLC0415 - see above
 
     return renewed

@@ -1,7 +1,4 @@
-"""A server's challenge to a request that requires a login, and the parts of it that are passed on.
-
-Knows status and header of a challenge (RFC 6750, RFC 9728); never knows who logs in, or how.
-"""
+"""A server's challenge to a request that requires a login, and the parts of it that are passed on."""
 
 import re
 from dataclasses import dataclass, replace

@@ -1,12 +1,10 @@
-"""The stored form of one login, as JSON: tokens, the client's registration, expiry, issuer and account.
-
-Knows the fields and which of them are secret; never knows a file, a keyring or a provider.
-"""
+"""The stored form of one login, as JSON: tokens, the client's registration, expiry, issuer and account."""
 
 import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from toolcrib.base.json_values import as_object
@@ -89,3 +87,25 @@ def _texts(value: JsonObject | None) -> Iterator[str]:
         text = (value or {}).get(name)
         if isinstance(text, str) and text:
             yield text
+
+
+def login_json(record: Record) -> JsonObject | None:
+    """Return the public facts of a login as a JSON object; None if there is none."""
+    if not record.has_tokens:
+        return None
+    until = None if record.expires_at is None else datetime.fromtimestamp(record.expires_at).astimezone()
+    return {
+        "as": record.account or None,
+        "by": record.issuer or None,
+        "scope": record.scope or None,
+        "until": until and until.isoformat(timespec="seconds"),
+        "renews": record.can_renew,
+    }
+
+
+def login_text(login: JsonObject) -> str:
+    """Return the facts of a valid login as the end of a sentence that begins with ``logged in``."""
+    who = f" as {login['as']}" if login["as"] else ""
+    by = f" by {login['by']}" if login["by"] else ""
+    until = f", until {login['until'][:16].replace('T', ' ')}" if login["until"] else ""
+    return f"{who}{by}{until}{', refreshed automatically' if login['renews'] else ''}"

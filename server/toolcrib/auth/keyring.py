@@ -1,6 +1,6 @@
 """The only module that uses the system's keyring, through the optional library ``keyring`` (``toolcrib[keyring]``).
 
-Knows names and texts; never knows what a text is for. Without the library nothing is imported, and nothing is stored.
+Without the library nothing is imported, and nothing is stored.
 """
 
 import threading

@@ -1,18 +1,16 @@
-"""The secrets that a person gave for configs to refer to: in the system's keyring, else each in a private file.
+"""Removes the keyring entries that toolcrib's files refer to."""
 
-Knows names, and how a config refers to each; never knows which config does.
-"""
-
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import close
 from pathlib import Path
 
+from toolcrib.auth.keyring import Keyring
+from toolcrib.auth.store import KeptFile, kept_in_keyring
 from toolcrib.base.errors import BadRequest, StoreError
+from toolcrib.config.paths import SECRETS, TOKENS
 from toolcrib.config.variables import FILE_MAX_BYTES, SECRET_NAME
-from toolcrib.login.kept_file import KeptFile
-from toolcrib.login.keyring import Keyring
 
 IN_KEYRING, _IN_FILE = ".keyring", ".secret"
 """The suffixes of the files: of an empty one that names a secret in the keyring, and of one that contains a secret."""
@@ -101,3 +99,22 @@ def _alone(file: KeptFile) -> Generator[KeptFile]:
             close(lock)
     except OSError as error:
         raise StoreError(f"{file.path} cannot be changed: {error.strerror or error}") from error
+
+
+def forget_in_keyring(files: Iterable[Path], keyring: Keyring) -> None:
+    """Delete these files' secrets from the keyring. Blocks; uses no keyring if none of the files refers to it.
+
+    Raises:
+        StoreError: the keyring is unavailable, or fails.
+
+    """
+    for name in _names(files):
+        keyring.delete(name)
+
+
+def _names(files: Iterable[Path]) -> Iterator[str]:
+    for file in files:
+        if file.parent.name == SECRETS and file.suffix == IN_KEYRING:
+            yield file.stem
+        elif file.parent.name == TOKENS and (name := kept_in_keyring(file)):
+            yield name
