@@ -105,8 +105,8 @@ def measure(names: Sequence[str], listing: str | None, folder: Path) -> Iterator
     from hosts.launching import HOSTS
     from hosts.reading import ask, client_of
     from hosts.running import crib, hosts_folder, installed, run
-    from toolcrib.access.hosts import Hosts
     from toolcrib.config.loading import load
+    from toolcrib.policy.client_profiles import Hosts
 
     npm, programs = find(os.environ), hosts_folder(os.environ)
     if npm is None:

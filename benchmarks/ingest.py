@@ -20,12 +20,12 @@ from mcp import Client, StdioServerParameters
 
 import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.settings import StdioTarget
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.search import SearchRequest
 
 TARGETS_MS = {4: Target(50), 25: Target(150)}

@@ -25,12 +25,12 @@ import catalog
 from measuring import Finding, Target, interleaved, median, options, percentile, say, show
 from retrieval_data import scaled
 from retrieval_world import configured, connector
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller
 from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.known import Clocks, finder_of, open_catalog
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.search import SearchRequest
 
 LIMITS = {"first_index_wait_s": 0, "tools_per_server": 100_000, "parallel_starts": 8}

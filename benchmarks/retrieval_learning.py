@@ -21,10 +21,10 @@ from retrieval import default_paths
 from retrieval_data import Dataset, Query, load
 from retrieval_metrics import mean
 from retrieval_world import lists_of, opened_use_cases
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
 from toolcrib.tools.learning import FOUND, NOT_FOUND

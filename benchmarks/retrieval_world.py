@@ -19,8 +19,6 @@ from mcp_types import jsonrpc_message_adapter
 
 from retrieval_data import Dataset
 from retrieval_metrics import DEPTH, Answer, Search
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_skills, open_tools
 from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
@@ -28,6 +26,8 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import StreamDispatcher
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases

@@ -19,13 +19,13 @@ import anyio
 
 import catalog
 from measuring import Finding, Target, any_of, interleaved_async, median, options, percentile, say, show
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller, SearchType
 from toolcrib.base.text import query_terms
 from toolcrib.config.loading import load
 from toolcrib.config.settings import TOOL_CACHE, Settings
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.answers import search_json
 from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import ToolUseCases

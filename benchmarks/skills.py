@@ -19,11 +19,10 @@ from pathlib import Path
 
 from measuring import Finding, Target, interleaved, median, options, say, show
 from raw_client import RawClient
-from toolcrib.access.state.skill_decisions import SkillDecisions
-from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.base.model import SkillFile
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
+from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA

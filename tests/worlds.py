@@ -25,7 +25,6 @@ from mcp_types import Implementation
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from patience import patience_s
-from toolcrib.access.hosts import Hosts
 from toolcrib.app import Outside
 from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
@@ -35,6 +34,7 @@ from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
+from toolcrib.policy.client_profiles import Hosts
 from toolcrib.serving import Serving, open_server
 from toolcrib.status import Loaded
 from toolcrib.wire.builtin.skill_get import GetSkills

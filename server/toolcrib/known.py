@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from toolcrib.access.policy import Policy, policy_of
-from toolcrib.access.state.kept_sessions import KeptBounds
-from toolcrib.access.state.opening import Earlier, State, open_state
 from toolcrib.base.clocks import steady
 from toolcrib.base.model import BUILTIN_NAMES
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
@@ -24,13 +21,15 @@ from toolcrib.offers.gate import OfferGate
 from toolcrib.offers.index import OfferIndex
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.offers.wording import OfferTexts
+from toolcrib.policy.confirmations import Confirmations
+from toolcrib.policy.rules import Policy, policy_of
+from toolcrib.policy.state import Earlier, KeptBounds, State, open_state
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
 from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.confirming import Confirmations
 from toolcrib.tools.failures import ServerFailures
 from toolcrib.tools.finding import ToolFinder
 from toolcrib.tools.gate import Gate

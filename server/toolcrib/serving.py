@@ -13,9 +13,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from toolcrib.access.activations import KeptActivations
-from toolcrib.access.hosts import Hosts
-from toolcrib.access.state.opening import State
 from toolcrib.app import (
     Outside,
     due,
@@ -46,6 +43,9 @@ from toolcrib.downstream.transport import Connector
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.policy.activations import KeptActivations
+from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.state import State
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
 from toolcrib.skills.parts import AroundSkills

@@ -15,9 +15,6 @@ import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
-from toolcrib.access.hosts import Served
-from toolcrib.access.policy import Permissions, policy_of
-from toolcrib.access.sessions import Session
 from toolcrib.auth.logins import logins_told
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
@@ -27,6 +24,9 @@ from toolcrib.events.log import EventLog
 from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
 from toolcrib.offers.catalog import KINDS
 from toolcrib.offers.gate import OfferGate
+from toolcrib.policy.client_profiles import Served
+from toolcrib.policy.rules import Permissions, policy_of
+from toolcrib.policy.sessions import Session
 from toolcrib.search.semantic import SemanticState, SharedModel, state_of
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index.skill_index import SkillIndex

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from toolcrib.access.state.tables import STATE_SCHEMA
+from toolcrib.policy.state import STATE_SCHEMA
 from toolcrib.storage.store import Store
 
 _Part = TypeVar("_Part")

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.access.state import earlier as earlier_module
-from toolcrib.access.state.kept_sessions import KeptBounds
-from toolcrib.access.state.opening import Earlier, State, open_state
-from toolcrib.access.state.skill_decisions import Use
+from toolcrib.policy import state as earlier_module
+from toolcrib.policy.state import Earlier, KeptBounds, State, Use, open_state
 from toolcrib.skills.index import tables as skill_tables
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILLS_SCHEMA

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakes.menu import tool
-from toolcrib.access.hosts import Hosts
+from toolcrib.policy.client_profiles import Hosts
 from worlds import MemoryServer, configured
 
 SENT = {

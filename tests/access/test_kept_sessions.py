@@ -10,10 +10,9 @@ import pytest
 from builders import watched
 
 from access import state_files
-from toolcrib.access.activations import KeptActivations
-from toolcrib.access.active_skills import Active, ActiveSkill, Change, Joining, Leaving
-from toolcrib.access.state.kept_sessions import KeptBounds, KeptSessions
 from toolcrib.base.errors import StoreError
+from toolcrib.policy.activations import Active, ActiveSkill, Change, Joining, KeptActivations, Leaving
+from toolcrib.policy.state import KeptBounds, KeptSessions
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Permissions, Policy, VisibilityRule
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
+from toolcrib.policy.rules import Permissions, Policy, VisibilityRule
 
 RED = Caller("r", tenant_id="red", profile="p")
 BLUE = Caller("b", tenant_id="blue")

@@ -6,8 +6,7 @@ from pathlib import Path
 from builders import watched
 
 from access import state_files
-from toolcrib.access.state.skill_decisions import SkillDecisions, Use
-from toolcrib.access.state.tables import STATE_SCHEMA
+from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions, Use
 from toolcrib.storage.store import Store
 
 NOW = 1_000_000.0

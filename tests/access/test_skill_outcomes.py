@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from access import state_files
-from toolcrib.access.state.skill_outcomes import HALF_LIFE_S, Outcomes, Report, SkillOutcomes
+from toolcrib.policy.state import OUTCOME_HALF_LIFE_S, Outcomes, Report, SkillOutcomes
 
 NOW = 1_000_000.0
 WORKED, FAILED = Report("a", "d1", success=True), Report("a", "d1", success=False, note="It hung.")
@@ -28,7 +28,7 @@ def test_reports_are_counted_for_each_principal_and_outlive_the_process(path: Pa
 def test_a_report_counts_half_after_a_half_life(path: Path):
     with opened(path) as outcomes:
         outcomes.record("ann", FAILED, NOW)
-        outcomes.record("ann", WORKED, NOW + HALF_LIFE_S)
+        outcomes.record("ann", WORKED, NOW + OUTCOME_HALF_LIFE_S)
         [known] = outcomes.by("ann").values()
     assert (known.reports, known.successes, known.failures) == (2, 1.0, 0.5)
     assert (known.last_failure, known.note) == (NOW, "It hung.")
@@ -37,7 +37,7 @@ def test_a_report_counts_half_after_a_half_life(path: Path):
 def test_a_clock_that_is_set_back_makes_no_report_weigh_more(path: Path):
     with opened(path) as outcomes:
         outcomes.record("ann", FAILED, NOW)
-        outcomes.record("ann", FAILED, NOW - HALF_LIFE_S)
+        outcomes.record("ann", FAILED, NOW - OUTCOME_HALF_LIFE_S)
         assert outcomes.by("ann")["a"].failures == 2.0
 
 
@@ -60,7 +60,7 @@ def test_of_very_many_skills_those_reported_on_last_are_remembered(path: Path):
 def test_what_is_too_old_to_count_is_forgotten(path: Path):
     with opened(path) as outcomes:
         outcomes.record("ann", FAILED, NOW)
-        outcomes.expire(NOW + 10 * HALF_LIFE_S)
+        outcomes.expire(NOW + 10 * OUTCOME_HALF_LIFE_S)
         assert outcomes.by("ann")
-        outcomes.expire(NOW + 10 * HALF_LIFE_S + 1)
+        outcomes.expire(NOW + 10 * OUTCOME_HALF_LIFE_S + 1)
         assert not outcomes.by("ann")

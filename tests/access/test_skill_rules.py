@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skill_builders import SKILL
 
-from toolcrib.access.skill_rules import Visibility
 from toolcrib.config.schema import SkillPermission, SkillsSection
+from toolcrib.policy.rules import Visibility
 
 ACTIONS = ("deny", "allow", "confirm")
 """In the order of their rank."""

@@ -2,12 +2,10 @@
 
 import pytest
 
-from toolcrib.access.activations import NoActivations
-from toolcrib.access.active_skills import ActiveSkill
-from toolcrib.access.sessions import Session
-from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Caller
+from toolcrib.policy.activations import ActiveSkill, NoActivations
+from toolcrib.policy.sessions import Session, SkillScopes
 
 ANN, BOB = Caller("ann"), Caller("bob")
 SKILLS = (ActiveSkill("id-a", "a", "repo", "skill://repo/a", "a"),)

@@ -4,8 +4,9 @@ from functools import partial
 from pathlib import Path
 
 from access import state_files
-from toolcrib.access.policy import VisibilityRule
-from toolcrib.access.state.vocabularies import (
+from toolcrib.base.model import Caller
+from toolcrib.policy.rules import VisibilityRule
+from toolcrib.policy.state import (
     EVERYBODY,
     LEARNERS_MAX,
     Forgotten,
@@ -16,7 +17,6 @@ from toolcrib.access.state.vocabularies import (
     learner_of,
     taught,
 )
-from toolcrib.base.model import Caller
 from toolcrib.search.learned_words import ENTRIES_MAX, HALF_LIFE_S, Lesson
 
 NOW = 1_800_000_000.0

@@ -15,9 +15,8 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from toolcrib.access.state.skill_outcomes import Report, SkillOutcomes
-from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.cli import main
+from toolcrib.policy.state import STATE_SCHEMA, Report, SkillOutcomes
 from toolcrib.storage.store import Store
 from worlds import world
 

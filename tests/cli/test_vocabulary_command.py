@@ -10,9 +10,9 @@ import anyio.to_thread
 import pytest
 
 from fakes.menu import tool
-from toolcrib.access.state.vocabularies import Forgotten, KeptVocabularies
 from toolcrib.base.model import Caller
 from toolcrib.cli import main
+from toolcrib.policy.state import Forgotten, KeptVocabularies
 from worlds import MemoryServer, until, world
 
 pytestmark = pytest.mark.anyio

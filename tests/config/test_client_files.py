@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from config.client_files import CLIENT_TEXTS, ClientText, Expected
-from toolcrib.access.policy import policy_of
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
 from toolcrib.clients.entries import Scene, read_entry
@@ -21,6 +20,7 @@ from toolcrib.clients.reading import FoundFile, FoundServer, find_files, project
 from toolcrib.config.editing.changes import Put
 from toolcrib.config.loading import load
 from toolcrib.config.schema import PolicySection
+from toolcrib.policy.rules import policy_of
 
 Read = Callable[[ClientText], FoundFile]
 

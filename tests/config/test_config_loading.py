@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import policy_of
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.model import Caller, LoadingMode
 from toolcrib.config.loading import REASONS, load
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.settings import Settings, StdioTarget
+from toolcrib.policy.rules import policy_of
 
 REPOSITORY = Path(__file__).parent.parent.parent
 

@@ -20,7 +20,6 @@ from fakes.menu import FakeServer
 from toolcrib.base.errors import CallTimeout, StartFailed
 from toolcrib.config.schema import LimitsSection, ServerSection
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.askers import Progress
 from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
@@ -29,6 +28,7 @@ from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import State, Status
 from toolcrib.downstream.surroundings import Surroundings
 from toolcrib.downstream.transport import open_streams
+from toolcrib.policy.asking import Progress
 
 JsonObject = dict[str, Any]
 TEST_S = 50

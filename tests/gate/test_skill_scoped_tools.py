@@ -9,9 +9,9 @@ from mcp import MCPError
 from shelving import put, repo, skills, user
 
 from fakes.menu import tool
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import Caller
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.requests import GetRequest
 from worlds import BUILTINS, ERAS, MODERN, OWN_TOOLS, SKILL_TOOLS, Client, MemoryServer, text, world
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from counts import count
 
-from toolcrib.access.policy import Policy
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 
 pytestmark = pytest.mark.hostile

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import ToolMentions
 

@@ -20,8 +20,8 @@ from hosts.expected import BOTH, EVERYTHING, EXPECTED, STRUCTURED, TEXT, TODAY, 
 from hosts.launching import HOSTS
 from hosts.reading import Sent, ask, client_of, forms, reached, structured_of, text_of, told, was_found
 from hosts.running import Run, crib, hosts_folder, installed, run
-from toolcrib.access.hosts import Hosts
 from toolcrib.config.loading import load
+from toolcrib.policy.client_profiles import Hosts
 
 pytestmark = [pytest.mark.slow, pytest.mark.hosts]
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.access.state.skill_decisions import SkillDecisions
-from toolcrib.access.state.tables import STATE_SCHEMA
 from toolcrib.base.model import Caller
+from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions
 from toolcrib.skills import catalog
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import SKILLS_SCHEMA

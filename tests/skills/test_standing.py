@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.access.state.skill_outcomes import HALF_LIFE_S, Outcomes, Report, SkillOutcomes
-from toolcrib.access.state.tables import STATE_SCHEMA
+from toolcrib.policy.state import OUTCOME_HALF_LIFE_S, STATE_SCHEMA, Outcomes, Report, SkillOutcomes
 from toolcrib.skills.standing import SETBACK, Standing, setback
 from toolcrib.storage.store import Store
 
@@ -66,20 +65,20 @@ def test_what_one_caller_reports_costs_nobody_else(reported: Reported):
 def test_it_fades_by_half_with_each_half_life_until_it_is_nothing(reported: Reported):
     reported.report([False] * 5)
     for half_lives, lost in ((1, SETBACK / 2), (2, SETBACK / 4), (5, 0.0)):
-        reported.now = NOW + half_lives * HALF_LIFE_S
+        reported.now = NOW + half_lives * OUTCOME_HALF_LIFE_S
         assert reported.lost() == pytest.approx(lost)
 
 
 def test_a_success_does_not_make_old_failures_young_again(reported: Reported):
     reported.report([False] * 9)
-    reported.now += HALF_LIFE_S
+    reported.now += OUTCOME_HALF_LIFE_S
     reported.report([True])
     assert reported.lost() == pytest.approx(SETBACK / 2)
 
 
 def test_new_successes_outweigh_old_failures(reported: Reported):
     reported.report([False] * 6)
-    reported.now += 3 * HALF_LIFE_S
+    reported.now += 3 * OUTCOME_HALF_LIFE_S
     reported.report([True] * 2)
     assert reported.lost() == 0.0
 
@@ -89,7 +88,10 @@ def test_without_the_flag_nothing_that_was_reported_counts(reported: Reported):
     assert Standing(SkillOutcomes(reported.store), lambda: NOW, enabled=False).setbacks("ann") == {}
 
 
-@given(st.lists(st.tuples(st.booleans(), st.floats(0, 4 * HALF_LIFE_S)), max_size=40), st.floats(0, 4 * HALF_LIFE_S))
+@given(
+    st.lists(st.tuples(st.booleans(), st.floats(0, 4 * OUTCOME_HALF_LIFE_S)), max_size=40),
+    st.floats(0, 4 * OUTCOME_HALF_LIFE_S),
+)
 def test_whatever_is_reported_the_loss_is_bounded_and_only_shrinks_with_time(history, later):
     known, now = Outcomes("d"), NOW
     for success, wait in history:

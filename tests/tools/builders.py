@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import (
     Caller,
     Example,
@@ -24,6 +23,7 @@ from toolcrib.base.model import (
 )
 from toolcrib.base.names import public_name
 from toolcrib.base.text import search_text, split_summary
+from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
 from toolcrib.storage.store import Store

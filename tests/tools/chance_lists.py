@@ -7,8 +7,8 @@ from dataclasses import replace as with_changes
 from builders import GUEST, World, guests_without, listing, record
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.model import Ingest, ToolRecord
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.search import SearchRequest
 
 WORDS = "list lists get issue issues file files paint wall create delete repository search code user users".split()

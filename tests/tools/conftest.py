@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from builders import GUEST, World, guests_without, opened
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.model import SearchType
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.search import SearchRequest
 
 

@@ -14,11 +14,11 @@ from typing import Any, Literal
 from builders import REAL_CATALOG, opened, replace
 
 from fakes.menu import tool
-from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import Caller, JsonObject, Tool
 from toolcrib.base.text import words
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
+from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.tools.definitions.ingest import Shaping, ingest
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tool_index import ToolIndex

@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
+from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.tools.index.catalog import Catalog
 
 

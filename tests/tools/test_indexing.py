@@ -15,10 +15,10 @@ import anyio.lowlevel
 import pytest
 
 from fakes.menu import tool
-from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Tool
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.storage.store import Store
 from toolcrib.tools import indexing as indexing_module
 from toolcrib.tools.definitions import ingest as ingest_module

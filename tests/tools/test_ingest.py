@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import Place, ServerSettings, Settings, StdioTarget
+from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.tools.definitions.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
 from toolcrib.tools.definitions.texts import TEXT_MAX
 from toolcrib.tools.index.rows import ROW_FORMAT

@@ -11,8 +11,8 @@ from chance_lists import GUESTS, POLICIES, answers, requests, tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy, VisibilityRule
 from toolcrib.base.model import Caller
+from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.search.documents import KEPT_MAX
 from toolcrib.tools.index.tool_index import ToolIndex, Versions
 from toolcrib.tools.search import SearchRequest

@@ -7,14 +7,13 @@ import anyio
 import pytest
 
 from access import state_files
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.policy import Policy
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.vocabularies import Forgotten, KeptVocabularies, Vocabularies
-from toolcrib.access.trails import Asked
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller
 from toolcrib.config.settings import Settings
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.rules import Policy
+from toolcrib.policy.sessions import Asked, Session
+from toolcrib.policy.state import Forgotten, KeptVocabularies, Vocabularies
 from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store
 from toolcrib.tools.learning import Learning

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from builders import REAL_CATALOG, listing, opened, real_listing, record
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.model import Caller, Example, Ingest, JsonObject, ToolRecord
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Report, find_faults
 from toolcrib.tools.search import SearchRequest
 

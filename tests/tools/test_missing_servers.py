@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, Failure, ServersNow, State, Status
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.missing_servers import Asked, MissingServers
 
 SERVERS = {

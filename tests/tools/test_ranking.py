@@ -19,8 +19,8 @@ from builders import (
     scores,
 )
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.model import LoadingMode, SearchType, SideEffects
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.search import SearchRequest
 

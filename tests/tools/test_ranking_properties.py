@@ -7,9 +7,9 @@ from builders import GUEST, World, guests_without, listing, numbered, opened, re
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Ingest, LoadingMode, SearchType, SideEffects, Tool
+from toolcrib.policy.rules import Policy
 from toolcrib.search.documents import Found
 from toolcrib.tools.search import SearchRequest
 

@@ -15,9 +15,9 @@ import pytest
 from builders import ISSUES, World, guests_without, listing, names, numbered, permitted, record, replace, scores
 from models import make_model
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.model import Caller, SearchType, Tool
+from toolcrib.policy.rules import Policy
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import OFF, Semantic, SharedModel, StaticModel, download_model, fuse, load_model, state_of

@@ -14,9 +14,9 @@ from chance_lists import GUESTS, POLICIES, answers, requests, tools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import ToolRecord
+from toolcrib.policy.rules import Policy
 from toolcrib.search.postings import Lexicon, around, is_one_edit
 from toolcrib.storage.stems import StemReader
 from toolcrib.tools.index.catalog import Catalog

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.menu import tool as definition
-from toolcrib.access.activations import NoActivations
-from toolcrib.access.policy import Policy, VisibilityRule
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import BUILTIN_NAMES, Caller, LoadingMode, Tool
 from toolcrib.base.names import name_digest, public_name, qualified_spellings
+from toolcrib.policy.activations import NoActivations
+from toolcrib.policy.rules import Policy, VisibilityRule
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.mentions import ToolMentions, hint
 from worlds import world

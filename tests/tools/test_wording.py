@@ -10,7 +10,7 @@ from builders import GUEST, REAL_CATALOG
 from denials import HOWS, LISTS, How, Lists, check, denial, indexed, policy_of, real_lists, some, store
 
 from fakes.menu import tool
-from toolcrib.access.policy import Policy, VisibilityRule
+from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.tables import TEXT_COLUMNS
 from toolcrib.tools.index.tool_index import ToolIndex

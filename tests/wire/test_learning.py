@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from fakes.menu import tool
-from toolcrib.access.state.vocabularies import Forgotten
 from toolcrib.base.model import Caller
 from toolcrib.base.text import QUERY_MAX
+from toolcrib.policy.state import Forgotten
 from toolcrib.search import learned_words
 from worlds import ERAS, Call, Client, MemoryServer, World, text, until, world
 

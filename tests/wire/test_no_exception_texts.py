@@ -11,10 +11,10 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.access import policy
 from toolcrib.base.errors import StoreError
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.events.log import EventLog
+from toolcrib.policy import rules
 from toolcrib.tools import answers, gate, indexing, long_results, search, use_cases, wording
 from toolcrib.tools.arguments import schema_check
 from toolcrib.tools.definitions import listed
@@ -35,8 +35,8 @@ CLASSES = [
     gate.Gate,
     indexing.Indexer,
     lifecycle.Downstream,
-    policy.Policy,
-    policy.Permissions,
+    rules.Policy,
+    rules.Permissions,
     search.Searcher,
     schema_check.SchemaChecker,
     sessions.Sessions,
@@ -66,7 +66,7 @@ IN_A_SERVERS_TASK = (
     fleet.Fleet,
     indexing.Indexer,
     lifecycle.Downstream,
-    policy.Policy,
+    rules.Policy,
     tool_index.ToolIndex,
 )
 """Parts that are also asked while a server is started."""

@@ -6,9 +6,9 @@ import pytest
 from shelving import put, repo, skills
 
 from fakes.menu import tool
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import Caller, JsonObject
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.doctor import STALE_AFTER_DAYS, Health, SkillDoctor
 from worlds import MemoryServer, World, text, world
 

@@ -6,10 +6,10 @@ import pytest
 from shelving import found, put, refused, repo, skills, user
 
 from fakes.menu import tool
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.skill_outcomes import HALF_LIFE_S
 from toolcrib.base.model import Caller
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
 from toolcrib.skills.outcomes import OutcomeReports
 from toolcrib.skills.requests import GetRequest
 from toolcrib.skills.tool_calls import ToolCalls
@@ -113,9 +113,9 @@ async def test_five_failures_lower_the_score_by_a_tenth_and_time_raises_it_again
         after = await scores(client)
         assert after["paper-forms"] == pytest.approx(before["paper-forms"] - 0.1)
         assert {**after, "paper-forms": 0} == {**before, "paper-forms": 0}
-        w.clock.now += HALF_LIFE_S
+        w.clock.now += OUTCOME_HALF_LIFE_S
         assert (await scores(client))["paper-forms"] == pytest.approx(before["paper-forms"] - 0.05)
-        w.clock.now += 5 * HALF_LIFE_S
+        w.clock.now += 5 * OUTCOME_HALF_LIFE_S
         assert await scores(client) == before
 
 

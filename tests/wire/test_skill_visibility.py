@@ -6,10 +6,10 @@ import pytest
 from mcp import MCPError
 from shelving import found, instructions, listed, put, repo, skills, user
 
-from toolcrib.access.activations import RunActivations
-from toolcrib.access.sessions import Session
 from toolcrib.app import Outside, open_skills
 from toolcrib.base.model import Caller
+from toolcrib.policy.activations import RunActivations
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import Overviews
 from worlds import ERAS, MODERN, configured, world
 

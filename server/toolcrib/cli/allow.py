@@ -16,9 +16,9 @@ from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import print_json, print_text, table
 
 if TYPE_CHECKING:
-    from toolcrib.access.sessions import Session
-    from toolcrib.access.state.approvals import Approval
     from toolcrib.base.model import JsonObject
+    from toolcrib.policy.sessions import Session
+    from toolcrib.policy.state import Approval
     from toolcrib.skills.use_cases import SkillUseCases
 
 _LOCAL = "local"
@@ -98,7 +98,7 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
         BadRequest: there is none, or there are several.
 
     """
-    from toolcrib.access.state.approvals import Approval
+    from toolcrib.policy.state import Approval
     from toolcrib.skills.confirming import approval_of
 
     tools = skill_use_cases.parts.indexer.current().spelled(name)

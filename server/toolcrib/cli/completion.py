@@ -13,7 +13,7 @@ from toolcrib.cli.in_process import Indexed, with_index
 from toolcrib.cli.options import load_settings
 
 if TYPE_CHECKING:
-    from toolcrib.access.sessions import Session
+    from toolcrib.policy.sessions import Session
 
 
 def server_names(context: typer.Context, incomplete: str) -> list[str]:

@@ -29,10 +29,10 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from toolcrib.access.hosts import Served
-    from toolcrib.access.sessions import Session
     from toolcrib.clients.connecting import Connected
     from toolcrib.config.settings import ServerSettings, Settings
+    from toolcrib.policy.client_profiles import Served
+    from toolcrib.policy.sessions import Session
     from toolcrib.skills.requests import Overview
     from toolcrib.skills.use_cases import SkillUseCases
 
@@ -357,8 +357,8 @@ def _of_client(entry: "Connected", why_not: str) -> Finding:
 
 def _served(entry: "Connected", environ: dict[str, str]) -> "Served":
     """Return how a client is served by the command in its entry."""
-    from toolcrib.access.hosts import Hosts
     from toolcrib.cli.serve import settings_as_started
+    from toolcrib.policy.client_profiles import Hosts
 
     arguments = list(entry.command[entry.command.index("serve") + 1 :]) if "serve" in entry.command else []
     return Hosts(settings_as_started(arguments, environ, Path.cwd()), "stdio").of_product(entry.client.title)

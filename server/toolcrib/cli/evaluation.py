@@ -18,8 +18,8 @@ from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text, table
 
 if TYPE_CHECKING:
-    from toolcrib.access.sessions import Session
     from toolcrib.cli.in_process import Indexed
+    from toolcrib.policy.sessions import Session
     from toolcrib.tools.evaluation import Evaluation, Judged
 
 _AT = 5

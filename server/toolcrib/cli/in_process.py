@@ -18,10 +18,10 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from toolcrib.access.sessions import Session
     from toolcrib.base.model import JsonObject
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
+    from toolcrib.policy.sessions import Session
     from toolcrib.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
@@ -199,8 +199,8 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
     """
     import anyio
 
-    from toolcrib.access.hosts import Hosts
     from toolcrib.app import Outside
+    from toolcrib.policy.client_profiles import Hosts
     from toolcrib.serving import open_server
 
     opened = open_server(_quiet(settings), Hosts(settings, "stdio"), Outside(only=()))
@@ -308,8 +308,8 @@ def _unknown_server(settings: "Settings", server: str) -> BadRequest:
 
 
 def _session(settings: "Settings") -> "Session":
-    from toolcrib.access.activations import RunActivations
-    from toolcrib.access.sessions import Session, local_caller
+    from toolcrib.policy.activations import RunActivations
+    from toolcrib.policy.sessions import Session, local_caller
 
     return Session("command-line", local_caller(settings), RunActivations(), growing=False)
 

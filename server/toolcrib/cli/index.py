@@ -22,9 +22,9 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from toolcrib.access.hosts import Served
-    from toolcrib.access.sessions import Session
     from toolcrib.config.settings import Settings
+    from toolcrib.policy.client_profiles import Served
+    from toolcrib.policy.sessions import Session
     from toolcrib.search.semantic import SemanticState
     from toolcrib.status import ServerStatus, Status
     from toolcrib.tools.use_cases import ToolUseCases
@@ -35,7 +35,7 @@ commands.command()(vocabulary)
 
 def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the state of servers and skills, and your running toolcribs; starts no server."""
-    from toolcrib.access.hosts import Hosts
+    from toolcrib.policy.client_profiles import Hosts
     from toolcrib.storage.files import set_aside
     from toolcrib.storage.opening import sqlite_version
     from toolcrib.storage.store import faults_of

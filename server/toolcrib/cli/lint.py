@@ -19,7 +19,7 @@ from toolcrib.cli.waiting import WaitingLine
 from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 
 if TYPE_CHECKING:
-    from toolcrib.access.sessions import Session
+    from toolcrib.policy.sessions import Session
     from toolcrib.tools.use_cases import ToolUseCases
 
 _LEVELS = tuple(Level)

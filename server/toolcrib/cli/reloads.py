@@ -11,8 +11,8 @@ from typing import Never
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.hosts import Hosts
 from toolcrib.config.settings import Settings
+from toolcrib.policy.client_profiles import Hosts
 from toolcrib.serving import Serving
 
 _LOOK_S = 1.0

@@ -24,8 +24,8 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolcrib.access.sessions import Session
     from toolcrib.config.editing.changes import Change
+    from toolcrib.policy.sessions import Session
     from toolcrib.tools.use_cases import ToolUseCases
 
 _NAMED_MAX = 12

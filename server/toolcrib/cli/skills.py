@@ -21,8 +21,8 @@ from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 
 if TYPE_CHECKING:
-    from toolcrib.access.sessions import Session
     from toolcrib.base.model import Skill
+    from toolcrib.policy.sessions import Session
     from toolcrib.skills.doctor import Health
     from toolcrib.skills.outcomes import Explained
     from toolcrib.skills.requests import GetAnswer, Overview
@@ -284,7 +284,7 @@ def _print_footer(overview: "Overview") -> None:
 
 def _explanation(explained: "Explained") -> "Iterator[str]":
     """Yield what moves a skill in searches besides its words, and what calls of its tools came to."""
-    from toolcrib.access.state.skill_outcomes import HALF_LIFE_S
+    from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
     from toolcrib.skills.preflight import FRAME_BOOST
 
     for frame in explained.frames:
@@ -293,9 +293,7 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
         days = int(told.age_s // _DAY_S)
         last = f"{counted(days, 'day')} ago" if days else "today"
         reports = f"{counted(told.reports, 'report')} by {told.principal}"
-        lost = (
-            f"{-told.setback:+.2f} in searches by {told.principal}, half of that every {HALF_LIFE_S / _DAY_S:.0f} days"
-        )
+        lost = f"{-told.setback:+.2f} in searches by {told.principal}, half of that every {OUTCOME_HALF_LIFE_S / _DAY_S:.0f} days"
         cost = lost if told.setback else f"no change to its score in searches by {told.principal}"
         note = f' ("{told.note}")' if told.note else ""
         yield f"{reports}, {told.failure_share:.0%} of them failures, the last {last}: {cost}{note}"

@@ -18,9 +18,9 @@ from toolcrib.cli.output import counted, print_json, print_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from toolcrib.access.sessions import Session
     from toolcrib.cli.in_process import Indexed
     from toolcrib.config.settings import Settings
+    from toolcrib.policy.sessions import Session
 
 UNIT = "tokens, estimated at four characters each"
 HIT = 55

@@ -22,8 +22,8 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolcrib.access.sessions import Session
     from toolcrib.cli.in_process import Indexed
+    from toolcrib.policy.sessions import Session
     from toolcrib.tools.answers import FoundTool, SearchAnswer
     from toolcrib.tools.use_cases import ToolUseCases
 

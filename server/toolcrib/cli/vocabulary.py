@@ -17,9 +17,9 @@ from toolcrib.cli.output import counted, print_json, print_text, table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolcrib.access.state.vocabularies import Vocabularies
     from toolcrib.base.model import Caller, JsonObject
     from toolcrib.known import Known
+    from toolcrib.policy.state import Vocabularies
 
 
 def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
@@ -64,7 +64,7 @@ class _Meant:
 
     def learners(self, known: "Vocabularies") -> "dict[str, Caller | None]":
         """Return who learns, with the caller behind each; None where all do."""
-        from toolcrib.access.state.vocabularies import caller_of
+        from toolcrib.policy.state import caller_of
 
         callers = {learner: caller_of(learner) for learner in known}
         return {
@@ -84,7 +84,7 @@ class _Meant:
 
 def _forgotten(known: "Known", meant: _Meant) -> int:
     """Forget what is meant, all of it or nothing; return how many lessons that was."""
-    from toolcrib.access.state.vocabularies import Forgotten
+    from toolcrib.policy.state import Forgotten
 
     kept = known.state.vocabularies
     learners: list[str] | None = None
@@ -115,8 +115,8 @@ def _shown(known: "Known", meant: _Meant) -> "Iterator[JsonObject]":
 
 def _names(known: "Known", learner: "Caller | None") -> set[str]:
     """Return the public names of what somebody may use now; of what all share, of what there is."""
-    from toolcrib.access.activations import RunActivations
-    from toolcrib.access.sessions import Session
+    from toolcrib.policy.activations import RunActivations
+    from toolcrib.policy.sessions import Session
 
     catalog = known.indexer.current()
     if learner is None:

@@ -21,7 +21,6 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.circuit import Circuit
 from toolcrib.downstream.connection import Challenged, Connection, Outdated, Undelivered
 from toolcrib.downstream.failures import login_failure, login_needed
@@ -32,6 +31,7 @@ from toolcrib.downstream.progress import Relay
 from toolcrib.downstream.relays import Line, Relays
 from toolcrib.downstream.rounds import asks_for_input, driven
 from toolcrib.downstream.states import Failure
+from toolcrib.policy.asking import NOBODY, Asker, Progress
 
 Send = Callable[[Connection], Awaitable[JsonObject]]
 """Sends one request on a connection and waits for its raw result."""

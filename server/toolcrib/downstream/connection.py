@@ -21,7 +21,6 @@ from toolcrib.base.json_decoding import carried
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.downstream.announcements import Listening, News, capabilities_of, hold_updates
-from toolcrib.downstream.askers import NOBODY, Asker, Progress, is_at_least, relayed
 from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, wants_login
 from toolcrib.downstream.relays import Line, Relays, carried_by
 from toolcrib.downstream.tap import Tap
@@ -37,6 +36,7 @@ from toolcrib.jsonrpc.sdk import (
     mcp_param_headers,
     x_mcp_header_map,
 )
+from toolcrib.policy.asking import NOBODY, Asker, Progress, is_at_least, relayed
 
 Era = Literal["legacy", "modern"]
 

@@ -15,7 +15,6 @@ from toolcrib.base.errors import StartFailed
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.announcements import rest_s
-from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.backoff import Backoff
 from toolcrib.downstream.calls import CallParts, Calls, Exchange
 from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, connect
@@ -28,6 +27,7 @@ from toolcrib.downstream.scopes import SHARED, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
 from toolcrib.downstream.subscriptions import Subscriptions
 from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.policy.asking import NOBODY, Asker, Progress
 
 _DOWNLOAD_S = 3.0
 """An installed package has usually started by then."""

@@ -10,8 +10,8 @@ from anyio.abc import TaskGroup
 
 from toolcrib.base.errors import ConnectionLost
 from toolcrib.base.model import JsonObject
-from toolcrib.downstream.askers import Asker, Progress
 from toolcrib.downstream.parking import Parked, Parking
+from toolcrib.policy.asking import Asker, Progress
 
 _GIVEN_UP = "The call was cancelled, because nobody waited for it."
 

@@ -19,7 +19,7 @@ from toolcrib.base.errors import DownstreamError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.downstream.askers import Asker, Progress
+from toolcrib.policy.asking import Asker, Progress
 
 ANSWERS = ("inputResponses", "requestState")
 """What a retry has besides the params of the call."""

@@ -6,8 +6,8 @@ Knows one call's deadline and receiver; never knows what the call does or which 
 import anyio
 
 from toolcrib.base.json_decoding import whole
-from toolcrib.downstream.askers import Progress
 from toolcrib.downstream.patience import Patience
+from toolcrib.policy.asking import Progress
 
 _LAST_S = 1.0
 """Seconds that the report under way has to be delivered once the call has ended."""

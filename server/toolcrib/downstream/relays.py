@@ -21,8 +21,8 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.askers import QUESTIONS, Asker, for_next_hop, is_level, refuse_beyond
 from toolcrib.downstream.patience import Patience
+from toolcrib.policy.asking import QUESTIONS, Asker, for_next_hop, is_level, refuse_beyond
 
 _LINGER_S = 60.0
 """How long a request that was given up may still be worked on: a question that comes meanwhile may be its."""

@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.downstream.askers import QUESTIONS
+from toolcrib.policy.asking import QUESTIONS
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.25
 """Pauses before a request is sent again of which the server wants to know nothing."""

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import Caller, JsonObject
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
-from toolcrib.downstream.askers import relayed
+from toolcrib.policy.asking import relayed
 
 
 class Party(Protocol):

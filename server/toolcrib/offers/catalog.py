@@ -8,10 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.model import OfferKind
 from toolcrib.base.uris import literals, may_expand_to, public_uri, resolved
 from toolcrib.offers.records import Offer, names_of, uri_digest
+from toolcrib.policy.rules import Permissions
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ Knows sessions, permissions and what is indexed; never knows a connection, a pag
 
 from collections.abc import Callable, Collection, Mapping
 
-from toolcrib.access.policy import Permissions
-from toolcrib.access.sessions import Session
 from toolcrib.config.settings import ServerSettings
 from toolcrib.offers.catalog import OfferCatalog, PermittedOffers, permits
 from toolcrib.offers.indexing import OfferIndexer
 from toolcrib.offers.records import Offer
+from toolcrib.policy.rules import Permissions
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 

@@ -12,7 +12,6 @@ from typing import Never
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import OfferKind, Refused
 from toolcrib.config.settings import ServerSettings, Settings
@@ -21,6 +20,7 @@ from toolcrib.offers.catalog import KINDS, OfferCatalog
 from toolcrib.offers.index import Known, OfferIndex, OfferRow
 from toolcrib.offers.ingest import ingest
 from toolcrib.offers.records import Offer, OfferList, offer_of
+from toolcrib.policy.rules import Policy
 
 _FORMAT = 1
 """Increased when the row of an unchanged offer would differ."""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, cast
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.json_values import as_list, as_object, json_type, levels
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.text import one_line, sanitize, truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.offers.records import OfferList, OfferRecord, names_of, offer_of, uri_digest
+from toolcrib.policy.rules import Permissions
 from toolcrib.tools.definitions.listable import (
     DEPTH_MAX,
     NAME_MAX,

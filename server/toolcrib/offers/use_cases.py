@@ -13,14 +13,12 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import DownstreamError, Unavailable, UnknownPrompt, UnknownResource
 from toolcrib.base.json_values import weight
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.uris import own_uri, published_contents, published_prompt
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.askers import NOBODY, Asker, Progress
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.subscriptions import Listener
@@ -32,6 +30,8 @@ from toolcrib.offers.indexing import OfferIndexer, OffersChange
 from toolcrib.offers.records import Offer
 from toolcrib.offers.search import FoundOffer, OfferDocuments, OfferSearcher
 from toolcrib.offers.wording import OfferTexts
+from toolcrib.policy.asking import NOBODY, Asker, Progress
+from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Request
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog

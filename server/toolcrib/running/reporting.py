@@ -16,9 +16,9 @@ import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
-from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Status
+from toolcrib.policy.sessions import Session
 from toolcrib.running.folder import OwnFile
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.records import NAMES_MAX, SESSIONS_MAX, RunningCrib, RunningServer, RunningSession, RunningSkill

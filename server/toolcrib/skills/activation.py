@@ -7,8 +7,8 @@ from functools import partial
 
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
-from toolcrib.downstream.askers import Asker
+from toolcrib.policy.asking import Asker
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.confirming import Confirmed
 from toolcrib.skills.requests import GetAnswer, GetRequest
 from toolcrib.skills.use_cases import SkillUseCases

@@ -6,11 +6,11 @@ Knows what skills name and what a session may use; never knows how a skill is sh
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from toolcrib.access.active_skills import Active, ActiveSkill, Joining, Leaving, changed
-from toolcrib.access.sessions import Session
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import Skill, SkillOrigin, SkillText, ToolNote
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
+from toolcrib.policy.activations import Active, ActiveSkill, Joining, Leaving, changed
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.formats.fields import required_tools, working_tools
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.parts import SkillUseCaseParts

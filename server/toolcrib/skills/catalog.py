@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolcrib.access.skill_rules import Visibility
-from toolcrib.access.state.skill_decisions import SkillDecisions, Use
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import Problem, StoreError
 from toolcrib.base.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.config.settings import Settings
+from toolcrib.policy.rules import Visibility
+from toolcrib.policy.state import SkillDecisions, Use
 from toolcrib.skills.index.changes import SkillChanges
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.approvals import Approval
 from toolcrib.base.errors import Unavailable
 from toolcrib.base.model import Skill
 from toolcrib.base.text import one_line, truncate
-from toolcrib.downstream.askers import Asker
+from toolcrib.policy.asking import Asker
+from toolcrib.policy.confirmations import Confirmations, Subject
+from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Approval
 from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.tools.confirming import Confirmations, Subject
 
 if TYPE_CHECKING:
     from toolcrib.skills.text.cleaning import Cleaner

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.skill_decisions import Use
 from toolcrib.base.model import JsonObject, Skill, TaskType
 from toolcrib.base.names import bare_name, host_spellings
 from toolcrib.base.text import QUERY_MAX, enumerated, one_line, truncate
+from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Use
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.outcomes import recorded_calls
 from toolcrib.skills.search import SkillQuery

@@ -11,12 +11,12 @@ from html import escape
 from json.encoder import encode_basestring
 from typing import Literal
 
-from toolcrib.access.sessions import SentKey, Session
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.errors import BadRequest, UnknownSkill
 from toolcrib.base.model import Skill, SkillText
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
+from toolcrib.policy.sessions import SentKey, Session
 from toolcrib.skills.binding import SkillBinding, Told, names_in, told_inside
 from toolcrib.skills.catalog import Home, SkillCatalog
 from toolcrib.skills.identity import SKILL_FILE, skill_uri

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.skill_outcomes import Report
 from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.base.model import JsonObject, Skill
 from toolcrib.base.text import one_line, truncate
 from toolcrib.events.kinds import SkillOutcome
 from toolcrib.events.log import elapsed_ms
 from toolcrib.events.reading import recorded
+from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Report
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.preflight import frame_tags
 from toolcrib.skills.search import has_tag

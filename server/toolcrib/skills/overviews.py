@@ -8,11 +8,11 @@ from collections import Counter
 from functools import partial
 from typing import Literal
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, Problem
 from toolcrib.base.model import Skill
 from toolcrib.config.schema import SkillsDirectoryConfig
 from toolcrib.events.kinds import SkillDirectoryRendered
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 from toolcrib.skills.identity import of_repository, skill_uri
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents, told_to_person

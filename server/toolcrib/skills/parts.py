@@ -6,13 +6,13 @@ Knows which parts there are; never knows what is done with them.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolcrib.access.sessions import Session
 from toolcrib.config.settings import Settings
 from toolcrib.events.log import EventLog
+from toolcrib.policy.confirmations import Confirmations
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
-from toolcrib.tools.confirming import Confirmations
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.indexing import Indexer
 from toolcrib.tools.wording import Wordings

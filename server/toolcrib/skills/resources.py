@@ -6,9 +6,9 @@ Knows pages, cursors and who asks; never knows the protocol's messages or why a 
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.paging import page_of
-from toolcrib.downstream.askers import Asker
+from toolcrib.policy.asking import Asker
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.confirming import Confirmed
 from toolcrib.skills.use_cases import SkillUseCases
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from toolcrib.access.state.skill_outcomes import Outcomes, Report, SkillOutcomes, faded
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import JsonObject, Skill
+from toolcrib.policy.state import Outcomes, Report, SkillOutcomes, faded
 
 SETBACK = 0.1
 """The maximum score reduction of a skill that mostly fails."""

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, ToolcribError, UnknownSkill
 from toolcrib.base.model import Skill
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
-from toolcrib.downstream.askers import NOBODY, Asker
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
 from toolcrib.events.log import elapsed_ms
+from toolcrib.policy.asking import NOBODY, Asker
+from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
 from toolcrib.skills.catalog import Footing, RootLoad, Scope
 from toolcrib.skills.confirming import Confirmed, ConfirmedSkills

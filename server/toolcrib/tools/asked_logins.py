@@ -11,14 +11,14 @@ from contextlib import suppress
 
 import anyio
 
-from toolcrib.access.sessions import Session
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import LoginFailed, StartFailed, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.downstream.askers import Asker, refuse_beyond
 from toolcrib.downstream.fleet import Fleet
-from toolcrib.tools.confirming import MustAsk
+from toolcrib.policy.asking import Asker, refuse_beyond
+from toolcrib.policy.confirmations import MustAsk
+from toolcrib.policy.sessions import Session
 
 _ELICIT, _COMPLETE = "elicitation/create", "notifications/elicitation/complete"
 _OWNER = "local"

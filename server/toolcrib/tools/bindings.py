@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from toolcrib.access.active_skills import Active
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import BUILTIN_NAMES, LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, host_spellings, tool_matcher
 from toolcrib.config.schema import SkillToolsConfig, ToolcribSection
+from toolcrib.policy.activations import Active
 from toolcrib.tools.index.catalog import Catalog, Permitted
 
 _GLOB = re.compile(r"[*?\[]")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from toolcrib.base.model import JsonObject
-from toolcrib.downstream.askers import NOBODY, Asker, Progress
+from toolcrib.policy.asking import NOBODY, Asker, Progress
 
 
 @dataclass(frozen=True, slots=True)

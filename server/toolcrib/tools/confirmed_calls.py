@@ -8,16 +8,16 @@ from functools import partial
 
 import anyio.to_thread
 
-from toolcrib.access.confirm_rules import ConfirmRules, effects_of
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.approvals import Approval
 from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings
-from toolcrib.downstream.askers import Asker
-from toolcrib.tools.confirming import Confirmations, Subject
+from toolcrib.policy.asking import Asker
+from toolcrib.policy.confirmations import Confirmations, Subject
+from toolcrib.policy.rules import ConfirmRules, effects_of
+from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Approval
 from toolcrib.tools.wording import Wording
 
 _DESCRIPTION_MAX = 400

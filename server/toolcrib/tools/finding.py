@@ -9,10 +9,10 @@ from typing import Literal
 
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.base.model import SearchType, Tool
 from toolcrib.base.text import QUERY_MAX
+from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
 from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
 from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole

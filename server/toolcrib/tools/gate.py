@@ -6,12 +6,12 @@ Knows sessions, loading modes and activation; never knows protocols, connections
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from toolcrib.access.active_skills import Active
-from toolcrib.access.policy import Permissions, Policy
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import RefusalReason
+from toolcrib.policy.activations import Active
+from toolcrib.policy.rules import Permissions, Policy
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.bindings import Bindings
 from toolcrib.tools.index.catalog import Catalog, Permitted
 from toolcrib.tools.mentions import Mentions, ToolMentions

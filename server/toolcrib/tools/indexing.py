@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Never
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.policy import Policy
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Refused
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.policy.rules import Policy
 from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.index.changes import Changes
 from toolcrib.tools.index.rows import rows_fingerprint

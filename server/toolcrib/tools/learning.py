@@ -10,14 +10,13 @@ from typing import Never
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.policy import Policy
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.vocabularies import KeptVocabularies, Vocabularies, group_of, learner_of, taught
-from toolcrib.access.trails import Asked
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import joined
 from toolcrib.config.settings import Settings
+from toolcrib.policy.rules import Policy
+from toolcrib.policy.sessions import Asked, Session
+from toolcrib.policy.state import KeptVocabularies, Vocabularies, group_of, learner_of, taught
 from toolcrib.search.engine import separate
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable

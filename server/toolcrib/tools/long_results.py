@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact, weight
 from toolcrib.base.model import READ_MORE, JsonObject
 from toolcrib.config.settings import Settings
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.results import Pages, pages
 

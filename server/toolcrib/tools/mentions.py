@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, qualified_spellings
+from toolcrib.policy.rules import Permissions
 from toolcrib.tools.index.catalog import Catalog
 
 DENIED = "[denied]"

@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.errors import LoginNeeded, Unavailable
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.text import query_terms, truncate, words
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, ServersNow
+from toolcrib.policy.rules import Permissions
 from toolcrib.search.english import stem
 
 _SHOWN_MAX = 3

@@ -6,7 +6,6 @@ Knows what an event records of a search, a call or a refusal; never knows how th
 from types import TracebackType
 from typing import Self
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, Unavailable
 from toolcrib.base.model import Tool
 from toolcrib.downstream.connection import Outdated
@@ -20,6 +19,7 @@ from toolcrib.events.kinds import (
     ToolSearchQuery,
 )
 from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog

@@ -6,9 +6,9 @@ Knows what is particular to tools; never knows how a match is found, policies, s
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import SIDE_EFFECTS_ORDER, Tool
+from toolcrib.policy.rules import Permissions
 from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.english import stem

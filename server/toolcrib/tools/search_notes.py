@@ -5,10 +5,10 @@ Knows an answer, the servers and what a caller may know about them; never knows 
 
 from functools import partial
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import SearchType
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.fleet import Fleet
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog

@@ -6,8 +6,8 @@ Knows sessions, the gate and which servers have failed; never knows texts of ski
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import LoadingMode, Tool
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 

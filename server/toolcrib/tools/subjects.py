@@ -5,9 +5,9 @@ Knows servers, their descriptions and how much room there is; never knows tools 
 
 from collections.abc import Mapping, Sequence
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.text import enumerated, one_line, truncate
 from toolcrib.config.settings import ServerSettings
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog
 

@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 from mcp_types import URL_ELICITATION_REQUIRED
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, DownstreamError, LoginNeeded, ToolcribError, Unavailable, UnknownTool
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, Tool
@@ -26,6 +25,7 @@ from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import DOWN, State, Status
 from toolcrib.events.log import EventLog
+from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
 from toolcrib.tools.answers import SearchAnswer
 from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text

@@ -9,11 +9,11 @@ import anyio
 import mcp_types as types
 from mcp import MCPError
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.json_decoding import carried
 from toolcrib.base.model import JsonObject
-from toolcrib.downstream.askers import Asker, is_at_least, is_level
 from toolcrib.jsonrpc.sdk import CallOptions, Context, Outbound, channel_of, connection_of, envelope_of
+from toolcrib.policy.asking import Asker, is_at_least, is_level
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.sessions import is_modern
 
 _GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)

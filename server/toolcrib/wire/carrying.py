@@ -11,15 +11,15 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.downstream.askers import Asker, Progress
 from toolcrib.downstream.parked_work import ParkedWork
 from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
 from toolcrib.jsonrpc.sdk import Context
-from toolcrib.tools.confirming import MustAsk
+from toolcrib.policy.asking import Asker, Progress
+from toolcrib.policy.confirmations import MustAsk
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.asking import asker_of
 
 

@@ -13,11 +13,11 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.jsonrpc.sdk import Context, PromptsListChanged, ResourcesListChanged, Subscriptions, ToolsListChanged
 from toolcrib.offers.indexing import OffersChange
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import Scope
 from toolcrib.tools.gate import Gate
 from toolcrib.tools.index.catalog import Catalog

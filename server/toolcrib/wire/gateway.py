@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from mcp.server import Server
 
-from toolcrib.access.sessions import Session
 from toolcrib.jsonrpc.sdk import ServerMiddleware
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.greeting import Greeter, GreetingParts
 from toolcrib.wire.server import Wire
 

@@ -19,13 +19,13 @@ import mcp
 import mcp_types
 from mcp import MCPError
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
 from toolcrib.early.greeting import FOLDER, KEPT_MAX, Begun, Start
 from toolcrib.jsonrpc.sdk import Context, envelope_of
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import Footing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.files import private_directory

@@ -6,10 +6,10 @@ Knows the texts, and how much room hosts leave for them; never knows how anythin
 import logging
 from collections.abc import Sequence
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
 from toolcrib.config.settings import Settings
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.subjects import Subjects

@@ -3,12 +3,12 @@
 Knows the order, and what the operator is told about a list; never knows the protocol.
 """
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import JsonObject
 from toolcrib.base.names import name_digest
 from toolcrib.events.kinds import ToolsListed
 from toolcrib.events.log import EventLog
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import Busy
 from toolcrib.base.json_values import weight
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
+from toolcrib.policy.sessions import Session
 
 
 @dataclass(slots=True)

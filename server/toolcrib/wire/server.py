@@ -19,8 +19,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from toolcrib import __version__
-from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import (
     BadRequest,
     Busy,
@@ -39,6 +37,8 @@ from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.results import failure
 from toolcrib.tools.use_cases import ToolUseCases

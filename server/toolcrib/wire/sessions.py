@@ -13,19 +13,23 @@ from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolcrib.access.activations import Activations, KeptActivations, NoActivations, RunActivations, StoredActivations
-from toolcrib.access.active_skills import ActiveSkills
-from toolcrib.access.hosts import Hosts
-from toolcrib.access.sessions import SentSkills, Session, confirmed, local_caller
-from toolcrib.access.skill_scopes import SkillScopes
-from toolcrib.access.state.approvals import Approval
-from toolcrib.access.trails import Trail
 from toolcrib.base.cache import Recent, RecentOfEach
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
 from toolcrib.config.settings import Settings, needs_scopes
 from toolcrib.jsonrpc.sdk import Connection, Context, connection_of, envelope_of
+from toolcrib.policy.activations import (
+    Activations,
+    ActiveSkills,
+    KeptActivations,
+    NoActivations,
+    RunActivations,
+    StoredActivations,
+)
+from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.sessions import SentSkills, Session, SkillScopes, Trail, confirmed, local_caller
+from toolcrib.policy.state import Approval
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""

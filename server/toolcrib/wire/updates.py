@@ -13,11 +13,11 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import ServerSession
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, DownstreamError, Unavailable, UnknownResource
 from toolcrib.base.model import JsonObject
 from toolcrib.jsonrpc.sdk import Connection, Context, ProtocolServer, ResourceUpdated, Subscriptions, connection_of
 from toolcrib.offers.use_cases import OfferUseCases, Release
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.sessions import Sessions
 
 _log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ Knows names and SQL of tables only; never knows what a skill means or how one is
 
 import sqlite3
 
-from toolcrib.access.state.earlier import EarlierTable, drop_when_empty
+from toolcrib.policy.state import EarlierTable, drop_when_empty
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema
 from toolcrib.storage.vectors import Texts, create_vectors

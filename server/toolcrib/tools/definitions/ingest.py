@@ -9,13 +9,13 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import Any
 
-from toolcrib.access.policy import Policy, policy_of
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name, qualified_spellings, tool_matcher
 from toolcrib.base.text import SearchTexts, glob_matcher, one_line, truncate
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, Settings, scoped_globs
+from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.tools.definitions.examples import Fits, collect
 from toolcrib.tools.definitions.listable import DefinitionError, canonical_json, listable, tool_name
 from toolcrib.tools.definitions.parameters import Parameter, declares, parameters, resolve

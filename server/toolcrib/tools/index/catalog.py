@@ -11,11 +11,11 @@ from itertools import chain
 from operator import attrgetter
 from types import MappingProxyType
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.base.names import SEPARATORS, name_digest
 from toolcrib.base.text import joined
+from toolcrib.policy.rules import Permissions
 from toolcrib.tools.index.named import NamedTools
 
 _NO_OTHERS: Mapping[str, NamedTools] = MappingProxyType({})

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter
 
-from toolcrib.access.policy import Permissions
 from toolcrib.base.model import Tool
 from toolcrib.base.text import joined
+from toolcrib.policy.rules import Permissions
 
 
 class NamedTools:

@@ -3,12 +3,11 @@
 Knows which of our tools take it, and what a model reads of it; never knows what is active in a scope.
 """
 
-from toolcrib.access.sessions import Session
-from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import REPORT_OUTCOME, JsonObject
 from toolcrib.config.schema import ToolcribSection
 from toolcrib.config.settings import has_scoped_tools
+from toolcrib.policy.sessions import Session, SkillScopes
 
 HANDLE = "handle"
 

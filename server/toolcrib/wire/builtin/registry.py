@@ -5,8 +5,8 @@ Knows only what every built-in has; never knows what one of them does.
 
 from typing import Any
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import JsonObject
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.builtin.handles import Handles
 from toolcrib.wire.builtin.read_more import ReadMore
 from toolcrib.wire.builtin.skill_activate import ActivateSkills, DeactivateSkills

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, Strict
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.config.settings import has_scoped_tools
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.activation import SkillActivation
 from toolcrib.skills.requests import GetRequest
 from toolcrib.wire.builtin.schemas import TEXT, TEXTS, object_of

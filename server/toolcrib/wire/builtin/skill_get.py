@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import JsonObject
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import get_json, get_meta
 from toolcrib.skills.requests import GetRequest
 from toolcrib.wire.builtin.schemas import TASK_TYPE, TEXT, TEXTS, described, list_of, object_of

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import JsonObject, ScopeMode, SkillOrigin, TaskType
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import list_json
 from toolcrib.skills.requests import ListAnswer, ListRequest
 from toolcrib.wire.builtin.schemas import (

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, Strict
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.model import REPORT_OUTCOME, JsonObject
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.outcomes import OutcomeReports, OutcomeRequest
 from toolcrib.wire.builtin.schemas import FLAG, TEXT, object_of
 from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Answer, Arguments, BuiltinParts, BuiltinTool, CallMaker

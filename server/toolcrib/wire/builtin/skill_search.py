@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, Strict
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, TaskType
 from toolcrib.config.schema import SkillsSearchSection
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import search_json
 from toolcrib.skills.requests import SearchAnswer
 from toolcrib.skills.search import SkillQuery

@@ -10,12 +10,11 @@ from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from toolcrib.access.sessions import Session
-from toolcrib.access.skill_scopes import SkillScopes
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.config.settings import Settings
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.policy.sessions import Session, SkillScopes
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.use_cases import ToolUseCases

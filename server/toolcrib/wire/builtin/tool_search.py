@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import JsonObject, LoadingMode
 from toolcrib.base.text import enumerated, one_line
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.policy.sessions import Session
 from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
 from toolcrib.tools.definitions.examples import render
 from toolcrib.tools.search import SearchRequest

@@ -6,11 +6,11 @@ Knows the methods and their pages; never knows what a prompt says.
 from collections.abc import Sequence
 from typing import Protocol
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import UnknownPrompt
 from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
 from toolcrib.jsonrpc.sdk import Context, ProtocolServer
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions
 

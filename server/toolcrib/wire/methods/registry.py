@@ -5,10 +5,10 @@ Knows which part contributes what; never knows how a method is answered.
 
 from typing import Protocol
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.json_values import compact
 from toolcrib.jsonrpc.sdk import ProtocolServer
 from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import StatusParts, status_of
 from toolcrib.wire.carrying import CarriedRequests

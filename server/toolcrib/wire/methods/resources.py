@@ -9,11 +9,11 @@ from typing import Protocol
 
 import mcp_types as types
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
 from toolcrib.base.paging import cursor_of, place_of
 from toolcrib.jsonrpc.sdk import Context, ProtocolServer
+from toolcrib.policy.sessions import Session
 from toolcrib.wire.envelopes import LIST_TTL_MS, cacheable
 from toolcrib.wire.sessions import Sessions
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from toolcrib.access.sessions import Session
 from toolcrib.base.errors import BadRequest, UnknownResource
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, TaskType
 from toolcrib.jsonrpc.sdk import Context
+from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
 from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources

@@ -1,7 +1,4 @@
-"""Asks a person for approval: the question, the possible answers, and how long each holds.
-
-Knows who can be asked how, and earlier answers; never knows what needs approval, nor what follows it.
-"""
+"""Asks a person for approval: the question, the possible answers, and how long each holds."""
 
 import logging
 import shlex
@@ -12,15 +9,15 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from toolcrib.access.sessions import Session
-from toolcrib.access.state.approvals import Approval, Approvals
 from toolcrib.base.errors import NotConfirmed, StoreError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
-from toolcrib.downstream.askers import Asker, refuse_beyond
 from toolcrib.events.kinds import Confirmation, ConfirmationAnswer
 from toolcrib.events.log import EventLog
+from toolcrib.policy.asking import Asker, refuse_beyond
+from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Approval, Approvals
 
 ONCE: Final = "once"
 SESSION: Final = "this session"

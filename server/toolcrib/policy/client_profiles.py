@@ -1,7 +1,4 @@
-"""How a client is served, depending on its host: which kind of list it gets, and in which form answers.
-
-Knows client names, the table in ``hosts.json`` and the overrides of the config; never knows a request or a session.
-"""
+"""How a client is served, depending on its host: which kind of list it gets, and in which form answers."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +12,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import HostSection, Listing
 from toolcrib.config.settings import Settings
 
-_PACKAGE, _FILE = "toolcrib.access", "hosts.json"
+_PACKAGE, _FILE = "toolcrib.policy", "client_profiles.json"
 _CLIENTS_MAX = 1000
 """Maximum number of clients whose serving mode is cached."""
 

@@ -1,7 +1,4 @@
-"""A caller as a server can reach it during a call: which questions it can be asked, and how.
-
-Knows the requests that servers send to clients and the capabilities these need; never knows a transport or a tool.
-"""
+"""A caller as a server can reach it during a call: which questions it can be asked, and how."""
 
 from typing import TYPE_CHECKING, Any, Protocol
 

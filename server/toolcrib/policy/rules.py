@@ -1,16 +1,102 @@
-"""What a caller may use: one pure decision for list, search, call, counts and errors.
-
-Knows globs and callers; never knows connections, sessions or what is listed.
-"""
+"""What a caller may use: one pure decision for list, search, call, counts and errors."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolcrib.base.model import Caller
+from toolcrib.base.model import Caller, JsonObject, SideEffects, Skill, Tool
 from toolcrib.base.names import SEPARATOR, bare_name, beginnings, qualified_spellings
 from toolcrib.base.text import glob_matcher, glob_may_begin
-from toolcrib.config.schema import PolicySection
+from toolcrib.config.schema import ConfirmSection, Effect, PolicySection, SkillPermission, SkillsSection
+
+_HARMLESS = (SideEffects.PURE, SideEffects.READ)
+
+
+class ConfirmRules:
+    """The section ``policy.confirm``. A glob in any spelling is enough, as for a deny."""
+
+    def __init__(self, section: ConfirmSection) -> None:
+        self._is_named = glob_matcher(section.tools)
+        self._effects = frozenset[Effect](section.effects)
+
+    def names(self, tool: Tool) -> bool:
+        """Return whether the rules name the tool."""
+        spellings = (tool.name, *qualified_spellings(tool.server, tool.name, tool.public_name))
+        return any(map(self._is_named, spellings))
+
+    def may_concern_effects(self, tool: Tool) -> bool:
+        """Return whether the annotations of the tool may decide: it is not known to be harmless."""
+        return bool(self._effects) and tool.side_effects not in _HARMLESS
+
+    def concern_effects(self, tool: Tool, annotations: JsonObject) -> bool:
+        """Return whether the rules are about an effect of the tool; ``annotations`` are those of its definition."""
+        return not self._effects.isdisjoint(effects_of(tool.side_effects, annotations))
+
+
+def effects_of(side_effects: SideEffects | None, annotations: JsonObject) -> frozenset[Effect]:
+    """Return what a tool may do: what is declared of it, and the worst of what is not.
+
+    So the protocol has it: a tool is destructive and open to the world unless it is said that it is not (2025-11-25,
+    ToolAnnotations).
+    """
+    if side_effects in _HARMLESS:
+        return frozenset()
+    effects: set[Effect] = {"write"}
+    is_open = side_effects is None and annotations.get("openWorldHint") is not False
+    if is_open or side_effects is SideEffects.EXTERNAL:
+        effects.add("external")
+    if annotations.get("destructiveHint") is not False:
+        effects.add("destructive")
+    return frozenset(effects)
+
+
+_TOOLS = ("skill_get", "skill_load", "*")
+"""The tools of a permission rule that mean loading a skill, here and in the program that rules are pasted from."""
+
+
+class Visibility:
+    """Decides for one skill at a time, with the reason for a person (R181, R199, R243)."""
+
+    def __init__(self, section: SkillsSection, variables: Iterable[str]) -> None:
+        self._disabled = frozenset(section.disabled_skills)
+        self._rules = [rule for rule in section.permissions if rule.tool in _TOOLS]
+        self._variables = frozenset(variables)
+
+    def reason(self, skill: Skill, switched_off: Container[str], *, by_person: bool = False) -> str | None:
+        """Return why nobody is shown the skill, or None where nothing hides it. ``switched_off`` are ids of skills.
+
+        What its author keeps from models is there for a person who asks for it by name (``by_person``).
+        """
+        if skill.id in switched_off:
+            return "disabled"
+        if self._disabled & {skill.name, skill.id, f"{skill.source}/{skill.name}"}:
+            return "in skills.disabled_skills"
+        if self._action(skill) == "deny":
+            return "skills.permissions: deny"
+        if skill.is_hidden and not by_person:
+            return "its author hides it from models (disable-model-invocation)"
+        missing = self.missing(skill)
+        return f"needs the environment variable {', '.join(missing)}" if missing else None
+
+    def must_confirm(self, skill: Skill) -> bool:
+        """Return whether a person has to approve before the text of the skill is returned."""
+        return self._action(skill) == "confirm"
+
+    def missing(self, skill: Skill) -> list[str]:
+        """Return the environment variables that the skill needs and that are not set (R199)."""
+        return [name for name in skill.requires if name not in self._variables]
+
+    def _action(self, skill: Skill) -> str | None:
+        """Return the strictest applicable rule: a deny beats an allow, an allow beats a confirmation (R248)."""
+        actions = {rule.action for rule in self._rules if _is_about(rule, skill)}
+        if "deny" in actions:
+            return "deny"
+        return "confirm" if "confirm" in actions and "allow" not in actions else None
+
+
+def _is_about(rule: SkillPermission, skill: Skill) -> bool:
+    return rule.skill_name is None or rule.skill_name in (skill.name, f"{skill.source}/{skill.name}")
+
 
 CONTEXT_KEYS = ("tenant_id", "project_id", "profile")
 """The caller's facts that a visibility rule may ask for."""

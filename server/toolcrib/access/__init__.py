@@ -1,1 +1,0 @@
-"""Who may, who is asking, and what they have activated."""

@@ -1,0 +1,1 @@
+"""Who may see and run what: rules, sessions, activations, confirmations, and the decisions of a person."""
