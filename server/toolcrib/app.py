@@ -20,12 +20,12 @@ from toolcrib.base.errors import StartRefused
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
-from toolcrib.downstream.live_offers import OfferSink
-from toolcrib.downstream.parking import Parking
+from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.process import open_lifeline
-from toolcrib.downstream.scopes import Front
 from toolcrib.downstream.states import DOWN, Status
-from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.downstream.suspended import Parking
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.events.kinds import DownstreamState
 from toolcrib.events.server_logs import open_server_logs

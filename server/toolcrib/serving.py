@@ -30,15 +30,13 @@ from toolcrib.base.model import OfferKind
 from toolcrib.config.loading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
-from toolcrib.downstream.connection import Era
+from toolcrib.downstream.connection import Era, LiveTools
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
-from toolcrib.downstream.live_list import LiveTools
-from toolcrib.downstream.live_offers import OfferSink
-from toolcrib.downstream.offered import Offered
-from toolcrib.downstream.parking import Parking
-from toolcrib.downstream.scopes import Front
-from toolcrib.downstream.states import Status
-from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.offers import OfferSink
+from toolcrib.downstream.states import Offered, Status
+from toolcrib.downstream.suspended import Parking
 from toolcrib.downstream.transport import Connector
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
 from toolcrib.known import Known, open_catalog, open_decisions, teller

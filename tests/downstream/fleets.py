@@ -23,10 +23,10 @@ from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
 from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Era
 from toolcrib.downstream.fleet import Fleet, open_fleet
-from toolcrib.downstream.parking import Parking
-from toolcrib.downstream.scopes import Front
+from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.lifecycle import Surroundings
 from toolcrib.downstream.states import State, Status
-from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.downstream.suspended import Parking
 from toolcrib.downstream.transport import open_streams
 from toolcrib.policy.asking import Progress
 

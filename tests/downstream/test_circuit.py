@@ -11,7 +11,7 @@ from downstream.fleets import fleet_of, settings_of
 from fakes.menu import FakeServer
 from toolcrib.base.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError
 from toolcrib.config.schema import LimitsSection
-from toolcrib.downstream.circuit import Circuit
+from toolcrib.downstream.calls import Circuit
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from downstream.fleets import PATIENCE_S, asleep
-from toolcrib.downstream import descendants
-from toolcrib.downstream.descendants import Descendants
-from toolcrib.downstream.process import _WATCHER
+from toolcrib.downstream import process as descendants
+from toolcrib.downstream.process import _WATCHER, Descendants
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 SERVER, CHILD, GRANDCHILD, STRANGER = 101, 102, 103, 104

@@ -384,7 +384,7 @@ async def announcing(request: Request) -> Answer | None:
 
 
 async def test_a_subscription_that_ends_is_held_again_and_the_list_fetched_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.downstream.announcements._LISTEN_AGAIN_S", 0.02)
+    monkeypatch.setattr("toolcrib.downstream.connection._LISTEN_AGAIN_S", 0.02)
 
     async def events(request: Request) -> AsyncGenerator[bytes]:
         meta = {"io.modelcontextprotocol/subscriptionId": request.message["id"]}

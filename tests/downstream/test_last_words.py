@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.downstream.last_words import last_words
+from toolcrib.downstream.failures import last_words
 
 NPM = """npm warn Unknown user config "nodedir". This will stop working in the next major version of npm.
 npm error code E404

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from toolcrib.downstream.start_queue import StartQueue
+from toolcrib.downstream.fleet import StartQueue
 
 pytestmark = pytest.mark.anyio
 

@@ -22,9 +22,9 @@ from toolcrib.auth.store import LoginEntry, TokenStore
 from toolcrib.base.errors import LoginNeeded, StartFailed
 from toolcrib.config.schema import LimitsSection
 from toolcrib.downstream.fleet import open_fleet
-from toolcrib.downstream.parking import Parking
-from toolcrib.downstream.scopes import Front
-from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.downstream.isolation import Front
+from toolcrib.downstream.lifecycle import Surroundings
+from toolcrib.downstream.suspended import Parking
 from toolcrib.downstream.transport import open_streams
 
 pytestmark = pytest.mark.anyio

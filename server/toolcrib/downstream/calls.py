@@ -1,37 +1,185 @@
-"""Requests of callers to one server: each sent once, on a live connection, bounded in number and time.
-
-Knows deadlines, what may be resent, and how a caller of either era answers during a call; never knows policies, nor
-how a server is started.
-"""
+"""Requests of callers to one server: each sent once, on a live connection, bounded in number and time."""
 
 import math
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from types import TracebackType
 
 import anyio
 import anyio.to_thread
+import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from toolcrib.base.errors import CallTimeout, ConnectionLost, DownstreamError, LoginNeeded, Unavailable
+from toolcrib.base.errors import CallTimeout, CircuitOpen, ConnectionLost, DownstreamError, LoginNeeded, Unavailable
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.circuit import Circuit
-from toolcrib.downstream.connection import Challenged, Connection, Outdated, Undelivered
+from toolcrib.downstream.connection import Challenged, Connection, LiveList, Outdated, Undelivered
 from toolcrib.downstream.failures import login_failure, login_needed
-from toolcrib.downstream.live_list import LiveList
-from toolcrib.downstream.parked_work import ParkedWork
-from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
-from toolcrib.downstream.progress import Relay
-from toolcrib.downstream.relays import Line, Relays
-from toolcrib.downstream.rounds import asks_for_input, driven
+from toolcrib.downstream.relays import Line, Relay, Relays
 from toolcrib.downstream.states import Failure
-from toolcrib.policy.asking import NOBODY, Asker, Progress
+from toolcrib.downstream.suspended import ANSWERS, Parked, ParkedWork, Parking, refused, same_request
+from toolcrib.policy.asking import NOBODY, QUESTIONS, Asker, Progress
+
+
+class Circuit:
+    """Open after ``limits.circuit_failures`` failures in a row: for ``limits.circuit_pause_s``, then twice as long.
+
+    A failure is a call without an answer. An error that the server answers with is none: it works. ``now`` is a clock
+    in seconds that never jumps.
+    """
+
+    def __init__(self, server: str, limits: LimitsSection, now: Callable[[], float]) -> None:
+        self._server, self._limits, self._now = server, limits, now
+        self._failures = self._openings = 0
+        self._reason = ""
+        self._opens_at = -math.inf
+        self._is_tried = False
+
+    def check(self) -> None:
+        """Do nothing where a call would be let through.
+
+        Raises:
+            CircuitOpen: the server is not to be called now.
+
+        """
+        if not self._is_open:
+            return
+        pause_s = self._opens_at - self._now()
+        if pause_s <= 0 and not self._is_tried:
+            return
+        again = f"it is tried again in {math.ceil(pause_s)} s" if pause_s > 0 else "it is being tried right now"
+        raise CircuitOpen(
+            self._server,
+            f"The server {self._server!r} is not called, because its last {self._failures} calls got no answer: "
+            f"{again}. Nothing ran. The last one: {self._reason}",
+        )
+
+    @property
+    def _is_open(self) -> bool:
+        return self._failures >= self._limits.circuit_failures
+
+    def guarding(self) -> "Guard":
+        """Let one call through, which is made in the block, and note how it ends.
+
+        Raises:
+            CircuitOpen: the server is not to be called now; nothing ran.
+
+        """
+        self.check()
+        is_try = self._is_open
+        self._is_tried = self._is_tried or is_try
+        return Guard(self, is_try=is_try)
+
+    def note_end(self, error: BaseException | None, *, is_try: bool) -> None:
+        """Note how a call has ended that was let through: with ``error``, unless that is None."""
+        if error is None or isinstance(error, DownstreamError):
+            self._failures = self._openings = 0
+        elif isinstance(error, CallTimeout | ConnectionLost):
+            self._note_failure(str(error), is_try=is_try)
+        self._is_tried = self._is_tried and not is_try
+
+    def _note_failure(self, reason: str, *, is_try: bool) -> None:
+        self._failures += 1
+        self._reason = reason
+        # Calls that were under way when it opened fail too; they say nothing new.
+        if is_try or self._failures == self._limits.circuit_failures:
+            pause_s = min(self._limits.circuit_pause_s * 2.0 ** min(self._openings, 16), self._limits.backoff_max_s)
+            self._openings += 1
+            self._opens_at = self._now() + pause_s
+
+
+class Guard:
+    """One call that was let through. A class and not a generator, because every call passes here."""
+
+    __slots__ = ("_circuit", "_is_try")
+
+    def __init__(self, circuit: Circuit, *, is_try: bool) -> None:
+        self._circuit, self._is_try = circuit, is_try
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._circuit.note_end(error, is_try=self._is_try)
+
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 0.25
+"""Pauses before a request is sent again of which the server wants to know nothing."""
+
+Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
+SendAgain = Callable[[JsonObject], Awaitable[JsonObject]]
+
+
+def asks_for_input(result: JsonObject) -> bool:
+    """Return whether a result is none yet: the server wants to know something, or wants to be asked again."""
+    return result.get("resultType") == "input_required"
+
+
+async def driven(result: JsonObject, ask: Ask, send: SendAgain, *, most: int) -> JsonObject:
+    """Return the result that a request comes to in the end.
+
+    ``result`` is the first one. ``ask`` asks the caller; ``send`` sends the request again with answers.
+
+    Raises:
+        MCPError: a question was refused, or the server goes on asking after ``most`` rounds.
+
+    """
+    pause_s = _FIRST_PAUSE_S
+    for _ in range(most):
+        if not asks_for_input(result):
+            return result
+        retry = {"requestState": result["requestState"]} if "requestState" in result else {}
+        if questions := as_object(result.get("inputRequests")):
+            retry["inputResponses"] = await _answers(questions, ask)
+            pause_s = _FIRST_PAUSE_S
+        else:
+            await anyio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        result = await send(retry)
+    if not asks_for_input(result):
+        return result
+    raise MCPError(types.INTERNAL_ERROR, f"it asked {most} times and was not done (limits.input_rounds).")
+
+
+async def _answers(questions: JsonObject, ask: Ask) -> JsonObject:
+    """Ask all of them at once; the first that is refused ends them all."""
+    answers: JsonObject = {}
+    refusals: list[MCPError] = []
+
+    async def put(tasks: anyio.abc.TaskGroup, name: str) -> None:
+        question = as_object(questions[name])
+        try:
+            answers[name] = await _asked(question, ask)
+        except MCPError as error:
+            refusals.append(error)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for name in questions:
+            tasks.start_soon(partial(put, tasks, name))
+    if refusals:
+        raise refusals[0]
+    return answers
+
+
+async def _asked(question: JsonObject, ask: Ask) -> JsonObject:
+    method = question.get("method")
+    if method not in QUESTIONS:
+        raise MCPError(types.METHOD_NOT_FOUND, f"it cannot be asked {method!r}.")
+    params = as_object(question.get("params"))
+    if params.get("mode") == "url":  # 2026-07-28 has no name for it any more; the handshake era requires one
+        params = {"elicitationId": secrets.token_urlsafe(), **params}
+    return await ask(str(method), params)
+
 
 Send = Callable[[Connection], Awaitable[JsonObject]]
 """Sends one request on a connection and waits for its raw result."""

@@ -1,11 +1,7 @@
-"""One live connection to one server: its era, its raw tool list, its calls, and when it ends.
+"""The tool list of a live connection: read, indexed, and refreshed when the server announces a change."""
 
-Knows both protocol eras from the client's side; never knows callers, policies or what an index is.
-Results stay raw: the SDK's typed path raises after a tool has run when a list or a result is not perfect.
-"""
-
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, Literal, cast
 
@@ -16,14 +12,13 @@ from mcp import ClientSession, MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib import __version__
-from toolcrib.base.errors import ConnectionLost, DownstreamError
-from toolcrib.base.json_decoding import carried
+from toolcrib.base.errors import ConnectionLost, DownstreamError, StartFailed, StoreError
+from toolcrib.base.json_decoding import carried, collector_paused
 from toolcrib.base.json_values import as_object
-from toolcrib.base.model import JsonObject
-from toolcrib.downstream.announcements import Listening, News, capabilities_of, hold_updates
-from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, wants_login
+from toolcrib.base.model import JsonObject, OfferKind
+from toolcrib.config.settings import ServerSettings
+from toolcrib.downstream.failures import advice_on, is_closed, is_end, is_undelivered, reason_of, wants_login
 from toolcrib.downstream.relays import Line, Relays, carried_by
-from toolcrib.downstream.tap import Tap
 from toolcrib.downstream.transport import Streams
 from toolcrib.jsonrpc.sdk import (
     MCP_METHOD_HEADER,
@@ -31,12 +26,245 @@ from toolcrib.jsonrpc.sdk import (
     MCP_PROTOCOL_VERSION_HEADER,
     NAME_BEARING_METHODS,
     CallOptions,
+    Channel,
+    DispatchContext,
+    IncomingMessage,
+    OnNotify,
+    OnNotifyIntercept,
+    OnRequest,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    SubscriptionLost,
+    ToolsListChanged,
+    TransportContext,
     encode_header_value,
     find_invalid_x_mcp_header,
+    listen,
     mcp_param_headers,
     x_mcp_header_map,
 )
 from toolcrib.policy.asking import NOBODY, Asker, Progress, is_at_least, relayed
+
+Asked = Callable[[str, JsonObject], Awaitable[JsonObject]]
+"""Answers a request of the server; raises MCPError with what it is told instead."""
+
+Told = Callable[[str, JsonObject], Awaitable[bool]]
+"""Gets a notification of the server; returns false for one that the SDK is to have."""
+
+Params = Mapping[str, Any] | None
+
+
+class Tap:
+    """A channel like ``channel``. ``declared`` takes the place of what the SDK would declare that its client can do."""
+
+    def __init__(self, channel: Channel, declared: JsonObject, asked: Asked, told: Told) -> None:
+        self._channel, self._declared, self._asked, self._told = channel, declared, asked, told
+
+    @property
+    def ended(self) -> anyio.Event:
+        """Set when nothing more arrives."""
+        return self._channel.ended
+
+    async def send_raw_request(self, method: str, params: Params, opts: CallOptions | None = None) -> JsonObject:
+        """Send a request and return the raw result."""
+        if method == "initialize":
+            params = {**(params or {}), "capabilities": self._declared}
+        return await self._channel.send_raw_request(method, params, opts)
+
+    async def notify(self, method: str, params: Params, opts: CallOptions | None = None) -> None:
+        """Send a notification."""
+        await self._channel.notify(method, params, opts)
+
+    async def run(
+        self,
+        on_request: OnRequest,  # noqa: ARG002 - the SDK's, which nothing is left for
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Take in messages until the channel ends."""
+
+        async def asked(_context: DispatchContext[TransportContext], method: str, params: Params) -> JsonObject:
+            return await self._asked(method, {**(params or {})})
+
+        async def told(context: DispatchContext[TransportContext], method: str, params: Params) -> None:
+            if not await self._told(method, {**(params or {})}):
+                await on_notify(context, method, params)
+
+        await self._channel.run(asked, told, on_notify_intercept, task_status=task_status)
+
+
+_LISTEN_AGAIN_S = 1.0
+
+_DEBOUNCE_S = 0.05
+_REST = 4
+"""After a reading, the next one waits so many times as long as it took: no server can keep us reading."""
+
+
+def rest_s(took_s: float = 0.0) -> float:
+    """Return how many seconds to wait before what has been announced is read, after a reading that took so long."""
+    return max(_DEBOUNCE_S, _REST * took_s)
+
+
+class News:
+    """What one server has announced.
+
+    ``changes`` counts how often it said that its tools have changed, ``list_changed`` is set when it does. ``said`` is
+    set when it says so of another list. ``on_updated`` gets the URI of each resource that it says has changed.
+    """
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.list_changed = anyio.Event()
+        self.said = anyio.Event()
+        self.on_updated: Callable[[str], None] = _to_nobody
+        self._kinds: set[OfferKind] = set()
+
+    def take(self) -> frozenset[OfferKind]:
+        """Return the lists besides tools that have changed, and reset."""
+        kinds, self._kinds, self.said = frozenset(self._kinds), set(), anyio.Event()
+        return kinds
+
+    async def hear(self, message: IncomingMessage) -> None:
+        """Take in what a server with a session tells."""
+        match message:
+            case types.ToolListChangedNotification():
+                self.note_tools()
+            case types.ResourceListChangedNotification():
+                self.note("resource", "template")
+            case types.PromptListChangedNotification():
+                self.note("prompt")
+            case types.ResourceUpdatedNotification():
+                self.on_updated(str(message.params.uri))
+            case _:
+                pass
+
+    def hear_event(self, event: ServerEvent) -> None:
+        """Take in what comes by a subscription."""
+        match event:
+            case ToolsListChanged():
+                self.note_tools()
+            case ResourcesListChanged():
+                self.note("resource", "template")
+            case PromptsListChanged():
+                self.note("prompt")
+            case ResourceUpdated():
+                self.on_updated(event.uri)
+
+    def note_tools(self) -> None:
+        """Note that the list of tools is another one now."""
+        self.changes += 1
+        self.list_changed.set()
+
+    def note(self, *kinds: OfferKind) -> None:
+        """Note that these lists are others now."""
+        self._kinds.update(kinds)
+        self.said.set()
+
+
+def _to_nobody(_uri: str) -> None:
+    """Hear of an update that nobody has subscribed to."""
+
+
+def capabilities_of(session: ClientSession) -> types.ServerCapabilities:
+    """Return what a server says it can do."""
+    return session.server_capabilities or types.ServerCapabilities()
+
+
+def offered_by(session: ClientSession) -> frozenset[OfferKind]:
+    """Return the kinds of things besides tools that a server says it has."""
+    told = capabilities_of(session)
+    resources: tuple[OfferKind, ...] = ("resource", "template") if told.resources else ()
+    prompts: tuple[OfferKind, ...] = ("prompt",) if told.prompts else ()
+    return frozenset(resources + prompts)
+
+
+class Listening:
+    """The 2026-07-28 subscription to changes of the lists that a server says it tells changes of."""
+
+    def __init__(self, session: ClientSession, news: News, closed: anyio.Event) -> None:
+        self._session, self._news, self._closed = session, news, closed
+        told = capabilities_of(session)
+        self._tools = bool(told.tools and told.tools.list_changed)
+        self._resources = bool(told.resources and told.resources.list_changed)
+        self._prompts = bool(told.prompts and told.prompts.list_changed)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether there is anything to be told of."""
+        return self._tools or self._resources or self._prompts
+
+    async def hold(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Hold it for as long as the connection lives.
+
+        Held before the first list is fetched, because a change between the two would not be told again.
+        """
+        if not await self._subscribe(task_status.started):
+            task_status.started()
+            return
+        while not self._closed.is_set():
+            await anyio.sleep(_LISTEN_AGAIN_S)
+            # What changed meanwhile was not told.
+            await self._subscribe(self._note_everything)
+
+    def _note_everything(self) -> None:
+        self._news.note_tools()
+        self._news.note(*offered_by(self._session))
+
+    async def _subscribe(self, on_held: Callable[[], None]) -> bool:
+        """Hold one subscription until it ends; return whether it was granted at all."""
+        held = False
+        with suppress(MCPError, SubscriptionLost):
+            async with listen(
+                self._session,
+                tools_list_changed=self._tools,
+                resources_list_changed=self._resources,
+                prompts_list_changed=self._prompts,
+            ) as subscription:
+                held = True
+                on_held()
+                async for event in subscription:
+                    self._news.hear_event(event)
+        return held
+
+
+async def hold_updates(
+    session: ClientSession, news: News, uri: str, *, task_status: anyio.abc.TaskStatus[anyio.CancelScope]
+) -> None:
+    """Hold a 2026-07-28 subscription to one resource, taken again when it is lost; cancel the scope to end it.
+
+    Raises:
+        DownstreamError: the server did not grant it.
+
+    """
+    with anyio.CancelScope() as scope:
+        await _hold_once(session, news, uri, lambda: task_status.started(scope))
+        while True:
+            await anyio.sleep(_LISTEN_AGAIN_S)
+            with suppress(DownstreamError):
+                # What changed meanwhile was not told.
+                await _hold_once(session, news, uri, lambda: news.on_updated(uri))
+
+
+async def _hold_once(session: ClientSession, news: News, uri: str, on_held: Callable[[], None]) -> None:
+    held = False
+    try:
+        async with listen(session, resource_subscriptions=[uri]) as subscription:
+            held = bool(subscription.honored.resource_subscriptions)
+            if held:
+                on_held()
+                async for event in subscription:
+                    news.hear_event(event)
+    except (MCPError, SubscriptionLost) as error:
+        if not held:
+            code = error.code if isinstance(error, MCPError) else types.INTERNAL_ERROR
+            raise DownstreamError(code, str(error)) from None
+    if not held:
+        raise DownstreamError(types.INVALID_PARAMS, "The server does not notify changes of this resource.")
+
 
 Era = Literal["legacy", "modern"]
 
@@ -333,3 +561,82 @@ async def _is_modern(connection: Connection, *, may_be_legacy: bool) -> bool:
 def known_era(name: str | None) -> Era | None:
     """Return a remembered era, if it is one."""
     return name if name in ("legacy", "modern") else None
+
+
+_PATIENCE = 2
+"""How many times as long as one list may take a call waits for a server that keeps announcing new ones."""
+
+LiveTools = Mapping[str, str]
+"""The tools of a live connection's own list: name to fingerprint of the record made of it."""
+
+TakeIn = Callable[[ServerSettings, list[Any], Era], Awaitable[LiveTools]]
+"""Gets a server's raw tool list and era."""
+
+
+class LiveList:
+    """What a server offers, by its own last list. ``pages`` bounds a list.
+
+    ``tools`` are those of the last list, empty before there was one. ``era`` is what the server spoke then.
+    """
+
+    def __init__(self, settings: ServerSettings, take_in: TakeIn, pages: int, era: Era | None) -> None:
+        self.tools: LiveTools = {}
+        self.era: Era | None = era
+        self._settings, self._take_in, self._pages = settings, take_in, pages
+        self._clean = settings.redactor.clean
+        self._reading, self._settling = anyio.Lock(), anyio.Lock()
+
+    async def read(self, connection: Connection) -> None:
+        """Read the list and have it taken in. The caller bounds the time."""
+        async with self._reading:
+            # Counted before the list is asked for: a change announced meanwhile makes it outdated.
+            changes = connection.news.changes
+            with collector_paused():
+                # The list gets no name here: it should be gone when the pause ends.
+                self.tools = await self._take_in(
+                    self._settings, await connection.list_tools(pages=self._pages), connection.era
+                )
+            connection.changes_listed = changes
+            self.era = connection.era
+
+    async def read_again(self, connection: Connection) -> None:
+        """Read the list once more, within the time that a start may take.
+
+        Raises:
+            StartFailed: the server went away, or its list cannot be read.
+
+        """
+        key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
+        try:
+            with anyio.fail_after(timeout_s):
+                await self.read(connection)
+        except TimeoutError:
+            raise StartFailed(key, f"The tools of {key!r} cannot be read: no answer within {timeout_s:g} s") from None
+        except (MCPError, StoreError, ValueError) as error:
+            reason = self._clean(reason_of(error))
+            raise StartFailed(key, f"The tools of {key!r} cannot be read: {reason}") from None
+
+    async def settle(self, connection: Connection) -> None:
+        """Have ``tools`` be the list that the server last announced, so that what runs is what was listed.
+
+        Raises:
+            StartFailed: the new list cannot be read, or the server announces others without end.
+
+        """
+        if connection.is_listed:
+            return
+        key, timeout_s = self._settings.key, self._settings.options.connect_timeout_s
+        with anyio.move_on_after(_PATIENCE * timeout_s):
+            while not connection.is_listed:
+                # Calls that wait together share one reading, hence the second look inside.
+                async with self._settling:
+                    if not connection.is_listed:
+                        await self._read_for_call(connection)
+            return
+        raise StartFailed(key, f"The tools of {key!r} change faster than they can be read; nothing ran. Try again.")
+
+    async def _read_for_call(self, connection: Connection) -> None:
+        try:
+            await self.read_again(connection)
+        except StartFailed as error:
+            raise StartFailed(error.server, f"{error}. It has announced that they changed, so nothing ran.") from None

@@ -1,7 +1,4 @@
-"""All downstreams together: which are indexed first, how many start at once, which stay running, and who shares them.
-
-Knows the set of servers, their connections and the order of starts; never knows what their tools mean.
-"""
+"""All downstreams together: which are indexed first, how many start at once, which stay running, and who shares them."""
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -14,14 +11,46 @@ from anyio.abc import TaskGroup
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, Unavailable
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.connection import Era
-from toolcrib.downstream.lifecycle import Downstream
-from toolcrib.downstream.live_list import LiveTools
-from toolcrib.downstream.live_offers import OfferSink
-from toolcrib.downstream.scopes import SHARED, Party, Scope
-from toolcrib.downstream.start_queue import StartQueue
+from toolcrib.downstream.connection import Era, LiveTools
+from toolcrib.downstream.isolation import SHARED, Party, Scope
+from toolcrib.downstream.lifecycle import Downstream, Surroundings
+from toolcrib.downstream.offers import OfferSink
 from toolcrib.downstream.states import DOWN, ServersNow, State, Status
-from toolcrib.downstream.surroundings import Surroundings
+
+
+class StartQueue:
+    """Lets ``slots`` starts go on at a time, in the order in which they were asked for."""
+
+    def __init__(self, slots: int) -> None:
+        self._free = slots
+        self._waiting: list[tuple[str, anyio.Event]] = []
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncGenerator[None]:
+        """Wait for a slot, and keep it until left."""
+        turn = anyio.Event()
+        self._waiting.append((key, turn))
+        self._hand_out()
+        try:
+            await turn.wait()
+            yield
+        finally:
+            if turn.is_set():
+                self._free += 1
+            else:
+                self._waiting.remove((key, turn))
+            self._hand_out()
+
+    def prefer(self, keys: Collection[str]) -> None:
+        """Let these go before the others that are waiting."""
+        self._waiting.sort(key=lambda waiting: waiting[0] not in keys)
+
+    def _hand_out(self) -> None:
+        while self._free and self._waiting:
+            _, turn = self._waiting.pop(0)
+            self._free -= 1
+            turn.set()
+
 
 _KEEP_UP_PAUSE_S = 1.0
 _SLOT_S = 2.0

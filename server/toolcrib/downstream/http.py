@@ -1,6 +1,5 @@
 """The HTTP client under the SDK's transports: every failure of a request becomes its answer, and bodies are bounded.
 
-Knows status codes, sessions and broken connections; never knows what a message asks.
 Without it, one refused connection ends all that the SDK does for that server, and nobody can tell whether a call ran.
 """
 

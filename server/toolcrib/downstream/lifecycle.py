@@ -1,33 +1,82 @@
 """The lifecycle of one downstream: asleep, starting, ready, failed; started once for all waiters, always ended.
 
-Knows states, deadlines and backoff; never knows callers or policies, nor other servers.
 One task owns a connection from its first byte to its last; all others only wait for it or call through it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import anyio
 import anyio.abc
 
+from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed
 from toolcrib.base.model import JsonObject
+from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
-from toolcrib.downstream.announcements import rest_s
-from toolcrib.downstream.backoff import Backoff
 from toolcrib.downstream.calls import CallParts, Calls, Exchange
-from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, connect
+from toolcrib.downstream.connection import Connection, DiedOnProbe, Era, LiveList, LiveTools, TakeIn, connect, rest_s
 from toolcrib.downstream.failures import failure_of, login_needed, silence_of
-from toolcrib.downstream.launchers import may_download
-from toolcrib.downstream.live_list import LiveList, LiveTools
-from toolcrib.downstream.live_offers import LiveOffers
+from toolcrib.downstream.isolation import SHARED, Front, Scope
+from toolcrib.downstream.offers import LiveOffers, OfferSink, Subscriptions
+from toolcrib.downstream.process import may_download
 from toolcrib.downstream.relays import Line, Relays
-from toolcrib.downstream.scopes import SHARED, Scope
 from toolcrib.downstream.states import Arriving, Failure, State, Status
-from toolcrib.downstream.subscriptions import Subscriptions
-from toolcrib.downstream.surroundings import Surroundings
+from toolcrib.downstream.suspended import Parking
+from toolcrib.downstream.transport import Connector
 from toolcrib.policy.asking import NOBODY, Asker, Progress
+
+_FIRST_S = 0.5
+
+
+class Backoff:
+    """When the next start is due. ``now`` is a clock in seconds that never jumps."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._failures = 0
+        self._due = -math.inf
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next start is due; not more than 0 where it is due now."""
+        return self._due - self._now()
+
+    def note_failure(self, most_s: float, jitter: float) -> None:
+        """Have the next start wait up to ``most_s`` seconds; ``jitter``, in [0, 1), spreads the last half of it."""
+        self._failures += 1
+        longest = min(_FIRST_S * 2.0 ** min(self._failures - 1, 16), most_s)
+        self._due = self._now() + longest * (0.5 + jitter / 2)
+
+    def note_success(self) -> None:
+        """Have the next failure count as the first one."""
+        self._failures = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a downstream needs from the program around it.
+
+    ``listed`` gets a server's raw tool list and era, and is awaited before the server counts as ready; ``compared``
+    gets those of connections that are not everybody's, and returns whether they are what is indexed. ``front`` says
+    whose a connection is; ``parking`` has the calls of all servers that wait for answers.
+    ``jitter`` returns a random number in [0, 1). ``offers`` gets what servers have besides tools. Without ``logins``,
+    nobody is logged in anywhere.
+    """
+
+    limits: LimitsSection
+    connector: Connector
+    listed: TakeIn
+    state_changed: Callable[[str, Status], None]
+    jitter: Callable[[], float]
+    compared: Callable[[ServerSettings, list[Any]], Awaitable[tuple[LiveTools, bool]]]
+    front: Front
+    parking: Parking
+    offers: OfferSink = field(default_factory=OfferSink)
+    logins: Logins | None = None
+
 
 _DOWNLOAD_S = 3.0
 """An installed package has usually started by then."""

@@ -1,12 +1,12 @@
 """Routes a server's requests and notifications to the caller they concern, or to nobody.
 
-Knows the requests in flight on one server's connection, and their callers; never knows what a tool is, nor how a
-client is reached. Nothing is ever sent to a session that it may not concern: if that is unclear, the server gets
+Nothing is ever sent to a session that it may not concern: if that is unclear, the server gets
 an error (ADR 28).
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+import math
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Self, cast
@@ -17,12 +17,96 @@ from mcp import MCPError
 
 from toolcrib.base.cache import Recent
 from toolcrib.base.errors import DownstreamError
+from toolcrib.base.json_decoding import whole
 from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings
-from toolcrib.downstream.patience import Patience
-from toolcrib.policy.asking import QUESTIONS, Asker, for_next_hop, is_level, refuse_beyond
+from toolcrib.policy.asking import QUESTIONS, Asker, Progress, for_next_hop, is_level, refuse_beyond
+
+
+class Patience:
+    """``seconds`` from when the call is sent, from the last sign of life, or from the last answer of its caller.
+
+    At most ``most_s`` seconds from when it is sent.
+    """
+
+    def __init__(self, seconds: float, most_s: float) -> None:
+        self._seconds, self._most_s = seconds, most_s
+        self._scope: anyio.CancelScope | None = None
+        self._ends_at = math.inf
+        self._pauses = 0
+        self._paused_until = -math.inf
+
+    def begin(self) -> anyio.CancelScope:
+        """Let the time run from now on, and return the scope that ends when it is over."""
+        now = anyio.current_time()
+        self._ends_at = now + self._most_s
+        self._scope = anyio.CancelScope(deadline=self._deadline(now))
+        return self._scope
+
+    def restart(self) -> None:
+        """Restart the deadline, unless it is paused."""
+        if self._scope is not None:
+            self._scope.deadline = self._deadline(anyio.current_time())
+
+    @property
+    def waited_s(self) -> float:
+        """How long was waited in vain, once the time is over."""
+        return self._seconds if anyio.current_time() < self._ends_at else self._most_s
+
+    def _deadline(self, now: float) -> float:
+        return min((self._paused_until if self._pauses else now) + self._seconds, self._ends_at)
+
+    @contextmanager
+    def paused(self, seconds: float) -> Generator[None]:
+        """Let the time begin after the block, which takes at most so long."""
+        self._pauses += 1
+        self._paused_until = anyio.current_time() + seconds
+        self.restart()
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            self.restart()
+
+
+_LAST_S = 1.0
+"""Seconds that the report under way has to be delivered once the call has ended."""
+
+
+class Relay:
+    """Passes progress on as fast as the receiver takes it: of what comes meanwhile, only the latest report.
+
+    Each report restarts the deadline.
+    """
+
+    def __init__(self, patience: Patience, on_progress: Progress) -> None:
+        self._patience, self._on_progress = patience, on_progress
+        self._latest: tuple[float, float | None, str | None] | None = None
+        self._settled: anyio.Event | None = None
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass one report on, or leave it to whoever is still passing on the one before."""
+        self._patience.restart()
+        self._latest = progress, total, message and whole(message)
+        if self._settled is not None:
+            return
+        self._settled = anyio.Event()
+        try:
+            while self._latest is not None:
+                report, self._latest = self._latest, None
+                await self._on_progress(*report)
+        finally:
+            self._settled.set()
+            self._settled = self._latest = None
+
+    async def settle(self) -> None:
+        """Wait a moment for what is under way: after its result, progress would reach nobody."""
+        if self._settled is not None:
+            with anyio.move_on_after(_LAST_S, shield=True):
+                await self._settled.wait()
+
 
 _LINGER_S = 60.0
 """How long a request that was given up may still be worked on: a question that comes meanwhile may be its."""

@@ -1,11 +1,31 @@
-"""What a downstream is doing, and why.
-
-Knows the states (R271 for logins), and how a failure is worded; never knows how a server enters one.
-"""
+"""What a downstream is doing, and why."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from toolcrib.base.model import OfferKind
+
+
+@dataclass(frozen=True, slots=True)
+class RawList:
+    """The raw items of one list. ``cut`` says why it has no more of them; empty where it is whole."""
+
+    items: list[Any] = field(default_factory=list[Any])
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What was read of a server's offers. A kind is missing whose list could not be read, or was not asked for.
+
+    ``subscribes`` and ``completes`` say whether it declares subscriptions to resources, and completions.
+    """
+
+    lists: Mapping[OfferKind, RawList]
+    subscribes: bool
+    completes: bool
 
 
 class State(StrEnum):

@@ -1,7 +1,4 @@
-"""From a server's settings to a dispatcher of messages: over a process's pipes, streamable HTTP, or the older SSE.
-
-Knows the three ways to reach a server and their bounds; never knows protocol eras, tools or policies.
-"""
+"""From a server's settings to a dispatcher of messages: over a process's pipes, streamable HTTP, or the older SSE."""
 
 import math
 import sys
@@ -25,8 +22,8 @@ from toolcrib.base.text import truncate
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.servers import find_program
 from toolcrib.config.settings import HttpTarget, ServerSettings, StdioTarget
+from toolcrib.downstream.failures import last_words
 from toolcrib.downstream.http import BodyBounds, Deliver, HttpClient, HttpParts, Login
-from toolcrib.downstream.last_words import last_words
 from toolcrib.downstream.process import Child, Lifeline, running
 from toolcrib.jsonrpc.dispatcher import LineDispatcher, PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.rate_limit import PaceBounds, PacedStream

@@ -15,7 +15,7 @@ import anyio.to_thread
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import OfferKind, Refused
 from toolcrib.config.settings import ServerSettings, Settings
-from toolcrib.downstream.offered import Offered, RawList
+from toolcrib.downstream.states import Offered, RawList
 from toolcrib.offers.catalog import KINDS, OfferCatalog
 from toolcrib.offers.index import Known, OfferIndex, OfferRow
 from toolcrib.offers.ingest import ingest

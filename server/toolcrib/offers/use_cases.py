@@ -21,7 +21,7 @@ from toolcrib.base.uris import own_uri, published_contents, published_prompt
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
-from toolcrib.downstream.subscriptions import Listener
+from toolcrib.downstream.offers import Listener
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.offers.catalog import KINDS, PermittedOffers

@@ -14,8 +14,7 @@ from anyio.abc import TaskGroup
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
-from toolcrib.downstream.parked_work import ParkedWork
-from toolcrib.downstream.parking import ANSWERS, Parked, Parking, refused, same_request
+from toolcrib.downstream.suspended import ANSWERS, Parked, ParkedWork, Parking, refused, same_request
 from toolcrib.jsonrpc.sdk import Context
 from toolcrib.policy.asking import Asker, Progress
 from toolcrib.policy.confirmations import MustAsk

@@ -1,21 +1,17 @@
-"""Calls that wait for an answer of their caller, who has no session: parked under a key, resumed by the retry.
-
-Knows the questions of each such call, whose it is, and how long it is kept; never knows a server or a transport.
-2026-07-28 has no requests of servers: the call's result says ``input_required``, and the client calls again with
-its answers and the key (SEP-2322). The server's own call goes on meanwhile, and runs once.
-"""
+"""Work for callers without a session who may have to be asked during it: it continues between their requests."""
 
 import json
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 import anyio
 import mcp_types as types
+from anyio.abc import TaskGroup
 from mcp import MCPError
 
-from toolcrib.base.errors import DownstreamError
+from toolcrib.base.errors import ConnectionLost, DownstreamError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
@@ -233,3 +229,55 @@ class Parking:
 def refused() -> DownstreamError:
     """Return what a retry is told that belongs to nothing."""
     return DownstreamError(types.INVALID_PARAMS, _UNKNOWN, {"reason": "invalid_request_state"})
+
+
+_GIVEN_UP = "The call was cancelled, because nobody waited for it."
+
+
+class ParkedWork:
+    """Runs work in tasks of its own. ``server`` is whose calls these are, empty where they are of none."""
+
+    def __init__(self, parking: Parking, tasks: TaskGroup, server: str = "") -> None:
+        self._parking, self._tasks, self._server = parking, tasks, server
+
+    def knows(self, key: object) -> bool:
+        """Return whether something is parked under a key, whosoever it is."""
+        return self._parking.knows(key)
+
+    async def begin(self, parked: Parked, work: Callable[[], Awaitable[JsonObject]]) -> JsonObject:
+        """Begin a piece of work, and return its result, or what its caller is to be asked first."""
+        self._tasks.start_soon(self._carry_out, parked, work)
+        return await self._attend(parked)
+
+    async def take_up(self, params: JsonObject, asker: Asker, request: str, on_progress: Progress | None) -> JsonObject:
+        """Hand answers in and return as :meth:`begin` does; ``params`` are those of the retry, ``request`` what it is.
+
+        Raises:
+            DownstreamError: nothing is parked for this caller and this request under the key.
+            Exception: what the work has ended with.
+
+        """
+        parked = self._parking.take(params["requestState"], asker, request)
+        parked.on_progress = on_progress
+        parked.answer(params.get("inputResponses"))
+        return await self._attend(parked)
+
+    async def _carry_out(self, parked: Parked, work: Callable[[], Awaitable[JsonObject]]) -> None:
+        with parked.scope:
+            try:
+                parked.settle(await work())
+            except Exception as error:  # barrier: work that may be parked; raised for whoever waits for its end
+                parked.settle(error)
+        parked.settle(ConnectionLost(self._server, _GIVEN_UP))
+
+    async def _attend(self, parked: Parked) -> JsonObject:
+        """Wait until the work has ended, or its caller is asked; one that leaves while it waits gives the work up."""
+        try:
+            while (result := await parked.next_step()) is None:
+                if key := self._parking.keep(parked):
+                    return parked.interim(key)
+                parked.refuse("Too many calls wait for answers (limits.parked_calls).")
+        except anyio.get_cancelled_exc_class():
+            parked.scope.cancel()
+            raise
+        return result

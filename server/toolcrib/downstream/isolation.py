@@ -1,6 +1,5 @@
 """Who shares a connection to a server, and which client capabilities the server is told.
 
-Knows what ``isolation`` means for each transport on both sides; never knows a request, a tool or a process.
 A server may ask only if it is certain whom (ADR 28): capabilities without such a client are not declared.
 """
 
