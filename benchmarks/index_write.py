@@ -17,12 +17,11 @@ from typing import Literal
 import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
 from toolcrib.base.model import Ingest
+from toolcrib.catalog.arguments import SchemaChecker
+from toolcrib.catalog.index import TOOLS_SCHEMA, ToolIndex
+from toolcrib.catalog.ingest import Shaping, ingest
 from toolcrib.config.loading import load
 from toolcrib.storage.store import Store
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.definitions.ingest import Shaping, ingest
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
 
 TARGET = Target(1.3, of="ratio")
 

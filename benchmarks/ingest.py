@@ -22,11 +22,11 @@ import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
 from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.loading import load
 from toolcrib.config.settings import StdioTarget
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.search import SearchRequest
 
 TARGETS_MS = {4: Target(50), 25: Target(150)}
 TICK_S = 0.001

@@ -27,11 +27,11 @@ from retrieval_data import scaled
 from retrieval_world import configured, connector
 from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.known import Clocks, finder_of, open_catalog
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.search import SearchRequest
 
 LIMITS = {"first_index_wait_s": 0, "tools_per_server": 100_000, "parallel_starts": 8}
 RATE, MEANWHILE_MS, FIRST_MS, MEMORY_KIB = Target(3000, is_least=True), Target(300), Target(500), Target(2)

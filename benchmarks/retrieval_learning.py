@@ -23,12 +23,12 @@ from retrieval_metrics import mean
 from retrieval_world import lists_of, opened_use_cases
 from toolcrib.base.model import Caller
 from toolcrib.base.names import public_name
+from toolcrib.catalog.learning import FOUND, NOT_FOUND
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
-from toolcrib.tools.learning import FOUND, NOT_FOUND
-from toolcrib.tools.search import SearchRequest
 
 DEPTH, SHOWN, TRIES = 10, 8, 1000
 NOT_THERE = DEPTH + 1

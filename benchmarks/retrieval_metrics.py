@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 from measuring import percentile
 from retrieval_data import Dataset, Query
-from toolcrib.tools.evaluation import discounted
+from toolcrib.catalog.evaluation import discounted
 
 DEPTHS = (1, 3, 5, 8, 10)
 DEPTH = DEPTHS[-1]

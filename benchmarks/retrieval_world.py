@@ -21,6 +21,7 @@ from retrieval_data import Dataset
 from retrieval_metrics import DEPTH, Answer, Search
 from toolcrib.app import Outside, open_skills, open_tools
 from toolcrib.base.model import Caller
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
@@ -31,7 +32,6 @@ from toolcrib.policy.sessions import Session
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import ToolUseCases
 
 HANDSHAKE = {

@@ -22,12 +22,11 @@ from measuring import Finding, Target, any_of, interleaved_async, median, option
 from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller, SearchType
 from toolcrib.base.text import query_terms
+from toolcrib.catalog.tool_search import SearchRequest, search_json
 from toolcrib.config.loading import load
 from toolcrib.config.settings import TOOL_CACHE, Settings
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.answers import search_json
-from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.tool_search import answer_text
 

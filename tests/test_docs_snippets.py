@@ -17,10 +17,10 @@ from typer.exceptions import TyperException
 
 from toolcrib.base.json_values import as_object
 from toolcrib.base.yaml import parse_yaml
+from toolcrib.catalog.evaluation import read_cases
 from toolcrib.cli.app import build
 from toolcrib.cli.serve import _parser
 from toolcrib.config.loading import load
-from toolcrib.tools.evaluation import read_cases
 
 PAGES = [page for page in documents() if "adr" not in page.parts]
 """What people follow. A decision speaks of its day."""

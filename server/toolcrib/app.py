@@ -17,6 +17,10 @@ import anyio.to_thread
 
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartRefused
+from toolcrib.catalog.arguments import ArgumentChecks
+from toolcrib.catalog.indexing import CatalogChange
+from toolcrib.catalog.offer_search import OfferSearcher
+from toolcrib.catalog.offers import OfferIndexer
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.connection import Era, known_era
 from toolcrib.downstream.fleet import Due, Fleet, open_fleet
@@ -35,15 +39,11 @@ from toolcrib.known import (
     finder_of,
     open_catalog,
 )
-from toolcrib.offers.indexing import OfferIndexer
-from toolcrib.offers.search import OfferSearcher
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
 from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import open_known_skills
-from toolcrib.tools.arguments.checks import ArgumentChecks
 from toolcrib.tools.confirmed_calls import ConfirmedCalls
-from toolcrib.tools.indexing import CatalogChange
 from toolcrib.tools.kept_pages import KeptPages
 from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.reports import report_definitions

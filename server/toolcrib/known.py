@@ -14,13 +14,20 @@ from pathlib import Path
 
 from toolcrib.base.clocks import steady
 from toolcrib.base.model import BUILTIN_NAMES
+from toolcrib.catalog.arguments import SchemaChecker
+from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.finding import ToolFinder
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.index import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA, KeptFailures, ToolIndex
+from toolcrib.catalog.indexing import Indexer, ServerFailures
+from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.offer_search import OfferGate, OfferTexts
+from toolcrib.catalog.offers import OfferIndex, OfferIndexer
+from toolcrib.catalog.tool_search import Searcher
+from toolcrib.catalog.wording import Wordings
 from toolcrib.config.settings import STATE, TOOL_CACHE, Settings
 from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
-from toolcrib.offers.gate import OfferGate
-from toolcrib.offers.index import OfferIndex
-from toolcrib.offers.indexing import OfferIndexer
-from toolcrib.offers.wording import OfferTexts
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.policy.state import Earlier, KeptBounds, State, open_state
@@ -29,18 +36,6 @@ from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_mo
 from toolcrib.skills.index.tables import EARLIER_DECISIONS
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.failures import ServerFailures
-from toolcrib.tools.finding import ToolFinder
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.failures import KeptFailures
-from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.learning import Learning
-from toolcrib.tools.mentions import Mentions
-from toolcrib.tools.search import Searcher
-from toolcrib.tools.wording import Wordings
 
 _log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from toolcrib.app import (
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
+from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.config.loading import settled
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import STATE, ServerSettings, Settings
@@ -50,7 +51,6 @@ from toolcrib.skills.parts import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts, open_known_skills
 from toolcrib.tools.kept_pages import KeptPages
-from toolcrib.tools.skill_tools import SkillToolStates
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts

@@ -18,12 +18,15 @@ from toolcrib import __version__
 from toolcrib.auth.logins import logins_told
 from toolcrib.base.model import JsonObject, OfferKind, Refused
 from toolcrib.base.names import public_name
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.index import KeptFailure, ServerRow, rows_fingerprint
+from toolcrib.catalog.offer_search import OfferGate
+from toolcrib.catalog.offers import KINDS
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
 from toolcrib.events.kinds import IndexRebuilt
 from toolcrib.events.log import EventLog
 from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
-from toolcrib.offers.catalog import KINDS
-from toolcrib.offers.gate import OfferGate
 from toolcrib.policy.client_profiles import Served
 from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
@@ -39,11 +42,6 @@ from toolcrib.skills.standing import Standing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.index.failures import KeptFailure
-from toolcrib.tools.index.rows import rows_fingerprint
-from toolcrib.tools.index.tool_index import ServerRow
 
 if TYPE_CHECKING:  # a process that runs no servers does not wait for the SDK
     from toolcrib.downstream.fleet import Fleet

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.catalog import index as tool_tables
+from toolcrib.catalog.index import EARLIER_ACTIVATIONS, TOOLS_SCHEMA, ToolIndex
 from toolcrib.policy import state as earlier_module
 from toolcrib.policy.state import Earlier, KeptBounds, State, Use, open_state
 from toolcrib.skills.index import tables as skill_tables
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILLS_SCHEMA
 from toolcrib.storage.store import Schema, Store
-from toolcrib.tools.index import tables as tool_tables
-from toolcrib.tools.index.tables import EARLIER_ACTIVATIONS, TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
 
 HERE = Path(__file__).parent
 EARLIER_SKILLS = Schema(skill_tables.APPLICATION_ID, SKILLS_SCHEMA.migrations[:2])

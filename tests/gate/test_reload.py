@@ -10,10 +10,10 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.base.errors import ConfigError, Problem, StoreError
+from toolcrib.catalog.index import ToolIndex
+from toolcrib.catalog.indexing import Indexer
 from toolcrib.known import Known
 from toolcrib.storage.store import Store
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.indexing import Indexer
 from worlds import ERAS, MODERN, PATIENCE_S, MemoryServer, text, until, world
 
 pytestmark = pytest.mark.anyio

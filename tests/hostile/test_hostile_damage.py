@@ -9,9 +9,8 @@ import pytest
 from counts import count
 
 from fakes.menu import tool
+from toolcrib.catalog.index import TOOLS_SCHEMA, ToolIndex
 from toolcrib.storage.store import Store
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
 from worlds import world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hostile]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from counts import count
 
+from toolcrib.catalog.ingest import Shaping, ingest
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.definitions.ingest import Shaping, ingest
 
 pytestmark = pytest.mark.hostile
 

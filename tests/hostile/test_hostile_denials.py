@@ -7,7 +7,7 @@ from builders import REAL_CATALOG
 from denials import HOWS, How, Lists, check, denial, indexed, policy_of, real_lists, some
 
 from fakes.menu import tool
-from toolcrib.tools.index.catalog import Catalog
+from toolcrib.catalog.snapshot import Catalog
 
 pytestmark = pytest.mark.hostile
 

@@ -12,7 +12,7 @@ from counts import count
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType
-from toolcrib.tools.search import SearchRequest
+from toolcrib.catalog.tool_search import SearchRequest
 
 pytestmark = pytest.mark.hostile
 

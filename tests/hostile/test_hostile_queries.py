@@ -10,7 +10,7 @@ from builders import listing, opened, permitted, record
 from counts import count
 
 from toolcrib.base.model import SearchType
-from toolcrib.tools.search import SearchRequest
+from toolcrib.catalog.tool_search import SearchRequest
 
 pytestmark = pytest.mark.hostile
 

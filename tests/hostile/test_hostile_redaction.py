@@ -8,9 +8,9 @@ import pytest
 from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
+from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.mentions import ToolMentions
 
 pytestmark = pytest.mark.hostile
 

@@ -18,9 +18,9 @@ from counts import count
 from test_hostile_definitions import SERVER, SHAPING
 
 from fakes.menu import FakeServer
+from toolcrib.catalog.arguments import SchemaChecker
+from toolcrib.catalog.ingest import ingest
 from toolcrib.downstream.states import State
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.definitions.ingest import ingest
 from worlds import MemoryServer, until, world
 
 pytestmark = pytest.mark.hostile

@@ -6,9 +6,9 @@ from mcp import MCPError
 from fakes.memory import MemoryServer
 from fakes.menu import tool
 from toolcrib.base.model import Caller
+from toolcrib.catalog.arguments import SchemaChecker
+from toolcrib.catalog.config_names import misnamed
 from toolcrib.known import Clocks, open_index
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.config_names import misnamed
 from worlds import ERAS, world
 
 pytestmark = pytest.mark.anyio

@@ -23,16 +23,15 @@ from toolcrib.base.model import (
 )
 from toolcrib.base.names import public_name
 from toolcrib.base.text import search_text, split_summary
+from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.index import TOOLS_SCHEMA, ToolIndex
+from toolcrib.catalog.snapshot import Catalog, Permitted
+from toolcrib.catalog.tool_search import Searcher, SearchRequest
+from toolcrib.catalog.wording import Wordings
 from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
 from toolcrib.storage.store import Store
-from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.mentions import Mentions
-from toolcrib.tools.search import Searcher, SearchRequest
-from toolcrib.tools.wording import Wordings
 
 GUEST = Caller(profile="guest")
 

@@ -8,8 +8,8 @@ from builders import GUEST, World, guests_without, listing, record
 from hypothesis import strategies as st
 
 from toolcrib.base.model import Ingest, ToolRecord
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.search import SearchRequest
 
 WORDS = "list lists get issue issues file files paint wall create delete repository search code user users".split()
 GUESTS = guests_without("hidden__*", "*__delete*")

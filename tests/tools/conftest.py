@@ -7,8 +7,8 @@ import pytest
 from builders import GUEST, World, guests_without, opened
 
 from toolcrib.base.model import SearchType
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.search import SearchRequest
 
 
 @pytest.fixture

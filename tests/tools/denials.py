@@ -16,14 +16,14 @@ from builders import REAL_CATALOG, opened, replace
 from fakes.menu import tool
 from toolcrib.base.model import Caller, JsonObject, Tool
 from toolcrib.base.text import words
+from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.index import ToolIndex
+from toolcrib.catalog.ingest import Shaping, ingest
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.wording import Wording, Wordings
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.policy.rules import Policy, VisibilityRule
-from toolcrib.tools.definitions.ingest import Shaping, ingest
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.mentions import Mentions
-from toolcrib.tools.wording import Wording, Wordings
 
 Lists = Mapping[str, Sequence[JsonObject]]
 

@@ -8,8 +8,7 @@ import pytest
 from builders import World, listing, opened, record, replace
 
 from toolcrib.base.model import ToolRecord
-from toolcrib.tools.arguments.checks import ArgumentChecks
-from toolcrib.tools.arguments.schema_check import SchemaChecker
+from toolcrib.catalog.arguments import ArgumentChecks, SchemaChecker
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 from builders import GUEST, ISSUES, World, guests_without, listing, names, opened, record, scores
 
 from toolcrib.base.model import SearchType, SideEffects
-from toolcrib.tools.search import SearchRequest
+from toolcrib.catalog.tool_search import SearchRequest
 
 
 @pytest.mark.parametrize("query", ["merge_pull", "mergePull", "github__merge_p", "GITHUB.mergep", "merge-pull-re"])

@@ -6,9 +6,9 @@ import weakref
 import pytest
 from builders import ISSUES, World, permitted
 
-from toolcrib.tools.answers import Briefs
-from toolcrib.tools.mentions import Mentions
-from toolcrib.tools.wording import Wordings
+from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.tool_search import Briefs
+from toolcrib.catalog.wording import Wordings
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from toolcrib.base.model import Caller, LoadingMode, Tool
 from toolcrib.base.names import public_name
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Policy, VisibilityRule
-from toolcrib.tools.index.catalog import Catalog
 
 
 def tool(row: int, server: str, name: str, mode: LoadingMode = LoadingMode.DEFERRED) -> Tool:

@@ -19,9 +19,9 @@ from builders import (
 )
 
 from toolcrib.base.model import SearchType
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.search.documents import confidence_of, strength_of
 from toolcrib.search.ranking import Evidence
-from toolcrib.tools.search import SearchRequest
 
 Said = Callable[[dict[str, str], str], tuple[str, str | None, str | None]]
 """Tells confidence, note and the name of the first match."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.tools.definitions.texts import said, sanitized, texts_in, texts_in_value, with_text
+from toolcrib.catalog.definitions import said, sanitized, texts_in, texts_in_value, with_text
 
 T = "a text"
 SCHEMA: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 from builders import REAL_CATALOG, opened, permitted, real_listing
 
 from toolcrib.base.text import words
-from toolcrib.tools.search import SearchRequest
+from toolcrib.catalog.tool_search import SearchRequest
 
 
 def spellings(server: str, name: str) -> set[str]:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.model import Example, JsonObject
+from toolcrib.catalog.arguments import SchemaChecker
+from toolcrib.catalog.definitions import collect, describe, render, shortest
 from toolcrib.config.schema import ServerSection, ToolExamplesSection
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.definitions.examples import collect, describe, render, shortest
 
 SECTION = ToolExamplesSection()
 CONFIGURED = ServerSection.model_validate({"tool_examples": {"f": [{"args": {"from": "config"}}]}})

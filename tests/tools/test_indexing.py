@@ -17,15 +17,13 @@ import pytest
 from fakes.menu import tool
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Tool
+from toolcrib.catalog import indexing as indexing_module
+from toolcrib.catalog import ingest as ingest_module
+from toolcrib.catalog.index import TOOLS_SCHEMA, Changes, ToolIndex
+from toolcrib.catalog.indexing import CatalogChange, Indexer
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.storage.store import Store
-from toolcrib.tools import indexing as indexing_module
-from toolcrib.tools.definitions import ingest as ingest_module
-from toolcrib.tools.index.changes import Changes
-from toolcrib.tools.index.tables import TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.indexing import CatalogChange, Indexer
 from worlds import Clock, MemoryServer, configured, until
 
 pytestmark = pytest.mark.anyio

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from toolcrib.base.model import Ingest, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name
+from toolcrib.catalog.definitions import TEXT_MAX
+from toolcrib.catalog.index import ROW_FORMAT
+from toolcrib.catalog.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
 from toolcrib.config.schema import LimitsSection, ServerSection, ToolcribSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import Place, ServerSettings, Settings, StdioTarget
 from toolcrib.policy.rules import Policy, VisibilityRule
-from toolcrib.tools.definitions.ingest import TAG_MAX, TAGS_MAX, Shaping, ingest
-from toolcrib.tools.definitions.texts import TEXT_MAX
-from toolcrib.tools.index.rows import ROW_FORMAT
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
 needs_catalog = pytest.mark.skipif(not CATALOG.is_dir(), reason="the catalog of real tool lists is not here")
@@ -219,7 +219,7 @@ def test_a_name_listed_twice_is_refused_and_named():
 
 
 def test_two_names_with_one_public_name_are_both_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolcrib.tools.definitions.ingest.public_name", lambda _server, _tool, _limit: "git__same")
+    monkeypatch.setattr("toolcrib.catalog.ingest.public_name", lambda _server, _tool, _limit: "git__same")
     taken = take([{"name": "a"}, {"name": "b"}])
     assert taken.records == ()
     assert [refused.name for refused in taken.refused] == ["a", "b"]

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.base.model import Caller
+from toolcrib.catalog.index import ToolIndex, Versions
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.search.documents import KEPT_MAX
-from toolcrib.tools.index.tool_index import ToolIndex, Versions
-from toolcrib.tools.search import SearchRequest
 
 
 @pytest.fixture

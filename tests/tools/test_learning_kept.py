@@ -9,6 +9,7 @@ import pytest
 from access import state_files
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Caller
+from toolcrib.catalog.learning import Learning
 from toolcrib.config.settings import Settings
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.rules import Policy
@@ -16,7 +17,6 @@ from toolcrib.policy.sessions import Asked, Session
 from toolcrib.policy.state import Forgotten, KeptVocabularies, Vocabularies
 from toolcrib.search.learned_words import Lesson
 from toolcrib.storage.store import Store
-from toolcrib.tools.learning import Learning
 from worlds import configured, until
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,9 @@ from builders import GUEST, World, guests_without, listing, names, permitted, re
 
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import words
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary
-from toolcrib.tools.search import SearchRequest
 
 CALENDAR = listing(
     "calendar",

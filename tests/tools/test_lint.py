@@ -7,9 +7,9 @@ import pytest
 from builders import REAL_CATALOG, listing, opened, real_listing, record
 
 from toolcrib.base.model import Caller, Example, Ingest, JsonObject, ToolRecord
+from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Report, find_faults
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Report, find_faults
-from toolcrib.tools.search import SearchRequest
 
 Look = Callable[..., Report]
 

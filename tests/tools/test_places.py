@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.tools.places import Candidates, by_code_marks, candidates, instead_of, places, several_words
+from toolcrib.catalog.name_detection import Candidates, by_code_marks, candidates, instead_of, places, several_words
 
 SEVERAL_WORDS_START = re.compile(
     r"""(?<![A-Za-z0-9_\u00c0-\u1fff-])(?=

@@ -20,9 +20,9 @@ from builders import (
 )
 
 from toolcrib.base.model import LoadingMode, SearchType, SideEffects
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.search import SearchRequest
 
 
 class TestFullText:

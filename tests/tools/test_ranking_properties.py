@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Ingest, LoadingMode, SearchType, SideEffects, Tool
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy
 from toolcrib.search.documents import Found
-from toolcrib.tools.search import SearchRequest
 
 NO_HIDDEN_ONES = guests_without("hidden*")
 

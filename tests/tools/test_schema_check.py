@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.tools.arguments.schema_check import MISFITS_MAX, Misfit, SchemaChecker, unwrap_arguments
+from toolcrib.catalog.arguments import MISFITS_MAX, Misfit, SchemaChecker, unwrap_arguments
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
 keys = map(str, count())

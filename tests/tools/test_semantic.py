@@ -17,17 +17,16 @@ from models import make_model
 
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.base.model import Caller, SearchType, Tool
+from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, ToolIndex
+from toolcrib.catalog.tool_search import Searcher, SearchRequest
+from toolcrib.catalog.wording import Wordings
 from toolcrib.policy.rules import Policy
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import OFF, Semantic, SharedModel, StaticModel, download_model, fuse, load_model, state_of
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
-from toolcrib.tools.index.tables import TOOL_TEXTS, TOOLS_SCHEMA
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.mentions import Mentions
-from toolcrib.tools.search import Searcher, SearchRequest
-from toolcrib.tools.wording import Wordings
 
 QUERIES = ("bug", "open a ticket", "issue", "unite branches", "merge_pull_request", "zzz", "the", "code in lunch")
 

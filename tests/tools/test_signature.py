@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.text import estimate_tokens, sanitize
-from toolcrib.tools.definitions.signature import signature
+from toolcrib.catalog.parameters import signature
 
 CATALOG = Path(__file__).resolve().parents[3] / "shared" / "catalog"
 JSON = st.recursive(

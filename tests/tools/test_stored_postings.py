@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import ToolRecord
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.policy.rules import Policy
 from toolcrib.search.postings import Lexicon, around, is_one_edit
 from toolcrib.storage.stems import StemReader
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.search import SearchRequest
 
 IN_FILE, IN_MEMORY = 0, 20_000
 

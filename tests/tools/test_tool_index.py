@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Example, LoadingMode, Refused, SideEffects
-from toolcrib.tools.index.changes import Changes
-from toolcrib.tools.index.tool_index import Card
+from toolcrib.catalog.index import Card, Changes
 
 HOUR = 3600.0
 

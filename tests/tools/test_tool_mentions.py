@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fakes.menu import tool as definition
 from toolcrib.base.model import BUILTIN_NAMES, Caller, LoadingMode, Tool
 from toolcrib.base.names import name_digest, public_name, qualified_spellings
+from toolcrib.catalog.denied_names import ToolMentions, hint
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.activations import NoActivations
 from toolcrib.policy.rules import Policy, VisibilityRule
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.mentions import ToolMentions, hint
 from worlds import world
 
 ANOTHER_TOOL = "another tool"

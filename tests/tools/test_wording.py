@@ -10,12 +10,11 @@ from builders import GUEST, REAL_CATALOG
 from denials import HOWS, LISTS, How, Lists, check, denial, indexed, policy_of, real_lists, some, store
 
 from fakes.menu import tool
+from toolcrib.catalog.denied_names import Mentions
+from toolcrib.catalog.index import TEXT_COLUMNS, ToolIndex
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.wording import Wording, Wordings
 from toolcrib.policy.rules import Policy, VisibilityRule
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.index.tables import TEXT_COLUMNS
-from toolcrib.tools.index.tool_index import ToolIndex
-from toolcrib.tools.mentions import Mentions
-from toolcrib.tools.wording import Wording, Wordings
 
 needs_catalog = pytest.mark.skipif(
     not REAL_CATALOG.is_dir(), reason=f"the lists of real servers are not at {REAL_CATALOG}"
@@ -68,7 +67,7 @@ def test_what_a_tool_is_changed_to_is_worked_out_once(tmp_path, monkeypatch):
     with indexed(tmp_path, LISTS, policy) as (index, catalog):
         it = denial(index, catalog, policy, denied, LISTS)
         first = it.reading.described(it.rows), it.reading.cards(it.rows)
-        monkeypatch.setattr("toolcrib.tools.wording.texts_in", None)
+        monkeypatch.setattr("toolcrib.catalog.wording.texts_in", None)
         monkeypatch.setattr(it.reading.mentions, "without", None)
         assert (it.reading.described(it.rows), it.reading.cards(it.rows)) == first
         assert not any("drop_table" in card.description for card in first[1].values())

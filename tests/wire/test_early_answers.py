@@ -11,8 +11,8 @@ import pytest
 from fakes.memory import MODERN
 from fakes.menu import tool
 from toolcrib.base.errors import StoreError
+from toolcrib.catalog.index import ToolIndex
 from toolcrib.early.greeting import FOLDER, Begun, Start
-from toolcrib.tools.index.tool_index import ToolIndex
 from toolcrib.wire import changes, greeting
 from toolcrib.wire.greeting import greeting_kept
 from worlds import ERAS, Client, World, until, world

@@ -12,13 +12,14 @@ from mcp import MCPError
 
 from fakes.menu import tool
 from toolcrib.base.errors import StoreError
+from toolcrib.catalog import arguments as schema_check
+from toolcrib.catalog import definitions, gate, index, indexing, snapshot, wording
+from toolcrib.catalog import tool_search as answers
+from toolcrib.catalog import tool_search as search
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.events.log import EventLog
 from toolcrib.policy import rules
-from toolcrib.tools import answers, gate, indexing, long_results, search, use_cases, wording
-from toolcrib.tools.arguments import schema_check
-from toolcrib.tools.definitions import listed
-from toolcrib.tools.index import catalog, tool_index
+from toolcrib.tools import long_results, use_cases
 from toolcrib.wire import server, sessions
 from toolcrib.wire.builtin import registry, tool_call, tool_search
 from worlds import ERAS, Client, MemoryServer, World, text, world
@@ -27,8 +28,8 @@ pytestmark = pytest.mark.anyio
 
 SECRET = "hunter2-and-a-path-/home/anna"
 CLASSES = [
-    catalog.Catalog,
-    catalog.Permitted,
+    snapshot.Catalog,
+    snapshot.Permitted,
     connection.Connection,
     use_cases.ToolUseCases,
     fleet.Fleet,
@@ -44,7 +45,7 @@ CLASSES = [
     tool_call.CallReadOnly,
     tool_call.CallTool,
     tool_search.SearchTools,
-    tool_index.ToolIndex,
+    index.ToolIndex,
     wording.Wording,
     EventLog,
 ]
@@ -57,7 +58,7 @@ MODULES = {
     registry: ["checked"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
-    listed: ["render"],
+    definitions: ["render"],
     wording: ["listed_definition"],
     sessions: ["RunActivations", "NoActivations", "local_caller"],
 }
@@ -67,7 +68,7 @@ IN_A_SERVERS_TASK = (
     indexing.Indexer,
     lifecycle.Downstream,
     rules.Policy,
-    tool_index.ToolIndex,
+    index.ToolIndex,
 )
 """Parts that are also asked while a server is started."""
 

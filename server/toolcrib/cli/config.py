@@ -68,10 +68,10 @@ def _advice(settings: "Settings") -> "Iterator[Problem]":
 
 def _wrong(settings: "Settings") -> "Iterator[Problem]":
     """Yield what is wrong with a config that can be used, by what is on this machine and in the index."""
+    from toolcrib.catalog.arguments import SchemaChecker
+    from toolcrib.catalog.config_names import misnamed
     from toolcrib.config.checks import inspect
     from toolcrib.known import Clocks, open_index
-    from toolcrib.tools.arguments.schema_check import SchemaChecker
-    from toolcrib.tools.config_names import misnamed
 
     clocks = Clocks()
     yield from inspect(settings)

@@ -18,9 +18,9 @@ from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text, table
 
 if TYPE_CHECKING:
+    from toolcrib.catalog.evaluation import Evaluation, Judged
     from toolcrib.cli.in_process import Indexed
     from toolcrib.policy.sessions import Session
-    from toolcrib.tools.evaluation import Evaluation, Judged
 
 _AT = 5
 """The depth of the recall that ``--min-recall`` is about."""
@@ -68,8 +68,8 @@ def _evaluated(file: Path, indexed: "Indexed", session: "Session") -> "Evaluatio
         BadRequest: it cannot be read or used.
 
     """
-    from toolcrib.tools.evaluation import DEPTH, Ranking, evaluated, read_cases
-    from toolcrib.tools.search import SearchRequest
+    from toolcrib.catalog.evaluation import DEPTH, Ranking, evaluated, read_cases
+    from toolcrib.catalog.tool_search import SearchRequest
 
     permitted = indexed.gate.permitted(session, indexed.catalog)
     find = partial(indexed.finder.searcher.search, catalog=indexed.catalog, permitted=permitted)
@@ -158,6 +158,6 @@ def _evaluation_json(evaluation: "Evaluation") -> JsonObject:
 
 
 def _recalls(evaluation: "Evaluation") -> dict[int, float | None]:
-    from toolcrib.tools.evaluation import DEPTHS
+    from toolcrib.catalog.evaluation import DEPTHS
 
     return {depth: evaluation.recall(depth) for depth in DEPTHS}

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from toolcrib.base.model import JsonObject
+    from toolcrib.catalog.finding import ToolFinder
+    from toolcrib.catalog.gate import Gate
+    from toolcrib.catalog.snapshot import Catalog
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
     from toolcrib.policy.sessions import Session
     from toolcrib.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
     from toolcrib.status import Status
-    from toolcrib.tools.finding import ToolFinder
-    from toolcrib.tools.gate import Gate
-    from toolcrib.tools.index.catalog import Catalog
     from toolcrib.tools.use_cases import ToolUseCases
 
 _Answer = TypeVar("_Answer")

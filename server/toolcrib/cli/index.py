@@ -101,7 +101,7 @@ def refresh(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @commands.command()
 def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Delete the indexes of tools and skills; decisions are kept. Restart any running toolcrib."""
-    from toolcrib.tools.index.tool_index import known_tools
+    from toolcrib.catalog.index import known_tools
 
     settings = load_settings(config)
     forgotten = known_tools(settings.tool_cache)

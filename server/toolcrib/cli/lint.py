@@ -11,12 +11,12 @@ import typer
 
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, truncate
+from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
 from toolcrib.cli.options import ConfigOption, JsonOption
 from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
-from toolcrib.tools.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 
 if TYPE_CHECKING:
     from toolcrib.policy.sessions import Session
@@ -60,7 +60,7 @@ def lint(
 
 
 async def _catalog(tool_use_cases: "ToolUseCases", session: "Session") -> tuple[list[Described], Search]:
-    from toolcrib.tools.search import SearchRequest
+    from toolcrib.catalog.tool_search import SearchRequest
 
     tools, find = await tool_use_cases.survey(session)
 

@@ -22,9 +22,9 @@ from toolcrib.cli.waiting import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolcrib.catalog.tool_search import FoundTool, SearchAnswer
     from toolcrib.cli.in_process import Indexed
     from toolcrib.policy.sessions import Session
-    from toolcrib.tools.answers import FoundTool, SearchAnswer
     from toolcrib.tools.use_cases import ToolUseCases
 
 _DESCRIPTION = 100
@@ -48,8 +48,7 @@ def search(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Find tools in the index, as tool_search does it for an agent; starts no server."""
-    from toolcrib.tools.answers import search_json
-    from toolcrib.tools.search import SearchRequest
+    from toolcrib.catalog.tool_search import SearchRequest, search_json
 
     request = SearchRequest(query, kind, limit, include_always=True, server=server)
     detail: Literal["signature", "schema"] = "schema" if schema else "signature"

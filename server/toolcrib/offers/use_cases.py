@@ -18,24 +18,20 @@ from toolcrib.base.json_values import weight
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.uris import own_uri, published_contents, published_prompt
+from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.offer_search import FoundOffer, OfferDocuments, OfferGate, OfferSearcher, OfferTexts
+from toolcrib.catalog.offers import KINDS, Offer, OfferIndexer, OffersChange, PermittedOffers
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.offers import Listener
 from toolcrib.events.kinds import ServerAsked, ServerRequestDenied
 from toolcrib.events.log import EventLog, elapsed_ms
-from toolcrib.offers.catalog import KINDS, PermittedOffers
-from toolcrib.offers.gate import OfferGate
-from toolcrib.offers.indexing import OfferIndexer, OffersChange
-from toolcrib.offers.records import Offer
-from toolcrib.offers.search import FoundOffer, OfferDocuments, OfferSearcher
-from toolcrib.offers.wording import OfferTexts
 from toolcrib.policy.asking import NOBODY, Asker, Progress
 from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Request
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.mentions import ToolMentions
 
 PAGE_ITEMS, PAGE_BYTES = 250, 1024 * 1024
 """Maximum items and bytes of one page of a list; it has at least one item."""

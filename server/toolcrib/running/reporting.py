@@ -16,13 +16,13 @@ import anyio
 import anyio.to_thread
 
 from toolcrib import __version__
+from toolcrib.catalog.gate import SkillTools
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Status
 from toolcrib.policy.sessions import Session
 from toolcrib.running.folder import OwnFile
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.records import NAMES_MAX, SESSIONS_MAX, RunningCrib, RunningServer, RunningSession, RunningSkill
-from toolcrib.tools.skill_tools import SkillTools
 
 _NO_HURRY_S = 0.5
 """Delay before a process first reports, in seconds: its client's first requests take precedence."""

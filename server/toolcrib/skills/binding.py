@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from toolcrib.base.cache import RecentBy
 from toolcrib.base.model import Skill, SkillOrigin, SkillText, ToolNote
+from toolcrib.catalog.gate import NamedTools, SkillToolStates, is_glob, is_of_others
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.events.kinds import SkillActivated, SkillDeactivated, ToolActivated
 from toolcrib.policy.activations import Active, ActiveSkill, Joining, Leaving, changed
 from toolcrib.policy.sessions import Session
@@ -16,9 +18,6 @@ from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.parts import SkillUseCaseParts
 from toolcrib.skills.requests import LoadedSkill, SkillNames
 from toolcrib.skills.told_tools import Fits, ToldSkill, ToldTool, told_text
-from toolcrib.tools.bindings import NamedTools, is_glob, is_of_others
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.skill_tools import SkillToolStates
 
 _CALL = "Call those that your list lacks with toolcrib's tool_call."
 

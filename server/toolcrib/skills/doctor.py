@@ -13,6 +13,7 @@ from functools import partial
 from toolcrib.base.model import JsonObject, Skill, TaskType
 from toolcrib.base.names import bare_name, host_spellings
 from toolcrib.base.text import QUERY_MAX, enumerated, one_line, truncate
+from toolcrib.catalog.gate import NamedTools
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Use
 from toolcrib.skills.index.visible import VisibleSkills
@@ -22,7 +23,6 @@ from toolcrib.skills.standing import Told
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.tool_calls import CallsWhile, ToolCalls, calls_of, summed
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.bindings import NamedTools
 
 _HITS = 8
 """A skill counts as found if it is among this many hits, the default of `skill_search`."""

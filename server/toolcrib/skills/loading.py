@@ -15,6 +15,8 @@ from toolcrib.base.cache import RecentBy
 from toolcrib.base.errors import BadRequest, UnknownSkill
 from toolcrib.base.model import Skill, SkillText
 from toolcrib.base.text import one_line, truncate
+from toolcrib.catalog.denied_names import hint
+from toolcrib.catalog.gate import is_of_others
 from toolcrib.config.settings import Settings
 from toolcrib.policy.sessions import SentKey, Session
 from toolcrib.skills.binding import SkillBinding, Told, names_in, told_inside
@@ -28,8 +30,6 @@ from toolcrib.skills.text.briefs import Brief
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line
 from toolcrib.skills.text.sharing import rendered
-from toolcrib.tools.bindings import is_of_others
-from toolcrib.tools.mentions import hint
 
 DIGEST_SHOWN = 12
 """Number of hex digits of a digest in a text for a model."""

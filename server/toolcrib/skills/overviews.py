@@ -10,6 +10,7 @@ from typing import Literal
 
 from toolcrib.base.errors import BadRequest, Problem
 from toolcrib.base.model import Skill
+from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.config.schema import SkillsDirectoryConfig
 from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.policy.sessions import Session
@@ -18,7 +19,6 @@ from toolcrib.skills.identity import of_repository, skill_uri
 from toolcrib.skills.reports import ERRORS_MAX, told_to_agents, told_to_person
 from toolcrib.skills.requests import LoadError, Overview, SkillsStatus, did_you_mean
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.skill_tools import SkillToolStates
 
 CATALOG_PAGES = "toolcrib://skills/"
 """The prefix of the URIs of further catalog pages; the number of skills before the page follows."""

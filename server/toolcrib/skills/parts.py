@@ -6,6 +6,9 @@ Knows which parts there are; never knows what is done with them.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.indexing import Indexer
+from toolcrib.catalog.wording import Wordings
 from toolcrib.config.settings import Settings
 from toolcrib.events.log import EventLog
 from toolcrib.policy.confirmations import Confirmations
@@ -13,9 +16,6 @@ from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.skills.standing import Standing
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.wording import Wordings
 
 
 @dataclass(frozen=True, slots=True)

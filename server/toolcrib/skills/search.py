@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolcrib.base.model import Skill, TaskType
+from toolcrib.catalog.denied_names import ToolMentions
 from toolcrib.search.documents import NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.ranking import NO_LESSONS, Field, Lessons
@@ -14,7 +15,6 @@ from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.standing import NO_SETBACKS, Setbacks
 from toolcrib.skills.wording import SearchedSkills
-from toolcrib.tools.mentions import ToolMentions
 
 FIELDS = (
     Field(2, 0.3),  # name

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from toolcrib.base.text import words
+from toolcrib.catalog.denied_names import ToolMentions
 from toolcrib.search.english import stem
 from toolcrib.search.postings import Worded
 from toolcrib.skills.index.skill_index import SkillIndex
 from toolcrib.skills.index.visible import VisibleSkills
-from toolcrib.tools.mentions import ToolMentions
 
 Stems = Mapping[str, int]
 Candidates = Mapping[str, int]

@@ -12,13 +12,13 @@ from toolcrib.base.json_values import as_object, compact
 from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.redaction import KEY_RULES, rewritten
 from toolcrib.base.text import one_line, truncate
+from toolcrib.catalog.wording import Wording
 from toolcrib.config.settings import Settings
 from toolcrib.policy.asking import Asker
 from toolcrib.policy.confirmations import Confirmations, Subject
 from toolcrib.policy.rules import ConfirmRules, effects_of
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Approval
-from toolcrib.tools.wording import Wording
 
 _DESCRIPTION_MAX = 400
 _ARGUMENTS_MAX = 2000

@@ -8,6 +8,11 @@ from typing import Self
 
 from toolcrib.base.errors import BadRequest, Unavailable
 from toolcrib.base.model import Tool
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.indexing import CatalogChange
+from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.tool_search import SearchAnswer
 from toolcrib.downstream.connection import Outdated
 from toolcrib.events.kinds import (
     DefinitionChanged,
@@ -20,11 +25,6 @@ from toolcrib.events.kinds import (
 )
 from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.answers import SearchAnswer
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.indexing import CatalogChange
-from toolcrib.tools.learning import Learning
 
 _REDEFINED_MAX = 100
 """Maximum number of reported changes per list: a server may change thousands, repeatedly."""

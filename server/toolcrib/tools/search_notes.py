@@ -6,14 +6,14 @@ Knows an answer, the servers and what a caller may know about them; never knows 
 from functools import partial
 
 from toolcrib.base.model import SearchType
+from toolcrib.catalog.finding import Subjects
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.tool_search import SearchAnswer
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.answers import SearchAnswer
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
 from toolcrib.tools.missing_servers import Asked, MissingServers
-from toolcrib.tools.subjects import Subjects
 
 _SUBJECTS_ROOM = 240
 """Maximum length of the list of servers if nothing likely was found."""

@@ -18,6 +18,13 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.names import may_belong_to
 from toolcrib.base.uris import published_tool_result
+from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
+from toolcrib.catalog.finding import Detail, ToolFinder, refuse_blank
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.index import Card
+from toolcrib.catalog.indexing import Indexer
+from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.tool_search import SearchAnswer, SearchRequest
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Outdated
@@ -27,22 +34,13 @@ from toolcrib.downstream.states import DOWN, State, Status
 from toolcrib.events.log import EventLog
 from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
-from toolcrib.tools.answers import SearchAnswer
-from toolcrib.tools.arguments.checks import ArgumentChecks, misfit_text, shape_text
-from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.asked_logins import AskedLogins
 from toolcrib.tools.calling import ToolCall
 from toolcrib.tools.confirmed_calls import ConfirmedCalls
-from toolcrib.tools.finding import Detail, ToolFinder, refuse_blank
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.rows import Card
-from toolcrib.tools.indexing import Indexer
-from toolcrib.tools.learning import Learning
 from toolcrib.tools.long_results import LongResults
 from toolcrib.tools.missing_servers import MissingServers
 from toolcrib.tools.reports import ToolReports
 from toolcrib.tools.results import failure
-from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.search_notes import SearchNotes
 
 _NOT_UP = (State.STARTING, *DOWN)

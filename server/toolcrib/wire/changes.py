@@ -14,14 +14,14 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 
 from toolcrib.base.model import JsonObject, OfferKind
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.indexing import CatalogChange
+from toolcrib.catalog.offers import OffersChange
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.jsonrpc.sdk import Context, PromptsListChanged, ResourcesListChanged, Subscriptions, ToolsListChanged
-from toolcrib.offers.indexing import OffersChange
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import Scope
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.indexing import CatalogChange
 from toolcrib.wire.envelopes import LIST_TTL_MS
 from toolcrib.wire.sessions import Sessions
 from toolcrib.wire.updates import ResourceUpdates, tell

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
+from toolcrib.catalog.finding import Subjects
 from toolcrib.config.settings import Settings
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.subjects import Subjects
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool

@@ -183,7 +183,7 @@ def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
 
 def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
     """Return the possible tool names in each field with their counts; the body last."""
-    from toolcrib.tools.places import candidates  # noqa: PLC0415 - no start waits for its patterns
+    from toolcrib.catalog.name_detection import candidates  # noqa: PLC0415 - no start waits for its patterns
 
     # Each text on its own, as it is cleaned: a backtick in one must not begin or end code in the next.
     return tuple(Counter(name for each in texts for _, name in candidates(each)) for texts in _fields(text))

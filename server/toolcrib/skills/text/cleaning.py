@@ -11,8 +11,8 @@ from toolcrib.base.document_redaction import redact_document
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject, Skill, SkillText, ToolNote
 from toolcrib.base.text import sanitize
+from toolcrib.catalog.denied_names import ToolMentions
 from toolcrib.skills.formats.fields import LISTS_OF_TOOLS, tool_notes
-from toolcrib.tools.mentions import ToolMentions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Strict
 
 from toolcrib.base.model import READ_MORE, JsonObject
+from toolcrib.catalog.arguments import unwrap_arguments
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.arguments.schema_check import unwrap_arguments
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.read_more import ReadMore, ReadMoreArguments
 from toolcrib.wire.builtin.schemas import described

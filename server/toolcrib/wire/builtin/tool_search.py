@@ -11,11 +11,10 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import JsonObject, LoadingMode
 from toolcrib.base.text import enumerated, one_line
+from toolcrib.catalog.definitions import render
+from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest, search_json
 from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.answers import FoundTool, SearchAnswer, search_json
-from toolcrib.tools.definitions.examples import render
-from toolcrib.tools.search import SearchRequest
 from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,

@@ -1,7 +1,4 @@
-"""Names and examples in a config that match no tool: typos, and tools that a server has renamed or changed.
-
-Knows what each server last listed, and the keys of a config that name tools; never knows what these keys do.
-"""
+"""Names and examples in a config that match no tool: typos, and tools that a server has renamed or changed."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +9,11 @@ from toolcrib.base.errors import Problem
 from toolcrib.base.model import Tool
 from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, name_digest, qualified_spellings
 from toolcrib.base.text import glob_matcher
+from toolcrib.catalog.arguments import SchemaChecker
+from toolcrib.catalog.index import ToolIndex
 from toolcrib.config.findings import did_you_mean, join
 from toolcrib.config.schema import ServerSection
 from toolcrib.config.settings import Settings
-from toolcrib.tools.arguments.schema_check import SchemaChecker
-from toolcrib.tools.index.tool_index import ToolIndex
 
 _WILD = frozenset("*?[")
 _ANYTHING = "*?_./:"

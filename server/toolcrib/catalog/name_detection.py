@@ -1,7 +1,4 @@
-"""Where in a text a word may be the name of a tool: in code, where the text calls it a tool, or by its form anywhere.
-
-Knows how names are spelled and how Markdown marks code; never knows which tools there are.
-"""
+"""Where in a text a word may be the name of a tool: in code, where the text calls it a tool, or by its form anywhere."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,4 @@
-"""The texts of tools as certain callers may read and search them: without names of denied tools.
-
-Knows which texts of a tool contain names, and what remains of them; never knows sessions, or how anything is found.
-"""
+"""The texts of tools as certain callers may read and search them: without names of denied tools."""
 
 import json
 from collections import Counter
@@ -17,18 +14,15 @@ from toolcrib.base.json_decoding import collector_paused
 from toolcrib.base.model import Example, JsonObject, Tool
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
+from toolcrib.catalog.definitions import Path, listed_definition, said, texts_in, texts_in_value, with_text
+from toolcrib.catalog.denied_names import Mentions, ToolMentions
+from toolcrib.catalog.index import TEXT_COLUMNS, Card, ToolIndex, Versions, described, description_of
+from toolcrib.catalog.snapshot import Catalog, Permitted
 from toolcrib.config.schema import ToolExamplesSection
 from toolcrib.search.disk_postings import StoredPostings
 from toolcrib.search.postings import Does, Postings, Version, Worded
 from toolcrib.search.ranking import Field
 from toolcrib.storage.store import damaged_rows
-from toolcrib.tools.definitions.listed import listed_definition
-from toolcrib.tools.definitions.texts import Path, said, texts_in, texts_in_value, with_text
-from toolcrib.tools.index.catalog import Catalog, Permitted
-from toolcrib.tools.index.rows import Card, described, description_of
-from toolcrib.tools.index.tables import TEXT_COLUMNS
-from toolcrib.tools.index.tool_index import ToolIndex, Versions
-from toolcrib.tools.mentions import Mentions, ToolMentions
 
 FIELDS = (
     Field(3, 0.4),  # name

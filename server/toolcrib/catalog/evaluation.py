@@ -1,7 +1,4 @@
-"""Measures how well a search finds the tools that a person expects for their own queries.
-
-Knows queries with their right tools, and rankings; never knows how anything is searched or where a report is shown.
-"""
+"""Measures how well a search finds the tools that a person expects for their own queries."""
 
 import json
 import math

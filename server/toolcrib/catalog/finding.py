@@ -1,26 +1,46 @@
-"""Search among the tools that one caller may use, and what is shown of the hits.
-
-Knows the index, the gate and the search; never knows servers, so that it answers when none is running.
-"""
+"""Search among the tools that one caller may use, and what is shown of the hits."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import anyio.to_thread
 
 from toolcrib.base.errors import BadRequest, StoreError
 from toolcrib.base.model import SearchType, Tool
-from toolcrib.base.text import QUERY_MAX
+from toolcrib.base.text import QUERY_MAX, enumerated, one_line, truncate
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.catalog.tool_search import Briefs, SearchAnswer, Searcher, SearchRequest, Shown, found_tools, usage, whole
+from toolcrib.catalog.wording import Wording, Wordings
+from toolcrib.config.settings import ServerSettings
 from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
 from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
-from toolcrib.tools.answers import Briefs, SearchAnswer, Shown, found_tools, usage, whole
-from toolcrib.tools.gate import Gate
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.learning import Learning
-from toolcrib.tools.search import Searcher, SearchRequest
-from toolcrib.tools.wording import Wording, Wordings
+
+_PURPOSE_MAX = 40
+"""Maximum length of the purpose of one server."""
+
+
+class Subjects:
+    """Describes the available servers. Never in a downstream's words: these could instruct a model."""
+
+    def __init__(self, servers: Mapping[str, ServerSettings], gate: Gate) -> None:
+        self._servers, self._gate = servers, gate
+
+    def of(self, servers: Sequence[str], session: Session, catalog: Catalog, room: int) -> str:
+        """Return servers with their purposes if they fit into ``room`` characters; else as many names as fit."""
+        described = [self._with_purpose(key, session, catalog) for key in servers]
+        return enumerated(described if len(", ".join(described)) <= room else servers, room)
+
+    def _with_purpose(self, server: str, session: Session, catalog: Catalog) -> str:
+        """Return a server with its purpose from the config, unless that names a tool that the caller may not use."""
+        purpose = one_line(self._servers[server].options.description)
+        if not purpose or self._gate.without_denied_names(session, purpose, catalog) != purpose:
+            return server
+        return f"{server} ({truncate(purpose, _PURPOSE_MAX)})"
+
 
 Detail = Literal["signature", "schema"]
 _NEAR_NAMES = 3

@@ -1,7 +1,4 @@
-"""Checks whether each tool of a catalog is found by its own words, and suggests what to add if not.
-
-Knows tools, their texts and a search to try them with; never knows how a search ranks or where findings are shown.
-"""
+"""Checks whether each tool of a catalog is found by its own words, and suggests what to add if not."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +9,8 @@ from itertools import chain
 
 from toolcrib.base.model import JsonObject, Tool
 from toolcrib.base.text import STOP_WORDS, joined, one_line, split_summary, truncate, words
+from toolcrib.catalog.parameters import parameters
 from toolcrib.search.english import stem
-from toolcrib.tools.definitions.parameters import parameters
 
 TOOLS_LOOKED_AT = 20
 """Number of hits of a search that are examined."""

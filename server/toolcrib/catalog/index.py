@@ -1,44 +1,477 @@
-"""The index of tools on disk: what each server listed, whole definitions and search text.
-
-Knows rows and how they are kept in step with a server's list; never knows a connection, a policy or a ranking.
-"""
+"""The index of tools on disk: what each server listed, whole definitions and search text."""
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from toolcrib.base.model import Ingest, JsonObject, Refused, Tool, ToolRecord
+from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, Tool, ToolRecord
 from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
-from toolcrib.search.english import stem
+from toolcrib.downstream.states import Failure
+from toolcrib.policy.state import EarlierTable, drop_when_empty
+from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
-from toolcrib.storage.opening import connect_existing
-from toolcrib.storage.stems import Stems
+from toolcrib.storage.full_text import FullText
+from toolcrib.storage.opening import Schema, connect_existing
+from toolcrib.storage.stems import Stems, StemTables
 from toolcrib.storage.store import Store, damaged_rows, to_json, upsert
-from toolcrib.tools.index.changes import Changes, Redefinition
-from toolcrib.tools.index.rows import (
-    Card,
-    GateRow,
-    card_of,
-    catalog_fingerprint,
-    columns_of,
-    definition_of,
-    differing_keys,
-    tool_of,
+from toolcrib.storage.vectors import Texts, create_vectors
+
+ROW_FORMAT = 4
+"""Increased when the row of an unchanged tool would differ."""
+
+GateRow = tuple[str, str, str, str, str | None, int, str, int]
+"""The values of ``GATE_COLUMNS``, and the row's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a search result shows of a tool."""
+
+    description: str
+    signature: str
+    tags: tuple[str, ...]
+    examples: tuple[Example, ...]
+
+
+def rows_fingerprint(server_fingerprint: str) -> str:
+    """Return the fingerprint under which a server's rows are stored: the relevant config, and the row format."""
+    return f"{ROW_FORMAT}.{server_fingerprint}"
+
+
+def catalog_fingerprint(rows: list[GateRow]) -> str:
+    """Return the catalog fingerprint of a server: the hash of names, hashes and gate facts (R30)."""
+    return sha256(json.dumps([row[:-1] for row in rows]).encode()).hexdigest()
+
+
+def tool_of(row: GateRow) -> Tool:
+    """Return the in-memory form of a tool."""
+    public_name, server, name, loading_mode, side_effects, read_only, fingerprint, number = row
+    return Tool(
+        row=number,
+        server=server,
+        name=name,
+        public_name=public_name,
+        loading_mode=LoadingMode(loading_mode),
+        side_effects=SideEffects(side_effects) if side_effects else None,
+        read_only=bool(read_only),
+        fingerprint=fingerprint,
+    )
+
+
+def columns_of(record: ToolRecord, now: float, search_texts: SearchTexts) -> dict[str, str | float | None]:
+    """Return a record as the values of its row, by column: all except ``id``, which SQLite assigns."""
+    search_text = search_texts.of
+    definition = dict(record.definition)
+    if definition.get("name") == record.name:
+        del definition["name"]
+    description = _storable(definition.get("description"))
+    if description:
+        del definition["description"]
+    examples = [
+        {"args": dict(each.args), "description": each.description, "tags": each.tags} for each in record.examples
+    ]
+    return {
+        "name": record.public_name,
+        "namespace": record.server,
+        "tool": record.name,
+        "loading_mode": record.loading_mode.value,
+        "side_effects": record.side_effects.value if record.side_effects else None,
+        "read_only": int(record.read_only),
+        "hash": record.fingerprint,
+        "created_at": now,
+        "updated_at": now,
+        "signature": record.signature,
+        "tags": to_json(record.tags),
+        "summary": record.summary,
+        "body": record.body,
+        "examples": to_json(examples),
+        "name_text": record.name_text,
+        "summary_text": search_text(record.summary),
+        "body_text": search_text(record.body),
+        "params_text": record.params_text,
+        "params_description_text": record.params_description_text,
+        "server_text": search_text(record.server),
+        "tags_text": search_text(" ".join(record.tags)),
+        "description": description,
+        "args_schema": _taken(definition, "inputSchema"),
+        "out_schema": _taken(definition, "outputSchema"),
+        "extra": to_json(definition),
+        "mentions": to_json(dict(record.mentions)),
+    }
+
+
+def _storable(value: object) -> str:
+    """Return ``value`` if a text column preserves it, else the empty string."""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() or value.encode("utf-8", "ignore").decode() == value else ""
+
+
+def _taken(definition: JsonObject, key: str) -> str | None:
+    """Remove one key from a definition, and return its value as JSON."""
+    return to_json(definition.pop(key)) if key in definition else None
+
+
+def definition_of(
+    name: str, description: str, args_schema: str | None, out_schema: str | None, extra: str
+) -> JsonObject:
+    """Reassemble a definition; ``extra`` has what no column could store."""
+    definition: JsonObject = {"name": name}
+    if description:
+        definition["description"] = description
+    if args_schema is not None:
+        definition["inputSchema"] = json.loads(args_schema)
+    if out_schema is not None:
+        definition["outputSchema"] = json.loads(out_schema)
+    return definition | json.loads(extra)
+
+
+def differing_keys(stored: JsonObject, record: ToolRecord) -> tuple[str, ...]:
+    """Return the keys in which a stored definition and a record's differ."""
+    definition = json.loads(to_json(dict(record.definition)))
+    return tuple(sorted(key for key in stored.keys() | definition.keys() if stored.get(key) != definition.get(key)))
+
+
+def description_of(summary: str, body: str) -> str:
+    """Return the description in a search result: the first sentence and the rest, as indexed."""
+    return f"{summary} {body}".strip()
+
+
+def described(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a tool; one without a description is described by its server, name and parameters."""
+    name, summary, description, params, _, server, _ = texts
+    if summary or description:
+        return tuple(texts)
+    return (name, " ".join(filter(None, (server, name, params))), *texts[2:])
+
+
+def card_of(summary: str, body: str, signature: str, tags: str, examples: str) -> Card:
+    """Return what a search result shows, from the columns with these names."""
+    return Card(
+        description=description_of(summary, body),
+        signature=signature,
+        tags=tuple(json.loads(tags)),
+        examples=tuple(
+            Example(each["args"], each["description"], tuple(each["tags"])) for each in json.loads(examples)
+        ),
+    )
+
+
+APPLICATION_ID = int.from_bytes(b"tcTL")
+"""Marks the file as an index of tools (``PRAGMA application_id``)."""
+
+GATE_COLUMNS = ("name", "namespace", "tool", "loading_mode", "side_effects", "read_only", "hash")
+"""The columns of a tool held in memory. First in the table: rows are long, and SQLite reads from the left."""
+
+_FTS_COLUMNS = {
+    "name": "name_text",
+    "summary": "summary_text",
+    "description": "body_text",
+    "params": "params_text",
+    "pdesc": "params_description_text",
+    "server": "server_text",
+    "tags": "tags_text",
+}
+"""The column of ``tools`` with the words of each column of the full-text table."""
+
+TEXT_COLUMNS = tuple(_FTS_COLUMNS.values())
+"""The searchable words of a tool, in the order of the full-text columns."""
+
+_TOOLS = """
+CREATE TABLE tools (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT UNIQUE NOT NULL,
+    namespace TEXT NOT NULL DEFAULT '',
+    tool TEXT NOT NULL DEFAULT '',
+    loading_mode TEXT NOT NULL DEFAULT 'always',
+    side_effects TEXT,
+    read_only INTEGER NOT NULL DEFAULT 0,
+    hash TEXT NOT NULL DEFAULT '',
+    created_at REAL NOT NULL DEFAULT 0,
+    updated_at REAL NOT NULL DEFAULT 0,
+    signature TEXT NOT NULL DEFAULT '',
+    tags TEXT NOT NULL DEFAULT '[]',
+    summary TEXT NOT NULL DEFAULT '',
+    body TEXT NOT NULL DEFAULT '',
+    examples TEXT NOT NULL DEFAULT '[]',
+    name_text TEXT NOT NULL DEFAULT '',
+    summary_text TEXT NOT NULL DEFAULT '',
+    body_text TEXT NOT NULL DEFAULT '',
+    params_text TEXT NOT NULL DEFAULT '',
+    params_description_text TEXT NOT NULL DEFAULT '',
+    server_text TEXT NOT NULL DEFAULT '',
+    tags_text TEXT NOT NULL DEFAULT '',
+    description TEXT NOT NULL,
+    args_schema TEXT,
+    out_schema TEXT,
+    extra TEXT NOT NULL DEFAULT '{}'
+)"""
+
+_SERVERS = """
+CREATE TABLE servers (
+    key TEXT PRIMARY KEY,
+    config_fingerprint TEXT NOT NULL,
+    catalog_fingerprint TEXT NOT NULL,
+    listed_at REAL NOT NULL,
+    era TEXT,
+    refused TEXT NOT NULL DEFAULT '[]'
+) WITHOUT ROWID"""
+
+_ACTIVATIONS = """
+CREATE TABLE activations (
+    principal TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    last_used REAL NOT NULL,
+    PRIMARY KEY (principal, session_id, name)
+) WITHOUT ROWID"""
+
+_META = "CREATE TABLE tool_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+
+
+def _first_tables(connection: sqlite3.Connection) -> None:
+    for statement in (_TOOLS, _SERVERS, _ACTIVATIONS, _META):
+        connection.execute(statement)
+    for column in ("namespace", "loading_mode", "side_effects"):
+        connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
+
+
+def _activations_elsewhere(connection: sqlite3.Connection) -> None:
+    drop_when_empty(connection, EARLIER_ACTIVATIONS.table)
+
+
+EARLIER_ACTIVATIONS = EarlierTable(
+    application_id=APPLICATION_ID,
+    table="activations",
+    rows="SELECT principal, session_id, name, last_used FROM activations ORDER BY last_used, name",
+    leave=("DROP TABLE activations",),
 )
-from toolcrib.tools.index.tables import (
-    GATE_COLUMNS,
-    OF_SERVERS,
-    TEXT_COLUMNS,
-    TOOL_STEMS,
-    TOOLS_FULL_TEXT,
+"""Where the activations of session ids were before there was ``state.db``."""
+
+
+def _names_in_texts(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE tools ADD COLUMN mentions TEXT NOT NULL DEFAULT '{}'")
+    connection.execute("ALTER TABLE servers ADD COLUMN withheld TEXT NOT NULL DEFAULT '[]'")
+
+
+def _denied_names(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE servers ADD COLUMN denied TEXT")  # null: listed before they were recorded
+
+
+_FAILURES = """
+CREATE TABLE failures (
+    server TEXT PRIMARY KEY,
+    config_fingerprint TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    remedy TEXT NOT NULL,
+    is_silent INTEGER NOT NULL,
+    since REAL NOT NULL
+) WITHOUT ROWID"""
+
+
+def _failures(connection: sqlite3.Connection) -> None:
+    connection.execute(_FAILURES)
+
+
+_OFFERS = """
+CREATE TABLE offers (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT UNIQUE NOT NULL,
+    server TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    address TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    definition TEXT NOT NULL
+)"""
+
+_OFFER_LISTS = """
+CREATE TABLE offer_lists (
+    server TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    config_fingerprint TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    listed_at REAL NOT NULL,
+    refused TEXT NOT NULL,
+    denied TEXT NOT NULL,
+    PRIMARY KEY (server, kind)
+) WITHOUT ROWID"""
+
+_OFFER_SERVERS = """
+CREATE TABLE offer_servers (
+    server TEXT PRIMARY KEY,
+    subscribes INTEGER NOT NULL,
+    completes INTEGER NOT NULL
+) WITHOUT ROWID"""
+
+
+def _offers(connection: sqlite3.Connection) -> None:
+    for statement in (_OFFERS, _OFFER_LISTS, _OFFER_SERVERS):
+        connection.execute(statement)
+    connection.execute("CREATE INDEX offers_by_server ON offers(server, kind)")
+
+
+_TOLD_COLUMNS = (
+    "description",
+    "args_schema",
+    "out_schema",
+    "extra",
+    "signature",
+    "tags",
+    "summary",
+    "body",
+    "examples",
 )
+"""The columns shown to a model. They only change together with the hash, unless somebody edits the file by hand."""
+
+
+def _edited_rows(connection: sqlite3.Connection) -> None:
+    changed = " OR ".join(f"NEW.{column} IS NOT OLD.{column}" for column in _TOLD_COLUMNS)
+    connection.execute(
+        f"CREATE TRIGGER tools_edited AFTER UPDATE OF {', '.join(_TOLD_COLUMNS)} ON tools "  # noqa: S608 - own columns
+        f"WHEN NEW.hash = OLD.hash AND ({changed}) "
+        "BEGIN UPDATE tools SET hash = '' WHERE id = NEW.id; END"
+    )
+
+
+OF_SERVERS = ("failures", "offers", "offer_lists", "offer_servers")
+"""The tables with a column ``server``, from which the rows of a forgotten server are deleted."""
+
+TOOLS_SCHEMA = Schema(
+    APPLICATION_ID,
+    (
+        _first_tables,
+        create_vectors,
+        _activations_elsewhere,
+        _names_in_texts,
+        _denied_names,
+        _failures,
+        _offers,
+        _edited_rows,
+    ),
+)
+"""The schema of ``tool_cache.db`` (R31, R36, R39). Append migrations, never change one."""
+
+_VIEW = (
+    "CREATE VIEW IF NOT EXISTS tools_words AS SELECT id, "  # noqa: S608 - own column names
+    + ", ".join(f"{column} AS {name}" for name, column in _FTS_COLUMNS.items())
+    + " FROM tools"
+)
+
+TOOLS_FULL_TEXT = FullText(
+    table="tools", key="id", columns=_FTS_COLUMNS, meta="tool_index_meta", content="tools_words", view=_VIEW
+)
+"""``tools_fts`` and its triggers (R37, R38)."""
+
+TOOL_STEMS = StemTables(
+    table="tools",
+    key="id",
+    owner="namespace",
+    trusted="hash",
+    columns=TEXT_COLUMNS,
+    counted=(3, 4),  # names and descriptions of parameters: many tools of a catalog share them
+    meta="tool_index_meta",
+    version=VERSION,
+    reads=described,
+)
+"""The stems of tools, for catalogs too large to be ranked in memory."""
+
+TOOL_TEXTS = Texts(
+    "tools", "id", "server_text || ' ' || name_text || ' ' || params_text || ' ' || summary || ' ' || body"
+)
+"""The text of a tool that is embedded, the most significant part first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redefinition:
+    """An indexed tool whose server has since changed, added or removed it.
+
+    ``keys`` of its definition differ; empty if the tool was added or removed: then ``before`` or ``after``, which are
+    fingerprints of the record, is None.
+    """
+
+    public_name: str
+    keys: tuple[str, ...]
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How many tools of a server's list were added, changed or removed since the last listing.
+
+    ``redefined`` are those changed by the server, if it was listed before; changes made by the config alone are not
+    included.
+    """
+
+    added: int
+    updated: int
+    removed: int
+    redefined: tuple[Redefinition, ...] = field(default=(), compare=False)
+
+    def after(self, earlier: "Changes") -> "Changes":
+        """Return both changes of one server's list, in order."""
+        return Changes(
+            earlier.added + self.added,
+            earlier.updated + self.updated,
+            earlier.removed + self.removed,
+            (*earlier.redefined, *self.redefined),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFailure:
+    """A failure, and its beginning, in seconds since the epoch."""
+
+    failure: Failure
+    since: float
+
+
+class KeptFailures:
+    """The current failure of each failed server; none for a server listed since.
+
+    Safe to use from several threads. Every method raises StoreError if the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self, servers: Mapping[str, str]) -> dict[str, KeptFailure]:
+        """Return the failures of these servers (key -> config fingerprint); those under another config are ignored."""
+        query = "SELECT server, config_fingerprint, reason, remedy, is_silent, since FROM failures ORDER BY server"
+        with self._store.read() as connection, damaged_rows():
+            return {
+                server: KeptFailure(Failure(reason, remedy, bool(is_silent)), since)
+                for server, fingerprint, reason, remedy, is_silent, since in connection.execute(query)
+                if servers.get(server) == fingerprint
+            }
+
+    def write(self, server: str, config_fingerprint: str, kept: KeptFailure | None) -> None:
+        """Store the failure of a server, or with None delete it.
+
+        An unchanged failure is not written again: other processes would check for changes.
+        """
+        if self.read({server: config_fingerprint}).get(server) == kept:
+            return
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM failures WHERE server = ?", (server,))
+            if kept:
+                failure = kept.failure
+                row = (server, config_fingerprint, failure.reason, failure.remedy, failure.is_silent, kept.since)
+                connection.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", row)
+
+        self._store.change(write, owed=f"failure of {server}")
+
 
 _TOUCH_AFTER_S = 3600.0
 """A time of listing is only updated if it is older than this, in seconds: a second start writes nothing (R45)."""

@@ -1,7 +1,4 @@
-"""Search among offers that are not listed: the weights of their texts, and what is shown of hits.
-
-Knows what is particular to offers; never knows how a match is found, policies, sessions or the protocol.
-"""
+"""Search among offers that are not listed: the weights of their texts, and what is shown of hits."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +8,120 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import JsonObject, OfferKind
 from toolcrib.base.names import Spellings
 from toolcrib.base.text import joined, one_line, search_text, split_summary, truncate
-from toolcrib.offers.records import Offer
+from toolcrib.catalog.definitions import with_text
+from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.offers import (
+    ADDRESSES,
+    Offer,
+    OfferCatalog,
+    OfferIndex,
+    OfferIndexer,
+    PermittedOffers,
+    permits,
+    texts_of,
+)
+from toolcrib.catalog.snapshot import Catalog
+from toolcrib.config.settings import ServerSettings
+from toolcrib.policy.rules import Permissions
+from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import NO_LOSSES, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.postings import Worded
 from toolcrib.search.ranking import NO_LESSONS, Field, Lessons
+
+
+class OfferTexts:
+    """Reads definitions. Safe to use from several threads; reading blocks."""
+
+    def __init__(self, index: OfferIndex) -> None:
+        self._index = index
+
+    def definitions(self, offers: Sequence[Offer], mentions: ToolMentions) -> list[JsonObject]:
+        """Return the definitions of some offers as shown to a client; offers removed meanwhile are omitted.
+
+        Raises:
+            StoreError: the index cannot be read.
+
+        """
+        return [{**each, ADDRESSES[offer.kind]: offer.public} for offer, each in self.worded(mentions, offers)]
+
+    def worded(self, mentions: ToolMentions, offers: Sequence[Offer]) -> list[tuple[Offer, JsonObject]]:
+        """Return the same with the servers' own URIs and names, with the offer of each."""
+        found = self._index.definitions(offer.row for offer in offers)
+        known = ((offer, found[offer.row]) for offer in offers if offer.row in found)
+        return [(offer, _worded(offer.kind, definition, mentions)) for offer, definition in known]
+
+
+def _worded(kind: OfferKind, definition: JsonObject, mentions: ToolMentions) -> JsonObject:
+    """Return a definition without the names of tools that are denied to its reader."""
+    if mentions.hides_nothing:
+        return definition
+    for path, text in texts_of(kind, definition):
+        if (clean := mentions.clean(text)[0]) != text:
+            definition = with_text(definition, path, clean)
+    return definition
+
+
+class OfferGate:
+    """Decides about offers for a session. ``tools`` returns the current catalog of tools."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, ServerSettings],
+        gate: Gate,
+        indexer: OfferIndexer,
+        tools: Callable[[], Catalog],
+    ) -> None:
+        self._servers, self._gate, self._indexer, self._tools = servers, gate, indexer, tools
+
+    def permissions(self, session: Session) -> Permissions:
+        """Return the current policy for the session's caller."""
+        return self._gate.permissions(session)
+
+    def permitted(self, session: Session, catalog: OfferCatalog | None = None) -> PermittedOffers:
+        """Return what the session's caller may use, of the current offers or of ``catalog``."""
+        offers = self._indexer.catalog if catalog is None else catalog
+        return offers.permitted(self.permissions(session), self._open_servers(session))
+
+    def may_read(self, session: Session, server: str, uri: str) -> bool:
+        """Return whether the session's caller may read a URI of a server, listed or not.
+
+        If anything is denied to the caller, the server's lists must be known: a URI may be denied by name.
+        """
+        permissions = self.permissions(session)
+        if permissions.unrestricted:
+            return True
+        is_open = self._indexer.knows_resources(server) and server in self._open_servers(session)
+        return is_open and self._indexer.catalog.may_read(permissions, server, uri)
+
+    def listing(self, session: Session, uri: str) -> str | None:
+        """Return the one server that lists a URI of its own to the session's caller; None if several do, or none."""
+        found = (each for each in self._indexer.catalog.listing(uri) if self._permits(session, each))
+        servers = {each.server for each in found}
+        return servers.pop() if len(servers) == 1 else None
+
+    def prompt(self, session: Session, public: str) -> Offer | None:
+        """Return the prompt with this public name, if the session's caller may get it."""
+        prompt = self._indexer.catalog.prompt(public)
+        return prompt if prompt and self._permits(session, prompt) else None
+
+    def may_tell(self, session: Session, server: str, uri: str) -> bool:
+        """Return whether a server's message about a URI reveals nothing about others: listed, or nothing is denied."""
+        return self.permissions(session).unrestricted or self._indexer.catalog.has(server, uri)
+
+    def _permits(self, session: Session, offer: Offer) -> bool:
+        return offer.server in self._open_servers(session) and permits(self.permissions(session), offer)
+
+    def _open_servers(self, session: Session) -> Collection[str]:
+        """Return the servers of which the session's caller may use a tool, or which the policy allows by name."""
+        permissions = self.permissions(session)
+        if permissions.unrestricted:
+            return self._servers.keys()
+        tools = {tool.server for tool in self._gate.allowed(session, self._tools()).tools}
+        by_name = {key for key in self._servers if permissions.names_server(key) and permissions.permits_some_of(key)}
+        return tools | by_name
+
 
 FIELDS = (
     Field(3, 0.4),  # name

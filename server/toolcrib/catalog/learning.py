@@ -1,7 +1,4 @@
-"""Learning from use: which call after a search is a lesson, for whom, and how it takes effect (R218, ADR 49).
-
-Knows what a session asked for and then used; never knows how a lesson changes a ranking, and writes no request.
-"""
+"""Learning from use: which call after a search is a lesson, for whom, and how it takes effect (R218, ADR 49)."""
 
 import logging
 from collections.abc import Callable
@@ -13,6 +10,7 @@ import anyio.to_thread
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import SearchType
 from toolcrib.base.text import joined
+from toolcrib.catalog.tool_search import SearchAnswer
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Policy
 from toolcrib.policy.sessions import Asked, Session
@@ -20,7 +18,6 @@ from toolcrib.policy.state import KeptVocabularies, Vocabularies, group_of, lear
 from toolcrib.search.engine import separate
 from toolcrib.search.english import stem
 from toolcrib.search.learned_words import NOTHING_LEARNT, Lesson, Vocabulary, learnable
-from toolcrib.tools.answers import SearchAnswer
 
 _SOON_S = 300.0
 """Maximum time from a search to a call that it may explain, in seconds."""

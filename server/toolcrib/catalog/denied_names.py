@@ -1,7 +1,4 @@
-"""Names of tools inside texts: those that a caller may not use are removed, those that may be missing are listed.
-
-Knows whose names a caller may read; never knows sessions, skills or events, or what a text belongs to.
-"""
+"""Names of tools inside texts: those that a caller may not use are removed, those that may be missing are listed."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -11,8 +8,8 @@ from functools import lru_cache
 from toolcrib.base.cache import Recent
 from toolcrib.base.model import LoadingMode, Tool
 from toolcrib.base.names import SEPARATOR, bare_name, host_spellings, qualified_spellings
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.policy.rules import Permissions
-from toolcrib.tools.index.catalog import Catalog
 
 DENIED = "[denied]"
 MENTIONED_MAX = 5
@@ -106,7 +103,7 @@ class _Names:
 
     def look(self, name: str, in_code: bool) -> _Reading | None:  # noqa: FBT001 - lru_cache keeps it by place
         """Return the result for ``name`` if it is that of a tool, denied or permitted."""
-        from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - no start waits for its patterns
+        from toolcrib.catalog.name_detection import is_several_words  # noqa: PLC0415 - no start waits for its patterns
 
         several = is_several_words(name)
         if not name or name in self._own or not (in_code or several):
@@ -145,7 +142,7 @@ class _Unknown:
         """Return the removal of ``name`` if it is one of these."""
         if name not in self._spelled:
             return None
-        from toolcrib.tools.places import is_several_words  # noqa: PLC0415 - as above
+        from toolcrib.catalog.name_detection import is_several_words  # noqa: PLC0415 - as above
 
         return _Reading(_GONE) if in_code or is_several_words(name) else None
 
@@ -232,7 +229,7 @@ class ToolMentions:
         """
         if self.hides_nothing and not self._has_deferred:
             return text, ()
-        from toolcrib.tools.places import instead_of, places  # noqa: PLC0415 - as above
+        from toolcrib.catalog.name_detection import instead_of, places  # noqa: PLC0415 - as above
 
         named: dict[str, None] = {}
         pieces: list[str] = []
@@ -272,7 +269,7 @@ class ToolMentions:
         """Return ``text`` with "another tool" for these names, in every spelling: as if such tools were denied."""
         if not names:
             return text
-        from toolcrib.tools.places import instead_of, places  # noqa: PLC0415 - as above
+        from toolcrib.catalog.name_detection import instead_of, places  # noqa: PLC0415 - as above
 
         words = _unknown(names)
         pieces: list[str] = []
@@ -297,7 +294,7 @@ class ToolMentions:
         return candidate if left == word else left.replace(_GONE, " ")
 
     def _is_whole(self, name: str) -> bool:
-        from toolcrib.tools.places import candidates  # noqa: PLC0415 - as above
+        from toolcrib.catalog.name_detection import candidates  # noqa: PLC0415 - as above
 
         return all(self.without(candidate) == candidate for _, candidate in candidates(f"`{name}`"))
 

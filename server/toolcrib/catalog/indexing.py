@@ -1,7 +1,4 @@
-"""From a server's raw tool list to the catalog that everybody reads: ingest, store, reload, swap.
-
-Knows when rows are trusted, stale or missing; never knows callers, sessions or how a server is reached.
-"""
+"""From a server's raw tool list to the catalog that everybody reads: ingest, store, reload, swap."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -14,16 +11,73 @@ import anyio.to_thread
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import Ingest, Refused
+from toolcrib.catalog.index import Changes, KeptFailure, KeptFailures, ToolIndex, rows_fingerprint
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import ServerSettings, Settings
+from toolcrib.downstream.states import Failure, State, Status
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.index.catalog import Catalog
-from toolcrib.tools.index.changes import Changes
-from toolcrib.tools.index.rows import rows_fingerprint
-from toolcrib.tools.index.tool_index import ToolIndex
 
 if TYPE_CHECKING:
-    from toolcrib.tools.definitions.examples import Fits
-    from toolcrib.tools.definitions.ingest import Shaping
+    from toolcrib.catalog.definitions import Fits
+    from toolcrib.catalog.ingest import Shaping
+
+_log = logging.getLogger(__name__)
+
+
+class ServerFailures:
+    """The known failures of servers. ``now`` returns seconds since the epoch."""
+
+    def __init__(self, settings: Settings, kept: KeptFailures, now: Callable[[], float]) -> None:
+        self._fingerprints = {key: rows_fingerprint(server.fingerprint) for key, server in settings.servers.items()}
+        self._kept, self._now = kept, now
+        self._known: dict[str, KeptFailure] = {}
+        self._unwritten: set[str] = set()
+        self._work = anyio.Event()
+
+    def open(self) -> None:
+        """Read what earlier starts and other processes have recorded. Blocks."""
+        self._known = self.read()
+
+    def read(self) -> dict[str, KeptFailure]:
+        """Return the recorded failures of the configured servers, from any process. Blocks."""
+        return self._kept.read(self._fingerprints)
+
+    def silent(self) -> set[str]:
+        """Return the servers that did not answer when they were last started."""
+        return {key for key, kept in self._known.items() if kept.failure.is_silent}
+
+    def note(self, server: str, status: Status) -> None:
+        """Record a server's new state: one that is ready has no failure. Never waits; on the event loop."""
+        if status.failure:
+            self._change(server, status.failure)
+        elif status.state is State.READY:
+            self._change(server, None)
+
+    def _change(self, server: str, failure: Failure | None) -> None:
+        known = self._known.pop(server, None)
+        if failure:
+            if known is None or known.failure != failure:
+                known = KeptFailure(failure, self._now())
+            self._known[server] = known
+        self._unwritten.add(server)  # even without a change here: another process may have recorded something else
+        self._work.set()
+
+    async def keep(self) -> Never:
+        """Write records as they arrive."""
+        while True:
+            await self._work.wait()
+            self._work = anyio.Event()
+            await anyio.to_thread.run_sync(self.flush)
+
+    def flush(self) -> None:
+        """Write records that are not written yet. Blocks."""
+        while self._unwritten:
+            server = self._unwritten.pop()
+            try:
+                self._kept.write(server, self._fingerprints[server], self._known.get(server))
+            except StoreError as error:  # it is still reported in this process
+                _log.warning("why %s fails could not be kept: %s %s", server, error, error.detail)
+
 
 _LARGE_LIST = 200
 """A list of this size takes so long to be validated that only one such list is processed at a time; small ones need not
@@ -32,8 +86,6 @@ wait.
 
 _REST_S = 0.25
 """Minimum interval between two checks for changes by other processes, in seconds."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +141,7 @@ class Indexer:
 
     @cached_property
     def _shaping(self) -> "Shaping":
-        from toolcrib.tools.definitions.ingest import Shaping  # noqa: PLC0415 - a start whose catalog is known ingests no list
+        from toolcrib.catalog.ingest import Shaping  # noqa: PLC0415 - a start whose catalog is known ingests no list
 
         return Shaping.of(self._settings, self._fits)
 
@@ -228,7 +280,7 @@ class Indexer:
         return await anyio.to_thread.run_sync(self._taken, server, raw_tools, limiter=turn)
 
     def _taken(self, server: ServerSettings, raw_tools: list[Any]) -> Ingest:
-        from toolcrib.tools.definitions.ingest import ingest  # noqa: PLC0415 - as above
+        from toolcrib.catalog.ingest import ingest  # noqa: PLC0415 - as above
 
         return ingest(server, raw_tools, self._shaping)
 

@@ -1,7 +1,4 @@
-"""Converts one downstream's raw ``tools/list`` into records for the index; a bad tool does not affect the others.
-
-Knows how the config and the policy affect a tool; never knows a connection, a database or a caller.
-"""
+"""Converts one downstream's raw ``tools/list`` into records for the index; a bad tool does not affect the others."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,16 +10,27 @@ from toolcrib.base.json_values import as_list, as_object
 from toolcrib.base.model import Example, Ingest, JsonObject, LoadingMode, Refused, SideEffects, ToolRecord
 from toolcrib.base.names import name_digest, public_name, qualified_spellings, tool_matcher
 from toolcrib.base.text import SearchTexts, glob_matcher, one_line, truncate
+from toolcrib.catalog.definitions import (
+    TEXT_MAX,
+    DefinitionError,
+    Fits,
+    Path,
+    canonical_json,
+    collect,
+    listable,
+    prose_of,
+    said,
+    sanitized,
+    texts_in,
+    texts_in_value,
+    tool_name,
+)
+from toolcrib.catalog.index import ROW_FORMAT
+from toolcrib.catalog.name_detection import Candidates
+from toolcrib.catalog.parameters import Parameter, declares, parameters, resolve, signature
 from toolcrib.config.schema import LimitsSection, ToolExamplesSection, ToolSearchSection
 from toolcrib.config.settings import ServerSettings, Settings, scoped_globs
 from toolcrib.policy.rules import Policy, policy_of
-from toolcrib.tools.definitions.examples import Fits, collect
-from toolcrib.tools.definitions.listable import DefinitionError, canonical_json, listable, tool_name
-from toolcrib.tools.definitions.parameters import Parameter, declares, parameters, resolve
-from toolcrib.tools.definitions.signature import signature
-from toolcrib.tools.definitions.texts import TEXT_MAX, Path, prose_of, said, sanitized, texts_in, texts_in_value
-from toolcrib.tools.index.rows import ROW_FORMAT
-from toolcrib.tools.places import Candidates
 
 TAGS_MAX = 20
 """Maximum number of tags of a tool."""

@@ -1,0 +1,1 @@
+"""What servers offer: their tools, resources and prompts, indexed, searched, and filtered by caller."""

@@ -1,0 +1,358 @@
+"""Answers of the tools' use cases: plain values, what they show of a tool, and their JSON for programs."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.base.cache import Recent, RecentBy
+from toolcrib.base.json_values import compact
+from toolcrib.base.model import SIDE_EFFECTS_ORDER, Example, JsonObject, SearchType, Tool
+from toolcrib.base.text import one_line, split_summary, truncate
+from toolcrib.catalog.definitions import shortest
+from toolcrib.catalog.index import Card
+from toolcrib.catalog.snapshot import Catalog, Permitted
+from toolcrib.catalog.wording import FIELDS, Wording, Wordings
+from toolcrib.downstream.states import DOWN
+from toolcrib.policy.rules import Permissions
+from toolcrib.search.documents import KEPT_MAX, NO_LOSSES, Found, Kind, Match, Reason, Request
+from toolcrib.search.engine import Engine, SearchSettings
+from toolcrib.search.english import stem
+from toolcrib.search.learned_words import NOTHING_LEARNT, Vocabulary
+from toolcrib.search.postings import Inverted, Text
+from toolcrib.search.query import NO_ACTIONS, Actions, Verbs
+from toolcrib.search.ranking import NO_LESSONS, Lessons
+
+_UNLIKELY = 0.55
+"""With a lower strength of the first hit, no hit is likely (ADR 43)."""
+
+TieBreak = Callable[[Tool], tuple[int, int, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest(Request):
+    """A search for tools. ``server``: only those of the server with this key."""
+
+    include_always: bool = False
+    server: str | None = None
+
+
+class Searcher:
+    """Finds tools that a caller may use. Safe to use from several threads.
+
+    ``preferred_namespaces`` are server keys, earlier ones win ties (R69).
+    """
+
+    def __init__(self, wordings: Wordings, settings: SearchSettings, preferred_namespaces: Sequence[str] = ()) -> None:
+        self._wordings = wordings
+        self._engine = Engine[Tool](Kind("tool", FIELDS, does=_does, unlikely=_UNLIKELY), settings)
+        self._tie_break = _tie_break(preferred_namespaces)
+        self._searching = Recent[tuple[tuple[int, ...], frozenset[int] | None], Permissions](KEPT_MAX)
+
+    def search(
+        self, request: SearchRequest, catalog: Catalog, permitted: Permitted, learnt: Vocabulary = NOTHING_LEARNT
+    ) -> Found[Tool]:
+        """Return the best matches among the tools of ``permitted``, which is part of ``catalog``.
+
+        ``learnt`` is what usage has taught.
+
+        Raises:
+            BadRequest: a pattern cannot be used.
+            StoreError: the index cannot be read.
+
+        """
+        self._searching[permitted.permissions.key, permitted.open_rows] = permitted.permissions
+        documents = self._wordings.of(catalog, permitted)
+        scope = _Scope(request, catalog, documents, learnt, self._tie_break)
+        return self._engine.search(request, scope)
+
+    def known(self) -> Sequence[Inverted]:
+        """Return the cached indexes of tools' words."""
+        return self._engine.known()
+
+    def begin_with(self, known: Sequence[Inverted]) -> None:
+        """Derive the first index from those of another searcher, possibly of another config."""
+        self._engine.begin_with(known)
+
+    def prepare(self, catalog: Catalog) -> None:
+        """Prepare a new catalog for callers with the permissions of recent searches, which would otherwise wait.
+
+        Raises:
+            StoreError: the index cannot be read.
+
+        """
+        for (_, rows), permissions in self._searching.items():
+            permitted = catalog.permitted(permissions) if rows is None else catalog.open_to(permissions, rows)
+            self._engine.prepare(self._wordings.made(catalog, permitted))
+
+    def is_quick(self, request: SearchRequest, catalog: Catalog, permitted: Permitted) -> bool:
+        """Return whether :meth:`search` takes only a millisecond or two; otherwise it should run in a thread."""
+        return self._engine.is_quick(request, self._wordings.of(catalog, permitted))
+
+
+class _Scope:
+    """The tools that one search may find (R26)."""
+
+    losses = NO_LOSSES
+
+    def __init__(
+        self, request: SearchRequest, catalog: Catalog, documents: Wording, learnt: Vocabulary, tie_break: TieBreak
+    ) -> None:
+        self._catalog, self._tie_break, self._server = catalog, tie_break, request.server
+        self._learnt = learnt
+        self.documents, self._permitted = documents, documents.permitted
+        self.numbers = self._permitted.part(include_always=request.include_always, server=request.server)
+
+    @property
+    def emptiness(self) -> str:
+        if not self._permitted.tools:
+            return "No tools are known."
+        if self.numbers is None or self.numbers:
+            return ""
+        if self._server is not None and self._permitted.part(server=self._server) == frozenset():
+            return "There is no tool of such a server."
+        return "All of these tools are always loaded; include_always_loaded finds them too."
+
+    def document(self, number: int) -> Tool:
+        return self._permitted.tools[number]
+
+    def lessons(self, query: str) -> Lessons:
+        words = self._learnt.words_of(query, stem) if self._learnt.entries else ()
+        if not words:
+            return NO_LESSONS
+        numbers = self._taught()
+        return {
+            word: {numbers[name]: sure for name, sure in meant.items() if self._may_find(numbers[name])}
+            for word, meant in self._learnt.sureness(words, numbers).items()
+        }
+
+    def _taught(self) -> Mapping[str, int]:
+        """Return the tools with lessons and their numbers, without hidden or removed ones."""
+        tools = ((name, self._catalog.get(name)) for name in self._learnt.last_lessons)
+        numbers = ((name, self._permitted.number_by_row.get(tool.row)) for name, tool in tools if tool)
+        return {name: number for name, number in numbers if number is not None}
+
+    def named(self, query: str, *, as_written: bool) -> Mapping[int, Reason]:
+        spelled = self._inside(self._catalog.spelled(query)) if as_written else []
+        return dict.fromkeys(spelled or self._inside(self._catalog.exact(query)), "exact_name")
+
+    def begun(self, query: str) -> Iterable[int]:
+        return self._inside(self._catalog.beginning(query))
+
+    def spellings(self, number: int) -> Sequence[str]:
+        tool = self._permitted.tools[number]
+        return tool.public_name, f"{tool.server}.{tool.name}", tool.name
+
+    def tie_break(self, match: Match[int]) -> tuple[int | str, ...]:
+        return self._tie_break(self._permitted.tools[match.document])
+
+    def _inside(self, tools: Iterable[Tool]) -> list[int]:
+        """Return the numbers of those of ``tools`` that may be found."""
+        numbers = (self._permitted.number_by_row.get(tool.row) for tool in tools)
+        return [each for each in numbers if each is not None and self._may_find(each)]
+
+    def _may_find(self, number: int) -> bool:
+        return self.numbers is None or number in self.numbers
+
+
+def _does(verbs: Verbs, texts: Sequence[Text]) -> Actions:
+    """Return a tool's actions according to its name, its summary, and the name of its server."""
+    name, summary, server = texts[0], texts[1], texts[5]
+    if isinstance(name, str) and isinstance(summary, str) and isinstance(server, str):
+        return verbs.done(name, summary, server)
+    return NO_ACTIONS
+
+
+def _tie_break(preferred_namespaces: Sequence[str]) -> TieBreak:
+    """Return the sort key for tools with equal scores (R54)."""
+    preference = {server: rank for rank, server in reversed([*enumerate(preferred_namespaces)])}
+
+    def order(tool: Tool) -> tuple[int, int, int, str]:
+        effects = SIDE_EFFECTS_ORDER.get(tool.side_effects) if tool.side_effects else None
+        return (
+            preference.get(tool.server, len(preferred_namespaces)),
+            len(SIDE_EFFECTS_ORDER) if effects is None else effects,
+            len(tool.public_name),
+            tool.public_name,
+        )
+
+    return order
+
+
+_SHORT_MAX, _LONG_MAX = 100, 600
+"""Maximum length of a description, brief and full."""
+_EXAMPLE_MAX = 120
+"""Maximum length of an example in a brief answer."""
+_BRIEFS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The shown part of a tool's definition: its signature and a short example, or its schema and all examples."""
+
+    description: str
+    signature: str | None = None
+    input_schema: JsonObject | None = None
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool:
+    """One search hit, with the requested level of detail.
+
+    ``score`` is in [0, 1] and comparable only within one answer; ``status`` is its server's state, if that matters.
+    ``owner`` is the skill that makes the tool available, if it is scoped to skills.
+    """
+
+    tool: Tool
+    shown: Shown
+    score: float
+    match_type: str
+    activated: bool
+    status: str | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The answer of ``tool_search``. ``usage`` says how to call the hits, ``note`` why there are no more.
+
+    ``evidence`` is what ``confidence`` is derived from, comparable between queries.
+    """
+
+    hits: tuple[FoundTool, ...]
+    query: str
+    effective: SearchType
+    total_deferred: int
+    confidence: str
+    usage: str | None
+    note: str | None
+    evidence: float
+
+
+def search_json(answer: SearchAnswer) -> JsonObject:
+    """Return the structured answer of ``tool_search``."""
+    said = {"usage": answer.usage, "note": answer.note}
+    return {
+        "tools": [_found(hit) for hit in answer.hits],
+        "query": answer.query,
+        "search_type": answer.effective.value,
+        "total_deferred": answer.total_deferred,
+        "confidence": answer.confidence,
+        **{key: text for key, text in said.items() if text},
+    }
+
+
+def usage(hits: Sequence[FoundTool], *, split: bool, listed: bool) -> str | None:
+    """Return how to call the hits; None if no hit can be called now.
+
+    Names that some hosts use too are marked as toolcrib's. ``split``: read-only tools have a call tool of their own.
+    ``listed``: called tools are added to the client's list.
+    """
+    reading = [hit.tool.read_only for hit in hits if hit.status not in DOWN]
+    if not reading:
+        return None
+    if not split or not any(reading):
+        door = "toolcrib's tool_call"
+    elif all(reading):
+        door = "toolcrib's tool_call_read"
+    else:
+        door = "toolcrib's tool_call_read if marked read, else tool_call"
+    return f"Call one now by name with {door}{'; a used tool is listed too' if listed else ''}."
+
+
+class Briefs:
+    """Reads the brief form of tools, by row; deleted rows are omitted.
+
+    The result is cached for the life of its wording: searches find the same tools repeatedly.
+    """
+
+    def __init__(self) -> None:
+        self._briefs = RecentBy[Wording, int, Shown](_BRIEFS_MAX)
+
+    def of(self, wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
+        """Return signatures, and about the first sentence of descriptions, without hidden characters."""
+        briefs = self._briefs[wording]
+        known: dict[int, Shown] = {}
+        for row in rows:
+            with suppress(KeyError):
+                known[row] = briefs[row]
+        unread = [row for row in rows if row not in known]
+        if not unread:
+            return known
+        read = {row: _brief(card) for row, card in wording.cards(unread).items()}
+        for row, shown in read.items():
+            briefs[row] = shown
+        return {**known, **read}
+
+
+def whole(wording: Wording, rows: Sequence[int]) -> Mapping[int, Shown]:
+    """Return input schemas, examples, and longer descriptions, without hidden characters, by row."""
+    read = wording.described(rows) if rows else {}
+    return {row: _whole(card, definition) for row, (definition, card) in read.items()}
+
+
+def found_tools(
+    found: Found[Tool],
+    shown: Mapping[int, Shown],
+    activated: Collection[str],
+    owners: Mapping[int, str],
+    status_of: Callable[[Tool], str | None],
+) -> tuple[FoundTool, ...]:
+    """Return the hits with their shown parts: in a brief answer, only the first has an example."""
+    matches = [match for match in found.matches if match.document.row in shown]
+    return tuple(
+        FoundTool(
+            match.document,
+            shown[match.document.row] if match is matches[0] else _without_brief_example(shown[match.document.row]),
+            match.score,
+            match.match_type.value,
+            activated=match.document.public_name in activated,
+            status=status_of(match.document),
+            owner=owners.get(match.document.row),
+        )
+        for match in matches
+    )
+
+
+def _without_brief_example(shown: Shown) -> Shown:
+    return replace(shown, examples=()) if shown.signature and shown.examples else shown
+
+
+def _brief(card: Card) -> Shown:
+    summary, _rest = split_summary(card.description)
+    example = shortest(card.examples)
+    is_short = example is not None and len(compact(example.args)) <= _EXAMPLE_MAX
+    examples = (replace(example, description=""),) if example and is_short else ()
+    return Shown(truncate(one_line(summary), _SHORT_MAX), card.signature, examples=examples)
+
+
+def _whole(card: Card, definition: JsonObject) -> Shown:
+    description = truncate(one_line(card.description), _LONG_MAX)
+    return Shown(description, input_schema=definition["inputSchema"], examples=card.examples)
+
+
+def _found(hit: FoundTool) -> JsonObject:
+    """Return one hit, without empty members."""
+    tool = hit.tool
+    shown: dict[str, Any] = {
+        "name": tool.public_name,
+        "description": hit.shown.description,
+        "score": hit.score,
+        "match_type": hit.match_type,
+        "loading_mode": tool.loading_mode.value,
+        # A name that begins with its server need not repeat it: five hits have to fit into 500 tokens.
+        "server": None if tool.public_name.startswith(f"{tool.server}__") else tool.server,
+        "side_effects": tool.side_effects.value if tool.side_effects else None,
+        "activated": hit.activated or None,
+        "signature": hit.shown.signature,
+        "input_schema": hit.shown.input_schema,
+        "examples": [_example(each) for each in hit.shown.examples] or None,
+        "status": hit.status,
+        "owner": hit.owner,
+    }
+    return {key: value for key, value in shown.items() if value is not None}
+
+
+def _example(example: Example) -> JsonObject:
+    return {"args": dict(example.args), **({"description": example.description} if example.description else {})}

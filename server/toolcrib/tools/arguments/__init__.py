@@ -1,1 +1,0 @@
-"""Validation of arguments against schemas, in bounded time."""

@@ -1,1 +1,0 @@
-"""From a downstream's raw tool to a record of the index."""

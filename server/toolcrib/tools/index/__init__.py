@@ -1,1 +1,0 @@
-"""The index of tools on disk, and the catalog in memory."""
