@@ -16,9 +16,8 @@ from measuring import Finding, Target, interleaved, median, options, percentile,
 from toolcrib.base.markdown import outline
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_uri
-from toolcrib.skills.text.rendering import Estimate, Page, Sheet, estimator
-from toolcrib.skills.text.sharing import Rendered
-from toolcrib.skills.text.sharing import rendered as rendered_pages
+from toolcrib.skills.text.rendering import Estimate, Page, Rendered, Sheet, estimator
+from toolcrib.skills.text.rendering import rendered as rendered_pages
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "skills-dev" / "corpus"
 BUDGETS = (200, 500, 1500, 6000)

@@ -25,11 +25,9 @@ from toolcrib.search.postings import Counting, Worded, nothing
 from toolcrib.search.ranking import FieldedBm25, Relevance
 from toolcrib.skills.formats.agent_skill import read_agent_skill
 from toolcrib.skills.identity import skill_id
-from toolcrib.skills.index.rows import SHORT_FIELDS
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.index import SHORT_FIELDS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.search import FIELDS, SkillQuery, SkillSearcher
+from toolcrib.skills.visible import VisibleSkills
 from toolcrib.storage.store import Store
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "skills-dev"

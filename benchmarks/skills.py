@@ -24,8 +24,7 @@ from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions
 from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.index import SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import ROOT_ITSELF, scan
 from toolcrib.storage.store import Store

@@ -40,7 +40,7 @@ from toolcrib.known import (
     open_catalog,
 )
 from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
-from toolcrib.skills.parts import AroundSkills
+from toolcrib.skills.requests import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import open_known_skills
 from toolcrib.tools.confirmed_calls import ConfirmedCalls

@@ -33,7 +33,7 @@ from toolcrib.policy.rules import Policy, policy_of
 from toolcrib.policy.state import Earlier, KeptBounds, State, open_state
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
-from toolcrib.skills.index.tables import EARLIER_DECISIONS
+from toolcrib.skills.index import EARLIER_DECISIONS
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 

@@ -47,7 +47,7 @@ from toolcrib.policy.client_profiles import Hosts
 from toolcrib.policy.state import State
 from toolcrib.running.pulse import Pulse
 from toolcrib.running.reporting import Moment
-from toolcrib.skills.parts import AroundSkills
+from toolcrib.skills.requests import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.status import Loaded, StatusParts, open_known_skills
 from toolcrib.tools.kept_pages import KeptPages

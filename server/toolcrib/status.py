@@ -32,13 +32,10 @@ from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
 from toolcrib.search.semantic import SemanticState, SharedModel, state_of
 from toolcrib.skills.catalog import SkillCatalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
+from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.parts import AroundSkills, SkillUseCaseParts
-from toolcrib.skills.requests import SkillsStatus
-from toolcrib.skills.search import SkillSearcher
-from toolcrib.skills.standing import Standing
+from toolcrib.skills.requests import AroundSkills, SkillsStatus, SkillUseCaseParts
+from toolcrib.skills.search import SkillSearcher, Standing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache

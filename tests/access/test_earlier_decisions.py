@@ -15,9 +15,8 @@ from toolcrib.catalog import index as tool_tables
 from toolcrib.catalog.index import EARLIER_ACTIVATIONS, TOOLS_SCHEMA, ToolIndex
 from toolcrib.policy import state as earlier_module
 from toolcrib.policy.state import Earlier, KeptBounds, State, Use, open_state
-from toolcrib.skills.index import tables as skill_tables
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import EARLIER_DECISIONS, SKILLS_SCHEMA
+from toolcrib.skills import index as skill_tables
+from toolcrib.skills.index import EARLIER_DECISIONS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.storage.store import Schema, Store
 
 HERE = Path(__file__).parent

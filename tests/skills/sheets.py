@@ -6,8 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from toolcrib.skills.formats.agent_skill import read_agent_skill
-from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet
-from toolcrib.skills.text.sharing import Rendered, rendered
+from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Rendered, Sheet, rendered
 
 CORPUS = (Path(__file__).resolve().parents[2] / "../shared/skills-dev/corpus").resolve()
 """Real skills of strangers, beside the repository where there are any."""

@@ -22,10 +22,9 @@ from toolcrib.base.model import (
 )
 from toolcrib.search.documents import Found
 from toolcrib.search.engine import SearchSettings
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.index import SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.search import SkillQuery, SkillSearcher
+from toolcrib.skills.visible import VisibleSkills
 from toolcrib.storage.store import Store
 
 EVERYBODY = SkillScope("global")

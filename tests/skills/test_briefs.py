@@ -9,9 +9,7 @@ from sheets import CORPUS, PLAIN, corpus_sheets, sheet
 
 from toolcrib.base.model import ToolNote
 from toolcrib.base.text import estimate_tokens
-from toolcrib.skills.text.briefs import BRIEF_TOKENS, Brief
-from toolcrib.skills.text.rendering import Sheet, estimator
-from toolcrib.skills.text.sharing import rendered
+from toolcrib.skills.text.rendering import BRIEF_TOKENS, Brief, Sheet, estimator, rendered
 
 CHARS = estimator("chars")
 REVIEW = sheet(

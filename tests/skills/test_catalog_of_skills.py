@@ -10,8 +10,7 @@ import pytest
 from toolcrib.base.model import Caller
 from toolcrib.policy.state import STATE_SCHEMA, SkillDecisions
 from toolcrib.skills import catalog
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills.index import SKILLS_SCHEMA, SkillIndex
 from toolcrib.storage.store import Store
 from worlds import configured
 

@@ -8,7 +8,7 @@ from rooting import write, write_skill
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.config.schema import LimitsSection
-from toolcrib.skills.checking import Checked, check
+from toolcrib.skills.doctor import Checked, check
 
 GOOD = "name: pack.acme.forms\ntrigger: A form is to be filled in.\nsteps: [Open it., Fill it in.]\n"
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.base.markdown import Block, Kind, Outline, outline
-from toolcrib.skills.text.compression import About, beginning, compress
-from toolcrib.skills.text.selection import GAP, around, closed, cut
+from toolcrib.skills.text.compression import GAP, About, around, beginning, closed, compress, cut
 
 FILLER = "Some words about nothing in particular that fill a line. "
 WORDY = f"{FILLER * 4}\n\n" * 8

@@ -12,14 +12,12 @@ from toolcrib.base.text import estimate_tokens
 from toolcrib.config.loading import load
 from toolcrib.search.engine import SearchSettings
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
-from toolcrib.skills.formats.pack import pack_format
-from toolcrib.skills.formats.pack_markdown import skill_markdown
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.formats.pack import pack_format, skill_markdown
+from toolcrib.skills.index import SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.search import SkillQuery, SkillSearcher
 from toolcrib.skills.sources.roots import find_roots
 from toolcrib.skills.sources.scanning import scan
+from toolcrib.skills.visible import VisibleSkills
 from toolcrib.storage.store import Store
 from worlds import OWN_TOOLS
 

@@ -18,7 +18,7 @@ from shelving import found, repo
 
 from fakes.menu import tool
 from toolcrib.config.schema import LimitsSection
-from toolcrib.skills.checking import check
+from toolcrib.skills.doctor import check
 from worlds import PATIENCE_S, world
 
 BY_NAME = {folder_of(skill): skill for skill in SKILLS}

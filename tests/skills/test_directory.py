@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolcrib.base.model import TaskType
 from toolcrib.config.schema import SkillsDirectoryConfig
-from toolcrib.skills.directory import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
+from toolcrib.skills.overviews import CatalogEntry, DirectoryEntry, catalog_block, skill_directory
 
 SECTION = SkillsDirectoryConfig()
 FORM = DirectoryEntry("fill-form", "Fill a form", "A PDF form is to be filled in.", TaskType.UNKNOWN, False, 0, None)

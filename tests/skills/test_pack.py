@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from toolcrib.base.model import SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
-from toolcrib.skills.formats.pack import pack_format, read_pack_file
-from toolcrib.skills.formats.pack_markdown import skill_body, skill_markdown
+from toolcrib.skills.formats.pack import pack_format, read_pack_file, skill_body, skill_markdown
 from toolcrib.skills.identity import slug
 
 FIELDS = {

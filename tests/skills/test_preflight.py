@@ -7,7 +7,7 @@ from skill_builders import opened, text
 
 from toolcrib.base.model import SearchType, Skill
 from toolcrib.search.documents import Match
-from toolcrib.skills.preflight import both, chosen
+from toolcrib.skills.search import both, chosen
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from sheets import PLAIN, injection, named, raw, sheet
 
 from toolcrib.base.model import ToolNote
-from toolcrib.skills.text.rendering import Estimate, Page, Sheet, estimator, inert
-from toolcrib.skills.text.sharing import Rendered
-from toolcrib.skills.text.sharing import rendered as rendered_pages
+from toolcrib.skills.text.rendering import Estimate, Page, Rendered, Sheet, estimator, inert
+from toolcrib.skills.text.rendering import rendered as rendered_pages
 
 CHARS, BYTES = estimator("chars"), estimator("bytes")
 LONG = "\n\n".join(f"## Part {number}\n\n" + "Words that fill a line. " * 20 for number in range(30))

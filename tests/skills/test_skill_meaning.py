@@ -13,8 +13,7 @@ from skill_builders import Skills, text
 from toolcrib.base.errors import ModelUnavailable
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, load_model
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.tables import SKILL_TEXTS, SKILLS_SCHEMA
+from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.search import SkillSearcher
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache

@@ -14,8 +14,8 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import SearchType, Skill, TaskType
 from toolcrib.search.documents import Found
 from toolcrib.skills.formats.agent_skill import read_agent_skill
-from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.search import SkillQuery
+from toolcrib.skills.visible import VisibleSkills
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "skills-dev"
 

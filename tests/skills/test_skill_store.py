@@ -16,10 +16,8 @@ from skill_builders import DAY, EVERYBODY, NOW, Skills, file, files, opened, out
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.model import FileMark, SkillOrigin, SkillProblem, SkillScope, TaskType, ToolNote
-from toolcrib.skills.index import skill_index as index_module
-from toolcrib.skills.index.rows import ROW_FORMAT
-from toolcrib.skills.index.skill_index import SkillChanges
-from toolcrib.skills.index.tables import SKILLS_SCHEMA
+from toolcrib.skills import index as index_module
+from toolcrib.skills.index import ROW_FORMAT, SKILLS_SCHEMA, SkillChanges
 
 HERE = Path(__file__).parent
 PROBLEM = SkillProblem("pdf/SKILL.md", 3, "warning", "name-not-folder", "The name is not the folder's.")

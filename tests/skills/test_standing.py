@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.policy.state import OUTCOME_HALF_LIFE_S, STATE_SCHEMA, Outcomes, Report, SkillOutcomes
-from toolcrib.skills.standing import SETBACK, Standing, setback
+from toolcrib.skills.search import SETBACK, Standing, setback
 from toolcrib.storage.store import Store
 
 NOW = 1_000_000.0

@@ -1,7 +1,7 @@
 """What recorded events tell of the tools of a skill while it was active."""
 
 from toolcrib.base.model import JsonObject
-from toolcrib.skills.tool_calls import ToolCalls, calls_of, calls_while_active
+from toolcrib.skills.outcomes import ToolCalls, calls_of, calls_while_active
 
 TOOLS = {"post__send", "post__fetch"}
 

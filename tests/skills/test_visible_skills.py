@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from skill_builders import SKILL
 
 from toolcrib.base.model import Skill
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.visible import VisibleSkills
 
 
 def skill(row: int, name: str, source: str = "repo", folder: str = "", content: str = "") -> Skill:

@@ -10,7 +10,7 @@ from rooting import pack_at, root_at, write
 from toolcrib.config.schema import LimitsSection
 from toolcrib.skills.sources.files import place_of
 from toolcrib.skills.sources.roots import Root
-from toolcrib.skills.sources.walking import find_files
+from toolcrib.skills.sources.scanning import find_files
 
 
 def paths(root: Root, **limits: Any) -> list[str]:
@@ -183,7 +183,7 @@ def test_the_number_of_skills_is_limited(tmp_path: Path):
 @pytest.mark.parametrize(("bound", "code"), [("_ENTRIES_MAX", "too-many-files"), ("_TEXT_MAX", "too-many-skills")])
 def test_entries_and_texts_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, code: str):
     write(tmp_path, "a/SKILL.md", "long")
-    monkeypatch.setattr(f"toolcrib.skills.sources.walking.{bound}", 1)
+    monkeypatch.setattr(f"toolcrib.skills.sources.scanning.{bound}", 1)
     write(tmp_path, "b/SKILL.md", "long")
     assert codes(root_at(tmp_path)) == [(code, ".")]
 

@@ -10,9 +10,8 @@ from toolcrib.base.model import Caller
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
-from toolcrib.skills.outcomes import OutcomeReports
+from toolcrib.skills.outcomes import OutcomeReports, ToolCalls
 from toolcrib.skills.requests import GetRequest
-from toolcrib.skills.tool_calls import ToolCalls
 from worlds import ERAS, OWN_TOOLS, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio

@@ -99,7 +99,7 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
 
     """
     from toolcrib.policy.state import Approval
-    from toolcrib.skills.confirming import approval_of
+    from toolcrib.skills.confirmations import approval_of
 
     tools = skill_use_cases.parts.indexer.current().spelled(name)
     if len(tools) == 1:

@@ -181,7 +181,7 @@ def check(
 ) -> None:
     """Validate skill files against every rule of their format."""
     from toolcrib.config.schema import LimitsSection
-    from toolcrib.skills.checking import check as check_files
+    from toolcrib.skills.doctor import check as check_files
 
     checked = check_files(path, LimitsSection())
     if as_json:
@@ -285,7 +285,7 @@ def _print_footer(overview: "Overview") -> None:
 def _explanation(explained: "Explained") -> "Iterator[str]":
     """Yield what moves a skill in searches besides its words, and what calls of its tools came to."""
     from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
-    from toolcrib.skills.preflight import FRAME_BOOST
+    from toolcrib.skills.search import FRAME_BOOST
 
     for frame in explained.frames:
         yield f"before a task of the frame {frame}: {FRAME_BOOST:+}"

@@ -1,7 +1,4 @@
-"""Answers of the skills' use cases, as JSON for programs.
-
-Knows what of a skill an answer holds, and within how many tokens; never knows how a skill was found or read.
-"""
+"""Answers of the skills' use cases, as JSON for programs."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,7 +9,7 @@ from typing import TypeVar
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import JsonObject, SkillText, TaskType
 from toolcrib.base.text import one_line, split_summary, truncate
-from toolcrib.skills.formats.stated import stated
+from toolcrib.skills.formats.fields import stated
 from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 
 _Item = TypeVar("_Item")

@@ -1,6 +1,5 @@
 """The skills of this process: its roots, scanned and indexed, and the subset for each kind of caller.
 
-Knows roots, the index and what hides a skill; never knows sessions, tool names or how a skill is rendered.
 Everything here may block: the event loop calls it through a worker thread.
 """
 
@@ -18,13 +17,19 @@ from toolcrib.base.model import Caller, FileMark, Skill, SkillOrigin, SkillProbl
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Visibility
 from toolcrib.policy.state import SkillDecisions, Use
-from toolcrib.skills.index.changes import SkillChanges
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.index import SkillChanges, SkillIndex
 from toolcrib.skills.sources.files import has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
-from toolcrib.skills.sources.scanning import ROOT_ITSELF, RootScan, read_again, scan
-from toolcrib.skills.sources.walking import OWN_FILES_CUT, find_files, shown_path
+from toolcrib.skills.sources.scanning import (
+    OWN_FILES_CUT,
+    ROOT_ITSELF,
+    RootScan,
+    find_files,
+    read_again,
+    scan,
+    shown_path,
+)
+from toolcrib.skills.visible import VisibleSkills
 
 _VISIBLE_MAX = 64
 

@@ -1,7 +1,4 @@
-"""The JSON that a host's hook passes on standard input, and the JSON in which it accepts text for the model.
-
-Knows the hooks that hosts document; never knows which skills fit, or how a command is run.
-"""
+"""The JSON that a host's hook passes on standard input, and the JSON in which it accepts text for the model."""
 
 import json
 from typing import Literal

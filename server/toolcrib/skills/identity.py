@@ -1,7 +1,4 @@
-"""What a skill is called: its slug, its id, its ``skill://`` URI, and the hash that tells one text from another.
-
-Knows how names, places and URIs are spelled; never knows whether there is such a skill or file.
-"""
+"""What a skill is called: its slug, its id, its ``skill://`` URI, and the hash that tells one text from another."""
 
 import json
 import re

@@ -1,11 +1,9 @@
-"""``skill_get``: returns the texts of the skills that a model names, within its budget.
-
-Knows what a session was sent before, and the token budget; never knows which skills a caller may see.
-"""
+"""``skill_get``: returns the texts of the skills that a model names, within its budget."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from html import escape
 from json.encoder import encode_basestring
@@ -21,15 +19,55 @@ from toolcrib.config.settings import Settings
 from toolcrib.policy.sessions import SentKey, Session
 from toolcrib.skills.binding import SkillBinding, Told, names_in, told_inside
 from toolcrib.skills.catalog import Home, SkillCatalog
-from toolcrib.skills.identity import SKILL_FILE, skill_uri
-from toolcrib.skills.index.visible import Wanted
-from toolcrib.skills.own_files import missing_file, path_in_skill
+from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
 from toolcrib.skills.requests import Format, GetAnswer, GetRequest, LoadedSkill
 from toolcrib.skills.sources.files import NO_FILES, Listing, list_inside
-from toolcrib.skills.text.briefs import Brief
 from toolcrib.skills.text.cleaning import Cleaner
-from toolcrib.skills.text.rendering import Estimate, Page, RawPage, Sheet, estimator, inert, inert_line
-from toolcrib.skills.text.sharing import rendered
+from toolcrib.skills.text.rendering import Brief, Estimate, Page, RawPage, Sheet, estimator, inert, inert_line, rendered
+from toolcrib.skills.visible import Wanted
+
+_NEAR_MAX = 5
+_LIKENESS = 0.5
+_SHOWN_MAX = 200
+
+
+def path_in_skill(skill: Skill, written: str, base: str) -> str:
+    """Return the path in the skill that ``written`` refers to.
+
+    A path may begin with ``./`` and end with a link's fragment; a ``skill://`` URI of the skill and a path below
+    ``base``, its folder if that may be shown, refer to its files too. Anything else is returned unchanged.
+    """
+    path = written.strip()
+    if "://" in path:
+        return _of_uri(skill, path)
+    if base and path.startswith(f"{base}/"):
+        path = path[len(base) + 1 :]
+    while path.startswith("./"):
+        path = path[2:]
+    return path.partition("#")[0] or path
+
+
+def _of_uri(skill: Skill, uri: str) -> str:
+    segments = parse_uri(uri.partition("#")[0])
+    own = (skill.source, *skill.folder.split("/")) if skill.folder else (skill.source,)
+    if segments is None or segments[: len(own)] != own:
+        return uri
+    return "/".join(segments[len(own) :]) or SKILL_FILE
+
+
+def missing_file(written: str, files: Sequence[str]) -> UnknownSkill:
+    """Return the error for a file that a skill does not have; it suggests similar ones of ``files``."""
+    name = written.rstrip("/").rpartition("/")[2]
+    alike = [path for path in files if path.rpartition("/")[2].lower() == name.lower()]
+    below = [path for path in files if path.startswith(f"{written.strip('/')}/")]
+    close = get_close_matches(written, files, n=_NEAR_MAX, cutoff=_LIKENESS)
+    near = list(dict.fromkeys((*alike, *below, *close)))[:_NEAR_MAX]
+    said = truncate(one_line(written), _SHOWN_MAX)
+    if near:
+        return UnknownSkill(f"{said}. Did you mean: {', '.join(near)}")
+    some = ", ".join(files[:_NEAR_MAX])
+    return UnknownSkill(f"{said}. Its files: {some}" + (", …" if len(files) > _NEAR_MAX else "") if some else said)
+
 
 DIGEST_SHOWN = 12
 """Number of hex digits of a digest in a text for a model."""

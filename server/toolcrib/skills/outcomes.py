@@ -1,11 +1,9 @@
-"""Outcomes of skills: reported by a caller, shown to a person.
-
-Knows which skills a session may report on, and how a report is worded; never knows how a report affects a search.
-"""
+"""Outcomes of skills: reported by a caller, shown to a person."""
 
 import logging
 import time
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +16,69 @@ from toolcrib.events.log import elapsed_ms
 from toolcrib.events.reading import recorded
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import Report
-from toolcrib.skills.index.visible import VisibleSkills
-from toolcrib.skills.preflight import frame_tags
-from toolcrib.skills.search import has_tag
-from toolcrib.skills.standing import Told
+from toolcrib.skills.search import Told, frame_tags, has_tag
 from toolcrib.skills.text.cleaning import Cleaner
-from toolcrib.skills.tool_calls import CallsWhile, ToolCalls, calls_of, calls_while_active
 from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.skills.visible import VisibleSkills
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """How often one tool, by its public name, was called while a skill was active."""
+
+    tool: str
+    calls: int
+    failed: int
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as JSON."""
+        return {"tool": self.tool, "calls": self.calls, "failed": self.failed}
+
+
+@dataclass(frozen=True, slots=True)
+class CallsWhile:
+    """How often one tool was called while exactly these skills, by their names in events, were active in a session."""
+
+    skills: frozenset[str]
+    tool: str
+    calls: int
+    failed: int
+
+
+def calls_while_active(events: Iterable[JsonObject]) -> list[CallsWhile]:
+    """Return all calls in sessions while skills were active.
+
+    A skill that was only inspected (a file of it, or its requirements before a confirmation) was never active.
+    """
+    active: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    calls, failed = Counter[tuple[frozenset[str], str]](), Counter[tuple[frozenset[str], str]]()
+    for event in events:
+        kind, session, tool = event.get("event"), str(event.get("session")), event.get("tool_name")
+        if kind == "skill_activated":
+            active[session] |= {str(event.get("skill_name"))}
+        elif kind == "skill_deactivated":
+            active[session] -= {str(event.get("skill_name"))}
+        elif kind == "tool_call" and active[session] and isinstance(tool, str):
+            calls[active[session], tool] += 1
+            failed[active[session], tool] += event.get("ok") is False
+    return [CallsWhile(skills, tool, count, failed[skills, tool]) for (skills, tool), count in calls.items()]
+
+
+def calls_of(called: Iterable[CallsWhile], skill_name: str, tools: Container[str]) -> tuple[ToolCalls, ...]:
+    """Return the calls of these tools while a skill was active. The tool that failed most often comes first."""
+    return summed(each for each in called if skill_name in each.skills and each.tool in tools)
+
+
+def summed(called: Iterable[CallsWhile]) -> tuple[ToolCalls, ...]:
+    """Return calls by tool, whichever skills were active. The tool that failed most often comes first."""
+    calls, failed = Counter[str](), Counter[str]()
+    for each in called:
+        calls[each.tool] += each.calls
+        failed[each.tool] += each.failed
+    ranked = sorted(calls, key=lambda name: (-failed[name], -calls[name], name))
+    return tuple(ToolCalls(name, calls[name], failed[name]) for name in ranked)
+
 
 _NAME_MAX, _NOTE_MAX = 200, 300
 _log = logging.getLogger(__name__)

@@ -1,7 +1,4 @@
-"""Skills as resources: which files of which skills are published, their bytes, digests and sizes (SEP-2640, C12).
-
-Knows what is published and what redaction withholds; never knows the protocol's messages, or who may see a skill.
-"""
+"""Skills as resources: which files of which skills are published, their bytes, digests and sizes (SEP-2640, C12)."""
 
 import json
 import re
@@ -19,11 +16,11 @@ from toolcrib.config.settings import Settings
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.frontmatter import MENDED
-from toolcrib.skills.formats.pack_markdown import skill_markdown
+from toolcrib.skills.formats.pack import skill_markdown
 from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
-from toolcrib.skills.index.visible import VisibleSkills
 from toolcrib.skills.sources.files import FileDigest, Manifests, list_inside, read_inside
 from toolcrib.skills.text.cleaning import Cleaner
+from toolcrib.skills.visible import VisibleSkills
 
 MARKDOWN = "text/markdown"
 FOLDER = "inode/directory"

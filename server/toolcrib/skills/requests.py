@@ -1,14 +1,35 @@
-"""Requests about skills and their answers, as plain values.
+"""Which problems of skill files are shown to whom: files not loaded, and skills left out."""
 
-Knows the requests and answers of the skill tools; never knows how they are computed or sent.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from toolcrib.base.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
+from toolcrib.base.model import (
+    Caller,
+    JsonObject,
+    SearchType,
+    Skill,
+    SkillOrigin,
+    SkillProblem,
+    SkillText,
+    TaskType,
+    ToolNote,
+)
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.indexing import Indexer
+from toolcrib.catalog.wording import Wordings
+from toolcrib.config.settings import Settings
+from toolcrib.events.log import EventLog
+from toolcrib.policy.confirmations import Confirmations
+from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Confidence, Reason
+from toolcrib.skills.catalog import SkillCatalog
+from toolcrib.skills.index import LEARNED_KEPT
+from toolcrib.skills.search import SkillSearcher, Standing
+from toolcrib.skills.sources.scanning import LIMITS_MET
+
+if TYPE_CHECKING:
+    from toolcrib.skills.text.cleaning import Cleaner
 
 Format = Literal["raw", "injection"]
 
@@ -245,3 +266,59 @@ class Overview:
     changed: int
     untrusted: int
     errors: tuple[LoadError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AroundSkills:
+    """The environment of skills. Until ``deadline``, on anyio's clock, requests wait for the first scan.
+
+    ``is_local``: the only caller is the client of this process, on this machine. ``has_failed`` returns whether a
+    server has failed. ``keep`` makes a session's active skills outlive the request, where nothing else does.
+    """
+
+    deadline: float
+    is_local: bool = True
+    has_failed: Callable[[str], bool] = lambda _server: False
+    keep: Callable[[Session], None] = lambda _session: None
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUseCaseParts:
+    """The dependencies of the use cases; assembled by the composition root."""
+
+    settings: Settings
+    catalog: SkillCatalog
+    searcher: SkillSearcher
+    standing: Standing
+    gate: Gate
+    indexer: Indexer
+    wordings: Wordings
+    events: EventLog
+    confirmations: Confirmations
+    around: AroundSkills
+
+
+ERRORS_MAX = 20
+"""Maximum number of files that could not be loaded, named in one answer."""
+
+
+def told_to_agents(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") -> list[LoadError]:
+    """Return every file of the caller's roots that could not be loaded, and every limit that omits some."""
+    return [
+        _told(source, problem, cleaner)
+        for source, problem in catalog.reports(caller)
+        if problem.level == "error" or problem.code in LIMITS_MET
+    ]
+
+
+def told_to_person(catalog: SkillCatalog, caller: Caller, cleaner: "Cleaner") -> list[LoadError]:
+    """Return what agents get, plus problems of skills that they may not know of (R113)."""
+    return [
+        _told(source, problem, cleaner)
+        for source, problem in catalog.reports(caller, hidden=True)
+        if problem.level == "error" or problem.code in (*LIMITS_MET, LEARNED_KEPT)
+    ]
+
+
+def _told(source: str, problem: SkillProblem, cleaner: "Cleaner") -> LoadError:
+    return LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message), problem.line)

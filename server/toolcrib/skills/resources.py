@@ -1,7 +1,4 @@
-"""Skills as pages of resources: what is published to a session's caller, computed off the event loop.
-
-Knows pages, cursors and who asks; never knows the protocol's messages or why a skill is not published.
-"""
+"""Skills as pages of resources: what is published to a session's caller, computed off the event loop."""
 
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -9,7 +6,7 @@ from typing import TYPE_CHECKING
 from toolcrib.base.paging import page_of
 from toolcrib.policy.asking import Asker
 from toolcrib.policy.sessions import Session
-from toolcrib.skills.confirming import Confirmed
+from toolcrib.skills.confirmations import Confirmed
 from toolcrib.skills.use_cases import SkillUseCases
 
 if TYPE_CHECKING:

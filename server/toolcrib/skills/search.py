@@ -1,20 +1,123 @@
-"""Search among skills: the weights of their texts, their names, and the order of ties.
+"""Selects the skills for a task: those that fit it best, with a small bonus for its frame or kind."""
 
-Knows what is particular to skills; never knows how a match is found, policies, sessions or how a result is shown.
-"""
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
-from toolcrib.base.model import Skill, TaskType
+from toolcrib.base.errors import StoreError
+from toolcrib.base.model import JsonObject, Skill, TaskType
 from toolcrib.catalog.denied_names import ToolMentions
+from toolcrib.policy.state import Outcomes, Report, SkillOutcomes, faded
 from toolcrib.search.documents import NO_LOSSES, Found, Kind, Match, Reason, Request
 from toolcrib.search.engine import Engine, SearchSettings
 from toolcrib.search.ranking import NO_LESSONS, Field, Lessons
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.visible import VisibleSkills
-from toolcrib.skills.standing import NO_SETBACKS, Setbacks
+from toolcrib.skills.index import SkillIndex
+from toolcrib.skills.visible import VisibleSkills
 from toolcrib.skills.wording import SearchedSkills
+
+SETBACK = 0.1
+"""The maximum score reduction of a skill that mostly fails."""
+_REPORTS_MIN, _FAILURES_MIN = 5, 0.6
+"""Minimum number of reports, and the share of failures above which the score is reduced (R195)."""
+_LEAST = 0.005
+"""A smaller reduction changes no score, which has two decimals."""
+
+Setbacks = Mapping[tuple[str, str], float]
+"""Score reductions of skills, by id and content hash."""
+
+NO_SETBACKS: Setbacks = MappingProxyType({})
+
+_log = logging.getLogger(__name__)
+
+
+def failure_share(outcomes: Outcomes) -> float:
+    """Return the share of failures among all reports, with older ones weighing less."""
+    weights = outcomes.successes + outcomes.failures
+    return outcomes.failures / weights if weights else 0.0
+
+
+def setback(outcomes: Outcomes, now: float) -> float:
+    """Return the score reduction: it halves with each half-life since the last failure."""
+    if outcomes.reports < _REPORTS_MIN or failure_share(outcomes) <= _FAILURES_MIN:
+        return 0.0
+    lost = SETBACK * faded(now - outcomes.last_failure)
+    return lost if lost >= _LEAST else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One principal's reports on the current version of a skill, for a person. ``age_s`` is the last report's age."""
+
+    principal: str
+    reports: int
+    failure_share: float
+    setback: float
+    age_s: float
+    note: str
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as JSON."""
+        return {
+            "principal": self.principal,
+            "reports": self.reports,
+            "failure_share": self.failure_share,
+            "setback": self.setback,
+            "age_s": round(self.age_s),
+            **({"note": self.note} if self.note else {}),
+        }
+
+
+class Standing:
+    """Who has reported what about which skill. Reading and writing may block. ``now``: seconds since the epoch."""
+
+    def __init__(self, outcomes: SkillOutcomes, now: Callable[[], float], *, enabled: bool) -> None:
+        self._outcomes, self._now, self._enabled = outcomes, now, enabled
+
+    def setbacks(self, principal: str) -> Setbacks:
+        """Return the score reductions in searches of a principal, caused by their own reports only."""
+        if not self._enabled:
+            return NO_SETBACKS
+        try:
+            reported = self._outcomes.by(principal)
+        except StoreError as error:
+            _log.warning("outcomes of skills cannot be read: %s", error.detail)
+            return NO_SETBACKS
+        now = self._now()
+        lost = {(skill_id, each.digest): setback(each, now) for skill_id, each in reported.items()}
+        return {key: value for key, value in lost.items() if value}
+
+    def record(self, principal: str, report: Report) -> None:
+        """Record a report.
+
+        Raises:
+            StoreError: it cannot be stored.
+
+        """
+        self._outcomes.record(principal, report, self._now())
+
+    def told(self, skill: Skill) -> list[Told]:
+        """Return the reports on the current version of a skill, by principal; reports on earlier texts are ignored.
+
+        Raises:
+            StoreError: they cannot be read.
+
+        """
+        now = self._now()
+        return [
+            Told(
+                principal,
+                each.reports,
+                round(failure_share(each), 2),
+                round(setback(each, now), 2) if self._enabled else 0.0,
+                max(now - each.last_report, 0.0),
+                each.note,
+            )
+            for principal, each in self._outcomes.of(skill.id).items()
+            if each.digest == skill.content_hash
+        ]
+
 
 FIELDS = (
     Field(2, 0.3),  # name
@@ -141,3 +244,52 @@ def _wanted(query: SkillQuery, visible: VisibleSkills) -> Mapping[int, Skill]:
         if is_wanted and query.task_type in (None, skill.task_type) and query.source in (None, skill.source):
             skills.setdefault(visible.number(skill), skill)
     return skills
+
+
+CANDIDATES = 50
+"""How many of the best matches are considered."""
+
+FRAME_BOOST, TYPE_BOOST = 0.2, 0.1
+"""What a matching frame, and a matching kind of task, add to a score; no score exceeds 1 (R193)."""
+
+
+def both(matches: Sequence[Match[Skill]], of_frame: Sequence[Match[Skill]]) -> list[Match[Skill]]:
+    """Return the matches for a task, followed by those found only among skills of its frame, with score 0 (R196)."""
+    known = {match.document.row for match in matches}
+    return [*matches, *(replace(match, score=0.0) for match in of_frame if match.document.row not in known)]
+
+
+def frame_tags(frame: str, frames: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Return the tags of skills that belong to a frame: the domains configured for it, else its own name."""
+    return frozenset(tag.casefold() for tag in frames.get(frame, (frame,)))
+
+
+def distance(source: str) -> tuple[int, int]:
+    """Return the distance of a source: the repository from the working directory up, then home, folders, packs."""
+    place, _, rest = source.partition("-" if source.startswith("repo") else "/")
+    order = ("repo", "user", "dir", "pack")
+    # repo, repo-2, repo-3 are nested ever deeper; the deepest is the working directory itself.
+    depth = int(rest) if place == "repo" and rest.isdigit() else 0
+    return (order.index(place) if place in order else len(order), -depth)
+
+
+def chosen(matches: Sequence[Match[Skill]], tags: frozenset[str], task_type: TaskType | None) -> list[Skill]:
+    """Return the skills by relevance: by score, boosted if they belong to the task.
+
+    Of several with the same name only the one from the nearest source is returned.
+    """
+    best: dict[str, tuple[float, float, int, Skill]] = {}
+    for place, match in enumerate(matches):
+        skill, boost = match.document, 0.0
+        if has_tag(skill, tags):
+            boost += FRAME_BOOST
+        if task_type not in (None, TaskType.UNKNOWN) and skill.task_type is task_type:
+            boost += TYPE_BOOST
+        # Where the bound makes scores equal, skills that belong to the task still come first.
+        weighed = (-min(match.score + boost, 1.0), -boost, place, skill)
+        known = best.get(skill.name)
+        if known is None:
+            best[skill.name] = weighed
+        elif distance(skill.source) < distance(known[3].source):
+            best[skill.name] = (*min(known[:3], weighed[:3]), skill)
+    return [skill for *_, skill in sorted(best.values(), key=lambda each: each[:3])]

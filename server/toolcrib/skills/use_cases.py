@@ -1,7 +1,4 @@
-"""The use cases of skills: search, get, list, what is relevant to a task, and the directory.
-
-Knows the order in which the catalog, the gate and rendering are applied; never knows JSON-RPC, SQL or YAML.
-"""
+"""The use cases of skills: search, get, list, what is relevant to a task, and the directory."""
 
 import logging
 import threading
@@ -24,12 +21,9 @@ from toolcrib.policy.asking import NOBODY, Asker
 from toolcrib.policy.sessions import Session
 from toolcrib.search.documents import Found
 from toolcrib.skills.catalog import Footing, RootLoad, Scope
-from toolcrib.skills.confirming import Confirmed, ConfirmedSkills
-from toolcrib.skills.index.visible import VisibleSkills, Wanted
-from toolcrib.skills.parts import SkillUseCaseParts
-from toolcrib.skills.preflight import CANDIDATES, both, chosen, frame_tags
-from toolcrib.skills.reports import ERRORS_MAX, told_to_agents
+from toolcrib.skills.confirmations import Confirmed, ConfirmedSkills
 from toolcrib.skills.requests import (
+    ERRORS_MAX,
     FoundSkill,
     GetAnswer,
     GetRequest,
@@ -38,9 +32,12 @@ from toolcrib.skills.requests import (
     RelevantAnswer,
     RelevantRequest,
     SearchAnswer,
+    SkillUseCaseParts,
     by_name,
+    told_to_agents,
 )
-from toolcrib.skills.search import SkillQuery
+from toolcrib.skills.search import CANDIDATES, SkillQuery, both, chosen, frame_tags
+from toolcrib.skills.visible import VisibleSkills, Wanted
 
 if TYPE_CHECKING:
     from toolcrib.skills.binding import SkillBinding
@@ -397,3 +394,32 @@ class SkillUseCases:
 
     def _for_events(self, session: Session, query: str) -> str:
         return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())
+
+
+class SkillActivation:
+    """Activates and deactivates skills, using the skill use cases."""
+
+    def __init__(self, skill_use_cases: SkillUseCases) -> None:
+        self._cases = skill_use_cases
+
+    async def activate(self, session: Session, request: GetRequest, asker: Asker) -> GetAnswer:
+        """Activate skills without returning their texts, and return information about their tools.
+
+        Raises:
+            NotConfirmed, MustAsk: a person has to confirm first, as for the text.
+
+        """
+        answer = await self._cases.confirmed.given(session, asker, partial(self._activated, session, request))
+        await self._cases.binding.activate(session, answer.skills)
+        return answer
+
+    def _activated(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
+        wanted, cleaner = self._cases.wanted(session, request)
+        self._cases.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
+        return self._cases.loader.without_texts(wanted, request.max_tokens, cleaner, session)
+
+    async def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
+        """Deactivate skills; return those of ``names`` that match no active skill."""
+        # The first caller waits until the modules are loaded, in a thread.
+        binding = await anyio.to_thread.run_sync(lambda: self._cases.binding)
+        return await binding.let_go(session, names)

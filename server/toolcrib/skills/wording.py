@@ -1,7 +1,4 @@
-"""The texts of skills as one kind of caller may search them: without names of denied tools.
-
-Knows the fields of a skill that are searched, and what is left of them; never knows sessions, or how skills are shown.
-"""
+"""The texts of skills as one kind of caller may search them: without names of denied tools."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,8 +8,8 @@ from toolcrib.base.text import words
 from toolcrib.catalog.denied_names import ToolMentions
 from toolcrib.search.english import stem
 from toolcrib.search.postings import Worded
-from toolcrib.skills.index.skill_index import SkillIndex
-from toolcrib.skills.index.visible import VisibleSkills
+from toolcrib.skills.index import SkillIndex
+from toolcrib.skills.visible import VisibleSkills
 
 Stems = Mapping[str, int]
 Candidates = Mapping[str, int]

@@ -1,7 +1,4 @@
-"""One SKILL.md read leniently, and the rules of the Agent Skills format that it breaks.
-
-Knows every field of a SKILL.md and how real files spell it; never knows where the file lies or who will see the skill.
-"""
+"""One SKILL.md read leniently, and the rules of the Agent Skills format that it breaks."""
 
 import json
 import math
@@ -15,9 +12,16 @@ from toolcrib.base.json_values import as_list, as_object, json_type
 from toolcrib.base.markdown import ITEMS, Block, Kind, Outline, outline, plain_title
 from toolcrib.base.model import JsonObject, SkillProblem, SkillText, TaskType, ToolNote
 from toolcrib.base.text import estimate_tokens, one_line, sanitize, truncate
-from toolcrib.skills.formats.fields import REQUIRED_TOOLS, TOOL, line_of, lines_of, tool_notes
+from toolcrib.skills.formats.fields import (
+    CAPABILITIES,
+    REQUIRED_TOOLS,
+    TOOL,
+    line_of,
+    lines_of,
+    stated_lines,
+    tool_notes,
+)
 from toolcrib.skills.formats.frontmatter import Fields, UnreadableText, decode, read_frontmatter
-from toolcrib.skills.formats.stated import CAPABILITIES, stated_lines
 from toolcrib.skills.identity import SKILL_FILE, content_hash, slug
 
 TEXT_MAX_BYTES = 1024 * 1024

@@ -1,14 +1,11 @@
-"""Normalizes the value of a field, however its author wrote it: to a line, lines, or a list of tools.
-
-Knows the forms that values take; never knows which fields a skill has, or which tools there are.
-"""
+"""Fields that are shown as their author wrote them: from the top level, or from metadata, as the format requires."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, cast
 
 from toolcrib.base.json_values import as_list, as_object
-from toolcrib.base.model import SkillText, ToolNote
+from toolcrib.base.model import JsonObject, SkillText, ToolNote
 from toolcrib.base.text import one_line
 
 REQUIRED_TOOLS = ("required_tools", "required-tools")
@@ -73,3 +70,34 @@ def tool_notes(value: Any) -> Iterator[ToolNote]:
             name, _, note = (part.strip() for part in line_of(item).removesuffix(")").partition("("))
         if name:
             yield ToolNote(name, note)
+
+
+CAPABILITIES = ("capabilities",)
+_FACTS = (
+    ("Work direction", ("workDirection", "work-direction", "work_direction")),
+    ("Capabilities", CAPABILITIES),
+)
+_VERSION = ("Version", ("version",))
+"""Fields that are reported as lines, with the names that authors give them (R256)."""
+
+
+def stated(frontmatter: JsonObject, *names: str) -> Any:
+    """Return the first nonempty field with one of these names; None if there is none."""
+    holders = (frontmatter, as_object(frontmatter.get("metadata")))
+    found = (holder[name] for holder in holders for name in names if holder.get(name) not in (None, "", [], {}))
+    return next(found, None)
+
+
+def stated_lines(frontmatter: JsonObject, *names: str) -> tuple[str, ...]:
+    """Return such a field as lines: a list gives one per item; values other than scalars and lists are ignored."""
+    return lines_of(stated(frontmatter, *names))
+
+
+def facts(frontmatter: JsonObject) -> tuple[str, ...]:
+    """Return a skill's declarations in place of a trigger and steps, a line for each field.
+
+    Empty if it only has a version: many skills have one, and it is of no use to a model.
+    """
+    said = [(label, stated_lines(frontmatter, *names)) for label, names in (*_FACTS, _VERSION)]
+    lines = tuple(f"{label}: {', '.join(items)}" for label, items in said if items)
+    return lines if any(items for _, items in said[:-1]) else ()

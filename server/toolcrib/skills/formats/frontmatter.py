@@ -1,7 +1,4 @@
-"""Splits a Markdown file into frontmatter and body; the frontmatter is parsed as YAML, or repaired if that fails.
-
-Knows how people get YAML wrong; never knows which fields a skill has.
-"""
+"""Splits a Markdown file into frontmatter and body; the frontmatter is parsed as YAML, or repaired if that fails."""
 
 import json
 import re

@@ -1,7 +1,4 @@
-"""The only module that opens skill files: it reads what is inside a skill's folder, and nothing else.
-
-Knows folders, links and limits; never knows what a file says or who asks for it.
-"""
+"""The only module that opens skill files: it reads what is inside a skill's folder, and nothing else."""
 
 import os
 import stat

@@ -1,7 +1,4 @@
-"""Parses the files of a root by their formats into records of skills.
-
-Knows the parsers of all formats and how a root affects a text; never knows which files have changed.
-"""
+"""Parses the files of a root by their formats into records of skills."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +13,7 @@ from toolcrib.skills.formats.pack import read_pack_file
 from toolcrib.skills.identity import SLUG_MAX, skill_id, slug
 from toolcrib.skills.sources.files import read_inside
 from toolcrib.skills.sources.roots import Root
-from toolcrib.skills.sources.walking import FoundFile, is_skill_file
+from toolcrib.skills.sources.scanning import FoundFile, is_skill_file
 
 
 def read_files(root: Root, files: Sequence[FoundFile], limits: LimitsSection) -> list[SkillFile]:

@@ -1,7 +1,4 @@
-"""Where skills come from on this machine: packs, the repository, the person's own folders, and those in the config.
-
-Knows folders and whether they are trusted; never knows what lies in a folder.
-"""
+"""Where skills come from on this machine: packs, the repository, the person's own folders, and those in the config."""
 
 import json
 import os

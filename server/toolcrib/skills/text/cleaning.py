@@ -1,7 +1,4 @@
-"""Cleans skill texts for one caller: no personal data, no names of tools that the caller may not use.
-
-Knows which fields of a skill hold text; never knows budgets, files or who the caller is.
-"""
+"""Cleans skill texts for one caller: no personal data, no names of tools that the caller may not use."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

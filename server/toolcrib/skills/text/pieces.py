@@ -1,14 +1,141 @@
-"""A Markdown text cut into pieces that can be shown without each other: headings, sentences, items, rows, code.
-
-Knows where a piece ends, which piece it needs beside it, and which section it stands in; never knows what it is worth.
-"""
+"""Finds the procedure of a skill: the steps to follow, as opposed to other numbered lists."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import accumulate
 from typing import NamedTuple
 
 from toolcrib.base.markdown import ITEMS, Block, Kind
+
+_GATES = (
+    *(
+        "must",
+        "never",
+        "do not",
+        "don't",
+        "always",
+        "critical",
+        "important",
+        "required",
+        "warning",
+        "caution",
+        "**not**",
+    ),
+)
+"""Strong if capitalized: Important announces a gate, while "important" in running text seldom does."""
+_STRONG = ("must not", "must never", "mandatory", "forbidden")
+_WEAK = (
+    *("only after", "only if", "only when", "unless ", "cannot ", "avoid", "before you", "before any", "before every"),
+    *("first ", "ask ", "confirm", "approv", "authoriz", "permission", "instead of", "read-only", "in order", "refuse"),
+    "not for",
+)
+_SIGNS = ("⚠", "🚨", "❌", "🔴", "⛔", "禁止", "必须", "必須", "不要")
+_PREFERRED = ("recommended", "prefer", "(default", "primary ")
+_FALLBACK = (
+    *("fallback", "fall back", "alternative", "otherwise", "deprecated", "legacy ", "optional", "(advanced", "manual"),
+)
+_FILES = (".md", ".py", ".sh", ".yaml", ".yml", ".json", ".js", ".mjs", ".ts", ".txt", ".html", ".toml", ".csv", ".ps1")
+_FOLDERS = frozenset(
+    (
+        *("references", "reference", "scripts", "script", "assets", "templates", "template", "resources", "examples"),
+        *("rules", "docs", "tools", "checklists", "workflows", "prompts", "agents", "guides", "concepts", "schemas"),
+        *("patterns", "playbooks", "commands", "modules", "lib", "data", "fixtures", "snippets", "troubleshooting"),
+    )
+)
+"""Usual names of the folders of a skill."""
+_STRENGTH = 2
+_PATH_MAX = 200
+
+
+@dataclass(slots=True)
+class Signals:
+    """For pieces with such signals: the strength of gates (1 or 2) and their position, preferences, files."""
+
+    gates: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    """By piece: the strength, and the position of the first such word in it."""
+    preferred: dict[int, int] = field(default_factory=dict[int, int])
+    """By piece: 1 for what is recommended over something else, -1 for that alternative."""
+    routes: dict[int, int] = field(default_factory=dict[int, int])
+    """By piece: the position of the first path of a file of the skill; each file only at its first mention."""
+
+
+def read_signals(texts: Sequence[str], files: frozenset[str]) -> Signals:
+    """Return the signals in these texts; ``files`` are the paths of the skill's known files."""
+    starts = [0, *accumulate(len(text) + 1 for text in texts)]
+    # Found by plain search in one joined text, many times faster than a pattern on each piece, and faster again if each
+    # character is one byte.
+    text = "\n".join(texts)
+    whole = text.encode("latin-1", "replace").decode("latin-1")
+    lowered = whole.lower()
+    signals = Signals()
+
+    def add(at: int, strength: int) -> None:
+        index = bisect_right(starts, at) - 1
+        known, place = signals.gates.get(index, (0, at))
+        signals.gates[index] = (strength, at - starts[index]) if strength > known else (known, place)
+
+    for at in _spots(lowered, _GATES):
+        add(at, 1 if whole[at].islower() else _STRENGTH)
+    for at in (*_spots(lowered, _STRONG), *_spots(text, () if text.isascii() else _SIGNS)):
+        add(at, _STRENGTH)
+    for at in _spots(lowered, _WEAK):
+        add(at, 1)
+    for sign, words in ((1, _PREFERRED), (-1, _FALLBACK)):
+        for at in _spots(lowered, words):
+            signals.preferred.setdefault(bisect_right(starts, at) - 1, sign)
+    seen: set[str] = set()
+    for at, path in sorted(_paths(whole)):
+        index = bisect_right(starts, at) - 1
+        if path not in seen and _is_own(path, whole[at - 2 : at], files):
+            seen.add(path)
+            signals.routes.setdefault(index, at - starts[index])
+    return signals
+
+
+def _spots(text: str, words: Sequence[str]) -> Iterator[int]:
+    """Yield the positions of ``words``, except inside other words."""
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            if not (word[0].isascii() and text[at - 1 : at].isalnum()):
+                yield at
+            at = text.find(word, at + len(word))
+
+
+def _paths(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the positions and texts of file paths, recognized by file name suffixes."""
+    for end in _FILES:
+        at = text.find(end)
+        while at >= 0:
+            stop = at + len(end)
+            if not (text[stop : stop + 1].isalnum() or text[stop : stop + 1] in ("_", "-")):
+                start = at
+                while start > 0 and at - start < _PATH_MAX and (text[start - 1].isalnum() or text[start - 1] in "_-./"):
+                    start -= 1
+                path = text[start:stop]
+                while path.startswith("./"):
+                    start, path = start + 2, path[2:]
+                if start < at:
+                    yield start, path
+            at = text.find(end, stop)
+
+
+def _is_own(path: str, before: str, files: frozenset[str]) -> bool:
+    """Return whether ``path`` is a file of the skill: a known one, or one written like such a file."""
+    if path in files:
+        return True
+    if path.startswith(("/", "../", "~")) or ".." in path or "//" in path:
+        return False
+    folder, _, name = path.rpartition("/")
+    if folder:
+        return folder.split("/", 1)[0] in _FOLDERS
+    # A bare name is a route if it is the target of a link, or in capitals, like README.
+    stem = name.rpartition(".")[0]
+    return before.endswith("(") or (name.endswith(".md") and stem.isupper() and stem not in ("SKILL", "README"))
+
 
 LEVEL_MAX = 6
 """The level of the deepest heading."""
@@ -290,3 +417,95 @@ def _topic(block: Block) -> Topic:
                 return topic
     edges = lowered.strip(" #*:.")
     return Topic.EXAMPLES if edges.startswith(_EDGES) or edges.endswith(_EDGES) else Topic.NONE
+
+
+_LEAST = 2
+"""Minimum number of steps of a procedure."""
+_LONG = 9
+_PHASED = re.compile(r"(?:step|phase|stage|mode)\s*\d", re.IGNORECASE)
+_COUNTED = re.compile(r"\d{1,2}(?:[.):]|\s*[\u2013\u2014-]\s)")
+_NAMED = re.compile(
+    r"work ?flow|process|procedure|\bsteps?\b|instruction|methodology|how (?:it works|to use|to)|quick ?start"
+    r"|getting started|protocol|pipeline|execut|implement|\bloop\b|\border\b|\brun\b|first checks|usage|approach"
+    r"|what to do|\btask|phases?\b|the method|playbook|runbook|\bplan\b",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(
+    r"best practice|\btips?\b|example|\boutput|template|troubleshoot|\bfaq\b|success criteria|principle|\bnotes?\b"
+    r"|related|reference|limitation|anti-?pattern|deliver|mistake|pitfall|checklist|guideline|question|dimension"
+    r"|metric|criteria|concept|requirement|issue|hierarchy|when to|report|format|structure|sections|gotcha|rules",
+    re.IGNORECASE,
+)
+
+
+def procedure(layout: Layout) -> list[int]:
+    """Return the blocks that are the steps of the procedure, in order; none if nothing looks like one.
+
+    Numbered headings and runs of numbered items are ranked by the heading above them, by position and by their share of
+    the text.
+    """
+    best: list[int] = []
+    weight = 0.0
+    for steps in (*_headings(layout.blocks), *_items(layout)):
+        own = _weight(layout, steps)
+        if own > weight:
+            best, weight = steps, own
+    return best
+
+
+def _headings(blocks: Sequence[Block]) -> list[list[int]]:
+    """Return series of numbered headings of one level, separated by their parent headings."""
+    series: list[list[int]] = []
+    current: dict[int, list[int]] = {}
+    for number, block in enumerate(blocks):
+        if block.kind is not Kind.HEADING:
+            continue
+        current = {level: steps for level, steps in current.items() if level <= block.level}
+        if block.level > 1 and (_PHASED.match(block.title) or _COUNTED.match(block.title)):
+            if block.level not in current:
+                current[block.level] = []
+                series.append(current[block.level])
+            current[block.level].append(number)
+        else:
+            current.pop(block.level, None)
+    return [steps for steps in series if len(steps) >= _LEAST]
+
+
+def _items(layout: Layout) -> list[list[int]]:
+    """Return runs of numbered items that need the same piece, regardless of what is between them."""
+    runs: list[list[int]] = []
+    current: dict[tuple[int, int], list[int]] = {}
+    for number, block in enumerate(layout.blocks):
+        if block.kind is not Kind.STEP:
+            continue
+        first = layout.first_of[number]
+        place = layout.sections[first], layout.needs[first]
+        # A list that restarts is another one.
+        if place not in current or block.text.lstrip().startswith(("1.", "1)")):
+            runs.append([])
+            current[place] = runs[-1]
+        current[place].append(number)
+    return [steps for steps in runs if len(steps) >= _LEAST]
+
+
+def _weight(layout: Layout, steps: Sequence[int]) -> float:
+    blocks = layout.blocks
+    first = layout.first_of[steps[0]]
+    topic = layout.topics[first]
+    titles = _titles_over(layout, first)
+    weight = 1.5
+    if blocks[steps[0]].kind is Kind.HEADING:
+        weight += 4 if _PHASED.match(blocks[steps[0]].title) else 0.5
+    weight += 3 * bool(_NAMED.search(titles)) - 3 * bool(_OTHER.search(titles))
+    weight -= 2 if topic in (Topic.EXAMPLES, Topic.BACKGROUND, Topic.WARNINGS) else 0
+    weight -= 1.5 * steps[0] / len(blocks)
+    return weight + min(len(steps), _LONG) / 6
+
+
+def _titles_over(layout: Layout, index: int) -> str:
+    """Return the nearest heading above a piece, and the line that introduces it."""
+    named = [layout.sections[index], layout.needs[index]]
+    if layout.pieces[index].kind is Kind.HEADING:
+        named = [layout.needs[index]]
+    blocks = {layout.pieces[each].block for each in named if each >= 0}
+    return " ".join(layout.blocks[block].title or layout.blocks[block].text for block in blocks)

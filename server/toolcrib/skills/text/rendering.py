@@ -1,22 +1,18 @@
-"""Renders one skill as text for a model, in its own wrapper: whole, shortened, or as its author wrote it.
-
-Knows how a skill is introduced and wrapped; never knows where its text comes from, who asks, or what else is given.
-Room is counted in the quarters of tokens that an :class:`Estimate` counts in, so that sizes add up without rounding.
-"""
+"""Renders several skills as one text for a model, within a shared budget."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Literal, TypeVar
+from itertools import takewhile
+from typing import Literal, NamedTuple, TypeVar
 
 from toolcrib.base.markdown import Block, Kind, Outline, outline
 from toolcrib.base.model import SkillText, ToolNote
 from toolcrib.base.text import one_line, sanitize
-from toolcrib.skills.formats.pack_markdown import skill_body
-from toolcrib.skills.formats.stated import facts, stated_lines
-from toolcrib.skills.text.compression import About, beginning, compress
-from toolcrib.skills.text.selection import Size, closed, cut, sealed
+from toolcrib.skills.formats.fields import facts, stated_lines
+from toolcrib.skills.formats.pack import skill_body
+from toolcrib.skills.text.compression import About, Size, beginning, closed, compress, cut, sealed
 
 _T = TypeVar("_T")
 
@@ -325,3 +321,197 @@ def _letters(text: str) -> str:
 
 def _ascii_letters(text: str) -> bytes:
     return text.encode("ascii", "ignore").translate(None, _ASCII_MARKS)
+
+
+BRIEF_TOKENS = 130
+"""Maximum number of tokens of the block of one skill, including its wrapper."""
+
+_RULE = "---"
+_WIDTHS = (240, 160, 100, 60, 30)
+"""Maximum length of each line above the rule, tried in this order until enough is left for the section."""
+_HEAD_SHARE = 0.7
+"""Maximum share of the room for the wrapper and lines."""
+_SECTION_LEVEL = 2
+
+
+class Brief(Page):
+    """A short version of one skill. Its whole text is still counted, so that the savings can be reported."""
+
+    def __init__(self, sheet: Sheet, estimate: Estimate) -> None:
+        super().__init__(sheet, estimate)
+        self._opening = f'<skill uri="{escape(one_line(sheet.uri))}" trust="untrusted-content">'
+        facts = Block(Kind.PARAGRAPH, inert("\n".join(sheet.facts)))
+        self._section = Outline(_first_section(self._outline.blocks) or (facts,))
+        self._block = self.shortened(BRIEF_TOKENS * QUARTERS)
+        self.cost = self._size(self._block)
+        self.least = self._size(self._framed(self._head(_WIDTHS[-1])))
+
+    def whole(self) -> str:
+        """Return the block with as much of the section as fits."""
+        return self._block
+
+    def shortened(self, room: int) -> str:
+        """Return the block within ``room``, which is at least ``least``."""
+        frame = self._size(self._framed(""))
+        head = self._within(self._head, _WIDTHS, int(room * _HEAD_SHARE) - frame) or self._head(_WIDTHS[-1])
+        left = room - frame - self._size(f"{head}\n{_RULE}\n")
+        text = compress(self._section, left, self._size) if left > 0 else ""
+        return self._framed(f"{head}\n{_RULE}\n{text}" if text else head)
+
+    def _framed(self, text: str) -> str:
+        return f"{self._opening}\n{text}\n</skill>"
+
+    def _head(self, width: int) -> str:
+        """Return the lines above the rule, each within ``width`` characters."""
+        sheet = self.sheet
+        lines = [
+            cut(f"[Skill: {inert_line(sheet.name)}", width) + "]",
+            _line("Domain", ", ".join(sheet.domain), width),
+            _line("Tools", ", ".join(note.tool for note in sheet.tools), width),
+            _line("Triggers", sheet.trigger or sheet.description, width),
+            # A truncated path is useless; the URI is always included.
+            _line("Base directory", sheet.base, len(sheet.base)) if len(sheet.base) <= width else "",
+        ]
+        return "\n".join(filter(None, lines))
+
+
+def _line(label: str, text: str, width: int) -> str:
+    return f"{label}: {cut(inert_line(text), width)}" if text else ""
+
+
+def _first_section(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return the first level 2 section with its heading; without one, the text before any heading except a title."""
+    start = next((at for at, block in enumerate(blocks) if block.level == _SECTION_LEVEL), None)
+    if start is not None:
+        return blocks[start : start + 1] + tuple(
+            takewhile(lambda block: not 0 < block.level <= _SECTION_LEVEL, blocks[start + 1 :])
+        )
+    rest = blocks[1:] if blocks and blocks[0].level == 1 else blocks
+    return tuple(takewhile(lambda block: block.kind is not Kind.HEADING, rest))
+
+
+Included = Literal["full", "compressed", "listed", "left_out"]
+
+LEAST_TOKENS = 60
+"""With less room than this per skill, skills are only listed."""
+
+_REST = '[…] is cut here: max_tokens or file="SKILL.md" gives more'
+_LISTED = "Skills without room here; skill_get gives them one by one:"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result for one skill: the tokens of its whole text, and of its rendered text with the wrapper."""
+
+    included: Included
+    raw_tokens: int
+    tokens: int
+
+
+class Rendered(NamedTuple):
+    """The text, and the result for each skill, in the given order."""
+
+    text: str
+    outcomes: tuple[Outcome, ...]
+
+
+def rendered(pages: Sequence[Page], max_tokens: int, estimate: Estimate) -> Rendered:
+    """Return skills as one text of at most ``max_tokens`` (R136); their pages were made with the same ``estimate``.
+
+    A skill that does not fit is shortened by its page; the room is shared equally, and unused room goes to the next.
+    Skills with too little room for any text are listed by name, as many as fit. The text is marked as untrusted (R229),
+    and nothing in a skill can open or close a wrapper.
+    """
+    return _Sharing(pages, estimate).rendered(max_tokens)
+
+
+class _Shown(NamedTuple):
+    """The shown text of one skill, and the room that it takes."""
+
+    included: Included
+    text: str
+    size: int
+
+
+_NOT_SHOWN = _Shown("left_out", "", 0)
+
+
+class _Sharing:
+    """Shares one budget among skills: one that needs less than an equal share leaves the rest to the others."""
+
+    def __init__(self, pages: Sequence[Page], estimate: Estimate) -> None:
+        self._pages = pages
+        self._size = estimate.size
+        self._newline = self._size("\n")
+        self._room = 0
+        self._shown: dict[int, _Shown] = {}
+
+    def rendered(self, max_tokens: int) -> Rendered:
+        """Return all skills within ``max_tokens``; empty if not even the frame around them fits."""
+        pages = list(range(len(self._pages)))
+        self._room = max_tokens * QUARTERS
+        tail: list[str] = []
+        if sum(map(self._cost, pages)) <= self._room:
+            self._show_whole(pages)
+        else:
+            self._room -= self._size(_REST) + self._newline
+            lines = self._share(pages) if self._room >= 0 else []
+            tail = [*lines, _REST] if lines or self._shown else []
+        blocks = [shown.text for _, shown in sorted(self._shown.items()) if shown.included != "listed"]
+        text = "\n".join([*blocks, *tail]) if blocks or tail else ""
+        return Rendered(text, tuple(map(self._outcome, pages)))
+
+    def _cost(self, index: int) -> int:
+        return self._pages[index].cost + self._newline
+
+    def _show_whole(self, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            self._shown[index] = _Shown("full", self._pages[index].whole(), self._pages[index].cost)
+            self._room -= self._cost(index)
+
+    def _share(self, pending: list[int]) -> list[str]:
+        """Show as much of these skills as fits, since not all fit whole; return the lines that list the rest."""
+        # A skill that needs less than an equal share increases the share of the others, so they are tried again.
+        while fitting := [index for index in pending if self._cost(index) <= self._room // len(pending)]:
+            self._show_whole(fitting)
+            pending = [index for index in pending if index not in self._shown]
+            if not pending:
+                return []
+        share = self._room // len(pending)
+        is_short = share < LEAST_TOKENS * QUARTERS
+        listed = [index for index in pending if is_short or self._pages[index].least + self._newline > share]
+        # Lists come first: the room that they do not use goes to the skills that are shown.
+        lines = self._list(listed, share * len(listed))
+        rest = [index for index in pending if index not in listed]
+        for number, index in enumerate(rest):
+            share = self._room // (len(rest) - number)
+            if self._cost(index) <= share:
+                self._show_whole([index])
+            else:
+                text = self._pages[index].shortened(share - self._newline)
+                self._shown[index] = _Shown("compressed", text, self._size(text))
+                self._room -= self._shown[index].size + self._newline
+        return lines
+
+    def _list(self, indexes: Sequence[int], room: int) -> list[str]:
+        """Return the lines that list these skills within ``room``, and how many are omitted for lack of it."""
+        lines = [_LISTED]
+        last = "- and {} more, left out"
+        left = room - self._size(_LISTED + last.format(len(indexes))) - 2 * self._newline
+        for index in indexes:
+            line = self._pages[index].line()
+            cost = self._size(line) + self._newline
+            if cost <= left:
+                left -= cost
+                lines.append(line)
+                self._shown[index] = _Shown("listed", line, cost - self._newline)
+        if more := len(indexes) - len(lines) + 1:
+            lines.append(last.format(more))
+        if left < 0 or not indexes:
+            return []
+        self._room -= room - left
+        return lines
+
+    def _outcome(self, index: int) -> Outcome:
+        shown = self._shown.get(index, _NOT_SHOWN)
+        return Outcome(shown.included, self._pages[index].raw_tokens, tokens_of(shown.size))

@@ -11,8 +11,8 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
 from toolcrib.config.settings import has_scoped_tools
 from toolcrib.policy.sessions import Session
-from toolcrib.skills.activation import SkillActivation
 from toolcrib.skills.requests import GetRequest
+from toolcrib.skills.use_cases import SkillActivation
 from toolcrib.wire.builtin.schemas import TEXT, TEXTS, object_of
 from toolcrib.wire.builtin.tool import READ_ONLY, Answer, Arguments, BuiltinParts, CallMaker, SkillTool
 

@@ -1,7 +1,4 @@
-"""Skills that require a person's approval before their texts are returned: which they are, and the question.
-
-Knows the rules of the config and what is returned of which skill; never knows how a question is asked, nor a text.
-"""
+"""Skills that require a person's approval before their texts are returned: which they are, and the question."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

@@ -1,7 +1,4 @@
-"""The skills that one kind of caller may see, at one moment: an immutable snapshot, and the ways to name one of them.
-
-Knows names, sources and places; never knows why a skill is or is not in it, a database or a ranking.
-"""
+"""The skills that one kind of caller may see, at one moment: an immutable snapshot, and the ways to name one of them."""
 
 import re
 from collections import defaultdict

@@ -1,0 +1,715 @@
+"""The index of skills on disk: the content of each root's files, as whole texts and words."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from toolcrib.base.model import (
+    FileMark,
+    Skill,
+    SkillFile,
+    SkillOrigin,
+    SkillProblem,
+    SkillRecord,
+    SkillText,
+    TaskType,
+    ToolNote,
+)
+from toolcrib.base.patterns import SUBJECT_MAX
+from toolcrib.base.text import words
+from toolcrib.policy.state import EarlierTable, drop_when_empty
+from toolcrib.search.english import stem
+from toolcrib.storage.full_text import FullText
+from toolcrib.storage.opening import Schema
+from toolcrib.storage.store import Store, damaged_rows, storable, to_json, upsert
+from toolcrib.storage.vectors import Texts, create_vectors
+
+ROW_FORMAT = 7
+"""Increased, together with a migration that forgets the files, when the row of an unchanged skill would differ."""
+
+SHORT_FIELDS = 4
+"""Name, title, trigger with description, and tags; the body follows."""
+
+_BODY_MAX = 20_000
+"""Maximum number of indexed characters of a body."""
+
+_WORD_MAX = 40
+"""A longer word in a body is data, not a word."""
+
+_NOTHING: Mapping[str, int] = {}
+
+NO_STEMS = (_NOTHING,) * (SHORT_FIELDS + 1)
+"""The stems of a skill without words."""
+
+
+def record_hash(record: SkillRecord) -> str:
+    """Return the hash of what a row stores of a record, except its source's label, which differs by process."""
+    scope = record.scope
+    facts = (
+        ROW_FORMAT,
+        *(record.id, record.text.content_hash, record.folder, record.path, record.origin.value, record.origin_ref),
+        *(scope.mode, scope.tenant_id, scope.project_id, record.is_pinned, record.is_conforming),
+    )
+    return sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def columns_of(record: SkillRecord, stem: Callable[[str], str], now: float) -> dict[str, str | float | None]:
+    """Return a record as values by column; ``now`` is in seconds since the epoch."""
+    text = record.text
+    *stems, body_stems = counted_stems(text, stem)
+    columns: dict[str, Any] = {
+        "id": record.id,
+        "name": text.name,
+        "source": record.source,
+        "folder": record.folder,
+        "path": record.path,
+        "title": text.title,
+        "trigger": text.trigger,
+        "task_type": text.task_type.value,
+        "tags": to_json(text.tags),
+        "requires": to_json(text.requires),
+        "origin": record.origin.value,
+        "origin_ref": record.origin_ref,
+        "scope_mode": record.scope.mode,
+        "tenant_id": record.scope.tenant_id,
+        "project_id": record.scope.project_id,
+        "content_hash": text.content_hash,
+        "record_hash": record_hash(record),
+        "is_pinned": int(record.is_pinned),
+        "is_hidden": int(text.is_hidden),
+        "is_conforming": int(record.is_conforming),
+        "created_at": now,
+        "updated_at": now,
+        "description": text.description,
+        "steps": to_json(text.steps),
+        "preconditions": to_json(text.preconditions),
+        "failure_modes": to_json(text.failure_modes),
+        "tools": to_json([(note.tool, note.note) for note in text.tools]),
+        "extra": to_json(text.extra),
+        "frontmatter": to_json(text.frontmatter),
+        "stems": to_json(stems),
+        "body_stems": to_json(body_stems),
+        "mentions": to_json(mentions_of(text)),
+        "body": text.body,
+    }
+    return {name: storable(value) if isinstance(value, str) else value for name, value in columns.items()}
+
+
+def skill_of(row: tuple[Any, ...], sources: Mapping[str, str]) -> Skill:
+    """Return a skill from the values of ``VISIBLE_COLUMNS``; ``sources`` has the label of each root.
+
+    One written by another program without a place gets one from its origin and its id.
+    """
+    number, name_id, name, source, root, folder, path, title, description, trigger, task_type, *rest = row
+    tags, requires, tools, origin, origin_ref, scope_mode, content_hash, is_pinned, is_hidden, is_conforming = rest
+    return Skill(
+        row=number,
+        id=name_id,
+        name=name,
+        source=sources.get(root, source) or origin,
+        root=root,
+        folder=folder or name_id,
+        path=path,
+        title=title,
+        description=description,
+        # Most have their description as the trigger: the two share one string in memory.
+        trigger=description if trigger == description else trigger,
+        task_type=TaskType(task_type),
+        tags=_texts(tags),
+        requires=_texts(requires),
+        tools=() if tools == "[]" else tuple(name for name, _note in json.loads(tools)),
+        origin=SkillOrigin(origin),
+        origin_ref=origin_ref,
+        scope_mode=scope_mode,
+        content_hash=content_hash,
+        is_pinned=bool(is_pinned),
+        is_hidden=bool(is_hidden),
+        is_conforming=bool(is_conforming),
+    )
+
+
+def _texts(column: str) -> tuple[str, ...]:
+    return () if column == "[]" else tuple(json.loads(column))  # most are empty, and a start reads them all
+
+
+def text_of(*row: Any) -> SkillText:
+    """Return a whole text from the values of ``TEXT_COLUMNS``."""
+    name, title, description, trigger, task_type, *lists, body, frontmatter, extra, is_hidden, content_hash = row
+    tags, steps, preconditions, failure_modes, tools, requires = map(json.loads, lists)
+    return SkillText(
+        name=name,
+        title=title,
+        description=description,
+        trigger=trigger,
+        task_type=TaskType(task_type),
+        tags=tuple(tags),
+        steps=tuple(steps),
+        preconditions=tuple(preconditions),
+        failure_modes=tuple(failure_modes),
+        tools=tuple(ToolNote(tool, note) for tool, note in tools),
+        requires=tuple(requires),
+        body=body,
+        frontmatter=json.loads(frontmatter),
+        extra=json.loads(extra),
+        is_hidden=bool(is_hidden),
+        content_hash=content_hash,
+    )
+
+
+def stems_of(stems: str, body_stems: str) -> tuple[Mapping[str, int], ...]:
+    """Return the counted stems of each field, the body last, from the values of ``STEM_COLUMNS``.
+
+    Empty if they were not counted, because another program has written the row.
+    """
+    short = json.loads(stems)
+    return (*short, *NO_STEMS[len(short) : SHORT_FIELDS], json.loads(body_stems)) if short else ()
+
+
+def short_texts_of(trigger: str, description: str, tags: str) -> tuple[str, ...]:
+    """Return the texts that a pattern is tried on, deduplicated, from the columns with these names."""
+    return tuple(text[:SUBJECT_MAX] for text in dict.fromkeys((trigger, description, *json.loads(tags))))
+
+
+def problems_to_json(problems: tuple[SkillProblem, ...]) -> str:
+    """Serialize the problems of one file for a row of ``skill_files``."""
+    return to_json([asdict(problem) for problem in problems])
+
+
+def problems_of(problems: str) -> list[SkillProblem]:
+    """Return the problems of one file from their serialized form."""
+    return [SkillProblem(**each) for each in json.loads(problems)]
+
+
+def counted_stems(text: SkillText, stem: Callable[[str], str]) -> tuple[Mapping[str, int], ...]:
+    """Return the stems of each field with their counts, the body last."""
+    return tuple(_counted("\n".join(texts), stem) for texts in _fields(text))
+
+
+def mentions_from(column: str) -> tuple[Mapping[str, int], ...]:
+    """Return the result of :func:`mentions_of` as stored in a row; empty if another program has written the row."""
+    return tuple(json.loads(column))
+
+
+def mentions_of(text: SkillText) -> tuple[Mapping[str, int], ...]:
+    """Return the possible tool names in each field with their counts; the body last."""
+    from toolcrib.catalog.name_detection import candidates  # noqa: PLC0415 - no start waits for its patterns
+
+    # Each text on its own, as it is cleaned: a backtick in one must not begin or end code in the next.
+    return tuple(Counter(name for each in texts for _, name in candidates(each)) for texts in _fields(text))
+
+
+def _fields(text: SkillText) -> tuple[tuple[str, ...], ...]:
+    """Return the texts of each field; the body last."""
+    # Without a trigger of its own a skill has its description in both fields, which must count only once.
+    said = (text.trigger,) if text.trigger == text.description else (text.trigger, text.description)
+    return (text.name,), (text.title,), said, text.tags, (text.body[:_BODY_MAX],)
+
+
+def _counted(text: str, stem: Callable[[str], str]) -> dict[str, int]:
+    """Return the stems of a text; line by line, because a line in ASCII is split four times as fast."""
+    return Counter(stem(word) for line in text.splitlines() for word in words(line) if len(word) <= _WORD_MAX)
+
+
+APPLICATION_ID = int.from_bytes(b"tcSK")
+"""Marks the file as an index of skills (``PRAGMA application_id``)."""
+
+VISIBLE_COLUMNS = (
+    "rowid",
+    "id",
+    "name",
+    "source",
+    "root",
+    "folder",
+    "path",
+    "title",
+    "description",
+    "trigger",
+    "task_type",
+    "tags",
+    "requires",
+    "tools",
+    "origin",
+    "origin_ref",
+    "scope_mode",
+    "content_hash",
+    "is_pinned",
+    "is_hidden",
+    "is_conforming",
+)
+"""The columns held in memory. First in the table: rows are long, and SQLite reads from the left."""
+
+TEXT_COLUMNS = (
+    "name",
+    "title",
+    "description",
+    "trigger",
+    "task_type",
+    "tags",
+    "steps",
+    "preconditions",
+    "failure_modes",
+    "tools",
+    "requires",
+    "body",
+    "frontmatter",
+    "extra",
+    "is_hidden",
+    "content_hash",
+)
+"""The fields of a skill's whole text, in this order, each in the column of its name."""
+
+STEM_COLUMNS = ("stems", "body_stems")
+"""The counted stems of a skill's words, ready for ranking: of its short fields, and of its body."""
+
+# AUTOINCREMENT: the number of a deleted row must never be reused, because processes keep numbers in memory.
+_SKILLS = """
+CREATE TABLE skills (
+    rowid INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT UNIQUE NOT NULL,
+    name TEXT NOT NULL,
+    source TEXT NOT NULL DEFAULT '',
+    root TEXT NOT NULL DEFAULT '',
+    folder TEXT NOT NULL DEFAULT '',
+    path TEXT NOT NULL DEFAULT '',
+    title TEXT NOT NULL DEFAULT '',
+    trigger TEXT NOT NULL,
+    task_type TEXT NOT NULL DEFAULT 'unknown',
+    tags TEXT NOT NULL DEFAULT '[]',
+    requires TEXT NOT NULL DEFAULT '[]',
+    origin TEXT NOT NULL DEFAULT 'dir',
+    origin_ref TEXT NOT NULL DEFAULT '',
+    scope_mode TEXT NOT NULL DEFAULT 'project',
+    tenant_id TEXT,
+    project_id TEXT,
+    content_hash TEXT NOT NULL DEFAULT '',
+    record_hash TEXT NOT NULL DEFAULT '',
+    is_pinned INTEGER NOT NULL DEFAULT 0,
+    is_hidden INTEGER NOT NULL DEFAULT 0,
+    is_conforming INTEGER NOT NULL DEFAULT 0,
+    status TEXT NOT NULL DEFAULT 'enabled',
+    use_count INTEGER NOT NULL DEFAULT 0,
+    last_used REAL,
+    created_at REAL NOT NULL DEFAULT 0,
+    updated_at REAL NOT NULL DEFAULT 0,
+    description TEXT NOT NULL DEFAULT '',
+    steps TEXT NOT NULL DEFAULT '[]',
+    preconditions TEXT NOT NULL DEFAULT '[]',
+    failure_modes TEXT NOT NULL DEFAULT '[]',
+    tools TEXT NOT NULL DEFAULT '[]',
+    extra TEXT NOT NULL DEFAULT '{}',
+    frontmatter TEXT NOT NULL DEFAULT '{}',
+    stems TEXT NOT NULL DEFAULT '[]',
+    body_stems TEXT NOT NULL DEFAULT '{}',
+    body TEXT NOT NULL DEFAULT ''
+)"""
+
+_FILES = """
+CREATE TABLE skill_files (
+    root TEXT NOT NULL,
+    path TEXT NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    problems TEXT NOT NULL DEFAULT '[]',
+    PRIMARY KEY (root, path)
+) WITHOUT ROWID"""
+
+_ROOTS = "CREATE TABLE skill_roots (root TEXT PRIMARY KEY, used_at REAL NOT NULL) WITHOUT ROWID"
+
+_MEMORY = """
+CREATE TABLE skill_memory (
+    id TEXT PRIMARY KEY,
+    status TEXT NOT NULL DEFAULT 'enabled',
+    use_count INTEGER NOT NULL DEFAULT 0,
+    last_used REAL
+) WITHOUT ROWID"""
+
+_REMEMBER = """
+CREATE TRIGGER skills_remembered BEFORE DELETE ON skills WHEN old.use_count > 0 OR old.status <> 'enabled' BEGIN
+    INSERT OR REPLACE INTO skill_memory VALUES (old.id, old.status, old.use_count, old.last_used);
+END"""
+
+_RECALL = """
+CREATE TRIGGER skills_recalled AFTER INSERT ON skills WHEN EXISTS (SELECT 1 FROM skill_memory WHERE id = new.id) BEGIN
+    UPDATE skills SET (status, use_count, last_used) =
+        (SELECT status, use_count, last_used FROM skill_memory WHERE id = new.id) WHERE rowid = new.rowid;
+    DELETE FROM skill_memory WHERE id = new.id;
+END"""
+
+_META = "CREATE TABLE skill_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+
+
+def _first_tables(connection: sqlite3.Connection) -> None:
+    for statement in (_SKILLS, _FILES, _ROOTS, _MEMORY, _REMEMBER, _RECALL, _META):
+        connection.execute(statement)
+    connection.execute("CREATE INDEX skills_by_place ON skills(root, path)")
+    connection.execute("CREATE INDEX skills_by_scope ON skills(scope_mode, tenant_id, project_id)")
+    for column in ("task_type", "origin"):
+        connection.execute(f"CREATE INDEX skills_by_{column} ON skills({column})")
+
+
+def _files_read_anew(connection: sqlite3.Connection) -> None:
+    """Read every file again, because its words or their stems have changed."""
+    connection.execute("DELETE FROM skill_files")
+
+
+_DECIDED = (
+    "SELECT id, status <> 'enabled', use_count, last_used FROM skill_memory "
+    "UNION ALL SELECT id, status <> 'enabled', use_count, last_used FROM skills "
+    "WHERE use_count > 0 OR status <> 'enabled'"
+)
+_NOT_REMEMBERED = tuple(f"DROP TRIGGER IF EXISTS {name}" for name in ("skills_remembered", "skills_recalled"))
+
+EARLIER_DECISIONS = EarlierTable(
+    application_id=APPLICATION_ID,
+    table="skill_memory",
+    rows=_DECIDED,
+    leave=(*_NOT_REMEMBERED, "DROP TABLE skill_memory"),
+)
+"""Where switches and usage were before there was ``state.db``: in the rows of skills, and here for deleted ones."""
+
+
+def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
+    """Move decisions from the rows to a table, until they are taken over."""
+    for statement in _NOT_REMEMBERED:
+        connection.execute(statement)
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'skill_memory'").fetchone():
+        connection.execute(
+            "INSERT OR REPLACE INTO skill_memory SELECT id, status, use_count, last_used FROM skills "
+            "WHERE use_count > 0 OR status <> 'enabled'"
+        )
+        drop_when_empty(connection, "skill_memory")
+
+
+def _names_in_texts(connection: sqlite3.Connection) -> None:
+    """Add the column for possible tool names, and read every file again to fill it."""
+    connection.execute("ALTER TABLE skills ADD COLUMN mentions TEXT NOT NULL DEFAULT '[]'")
+    connection.execute("DELETE FROM skill_files")
+
+
+SKILLS_SCHEMA = Schema(
+    APPLICATION_ID,
+    (
+        _first_tables,
+        _files_read_anew,
+        create_vectors,
+        _decisions_elsewhere,
+        _names_in_texts,
+        *(_files_read_anew, _files_read_anew, _files_read_anew, _files_read_anew),
+    ),
+)
+"""The schema of ``skills.db`` (R101, R103, R105). Append migrations, never change one.
+
+``record_hash`` identifies the content of a row. ``status``, ``use_count`` and ``last_used`` exist because R103 names
+them: nothing reads them; their values are in ``state.db`` (R139, R243).
+"""
+
+SKILLS_FULL_TEXT = FullText(
+    table="skills",
+    key="rowid",
+    columns={name: name for name in ("name", "title", "trigger", "description", "tags")},
+    meta="skill_index_meta",
+    content="skills",
+)
+"""``skills_fts`` and its triggers (R102)."""
+
+SKILL_TEXTS = Texts(
+    "skills",
+    "rowid",
+    "name || ' ' || title || ' ' || trigger || ' ' || "
+    "CASE description WHEN trigger THEN '' ELSE description || ' ' END || body",
+)
+"""The text of a skill that is embedded, the most significant part first."""
+
+
+LEARNED_KEPT = "learned-skill-kept"
+"""The code of the problem that a learned skill has the name of a pack's skill."""
+
+_READ_AGAIN = FileMark(mtime_ns=0, size=-1, digest="")
+"""The mark of a file to be read again at the next scan: no file has this size."""
+
+_INT_MAX = 2**63 - 1
+"""The range of SQLite's integers (64 bits), while a file system may give a file any time."""
+
+_LISTED = "IN (SELECT value FROM json_each(?))"
+_STANDING = f"SELECT id, record_hash FROM skills WHERE root = ? AND path {_LISTED}"  # noqa: S608 - own constant
+_WITH_IDS = f"SELECT id, record_hash FROM skills WHERE id {_LISTED}"  # noqa: S608 - own constant
+_MARKS = f"SELECT path, mtime_ns, size, digest, problems FROM skill_files WHERE root = ? AND path {_LISTED}"  # noqa: S608
+_LEARNED = "SELECT name, scope_mode, tenant_id, project_id FROM skills WHERE origin = 'learned'"
+
+_FileRow = tuple[str, int, int, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillChanges:
+    """How many skills were added, changed or removed. ``kept``: names that learned skills keep from a pack's (R113)."""
+
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    kept: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rows to be written and deleted. ``files`` are rows of ``skill_files`` without the root, ``gone`` paths."""
+
+    added: tuple[SkillRecord, ...]
+    updated: tuple[SkillRecord, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    files: tuple[_FileRow, ...]
+    gone: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to change."""
+        return not (self.added or self.updated or self.removed or self.files or self.gone)
+
+    @property
+    def changes(self) -> SkillChanges:
+        """Return the plan as counts."""
+        return SkillChanges(len(self.added), len(self.updated), len(self.removed), self.kept)
+
+
+def plan(
+    connection: sqlite3.Connection, root: str, changed: Sequence[SkillFile], gone: Collection[str], *, update: bool
+) -> Plan:
+    """Return the changes that make the rows of ``root`` match its files; without ``update``, existing rows stay."""
+    records = {record.id: record for file in changed for record in file.records}
+    paths = listed([*(file.path for file in changed), *gone])
+    standing: dict[str, str] = dict(connection.execute(_STANDING, (root, paths)))
+    # A skill that has moved to another file keeps its id, and therefore its row.
+    stored = standing | dict(connection.execute(_WITH_IDS, (listed(records),)))
+    learned: set[tuple[Any, ...]] = set(connection.execute(_LEARNED))
+    kept = {key for key, record in records.items() if record.origin is SkillOrigin.PACK and _name(record) in learned}
+    differing = {key for key in records.keys() & stored.keys() - kept if record_hash(records[key]) != stored[key]}
+    unsettled = kept if update else kept | differing
+    wanted = [_file_row(file, [record for record in file.records if record.id in kept], unsettled) for file in changed]
+    marks: dict[str, _FileRow] = {row[0]: row for row in connection.execute(_MARKS, (root, paths))}
+    return Plan(
+        added=tuple(record for key, record in records.items() if key not in stored and key not in kept),
+        updated=tuple(record for key, record in records.items() if key in differing) if update else (),
+        removed=tuple(sorted(standing.keys() - records.keys())),
+        kept=tuple(sorted(records[key].text.name for key in kept)),
+        files=tuple(row for row in wanted if marks.get(row[0]) != row),
+        gone=tuple(sorted(marks.keys() & set(map(storable, gone)))),
+    )
+
+
+def carry_out(connection: sqlite3.Connection, root: str, what: Plan, columns: Mapping[str, Mapping[str, Any]]) -> None:
+    """Execute a plan. ``columns`` has the values of each record that it adds or updates, by id."""
+    connection.execute(f"DELETE FROM skills WHERE id {_LISTED}", (listed(what.removed),))  # noqa: S608 - own constant
+    rows = [{**columns[record.id], "root": root} for record in (*what.updated, *what.added)]
+    upsert(connection, "skills", "id", rows, kept=("created_at",))
+    statement = "INSERT OR REPLACE INTO skill_files(root, path, mtime_ns, size, digest, problems) VALUES (?,?,?,?,?,?)"
+    connection.executemany(statement, [(root, *row) for row in what.files])
+    connection.executemany("DELETE FROM skill_files WHERE root = ? AND path = ?", [(root, path) for path in what.gone])
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return ``texts`` as the JSON array for a filter in SQL."""
+    return to_json([storable(text) for text in texts])
+
+
+def _name(record: SkillRecord) -> tuple[str, str, str | None, str | None]:
+    return record.text.name, record.scope.mode, record.scope.tenant_id, record.scope.project_id
+
+
+def _file_row(file: SkillFile, kept: Sequence[SkillRecord], unsettled: Collection[str]) -> _FileRow:
+    """Return a file's row; a file with records that are not up to date is read again at the next scan."""
+    is_settled = not any(record.id in unsettled for record in file.records)
+    mark = file.mark if is_settled else _READ_AGAIN
+    problems = (*file.problems, *(_kept_problem(file, record) for record in kept))
+    return (
+        storable(file.path),
+        max(-_INT_MAX, min(mark.mtime_ns, _INT_MAX)),
+        mark.size,
+        mark.digest,
+        problems_to_json(problems),
+    )
+
+
+def _kept_problem(file: SkillFile, record: SkillRecord) -> SkillProblem:
+    message = f"A learned skill has the name {record.text.name!r}; it stays, and the pack's is left out. Rename one."
+    return SkillProblem(file.path, 0, "warning", LEARNED_KEPT, message)
+
+
+_Value = TypeVar("_Value")
+
+_TOUCH_AFTER_S = 3600.0
+"""A root's time of last use is only updated if it is older than this, in seconds: a second start writes nothing."""
+
+_ROOT_KEPT_S = 30 * 86400.0
+"""How long the rows of an unused root are kept, in seconds."""
+
+# IS instead of =, because a caller without a tenant is NULL, which equals nothing.
+_IN_SCOPE = (
+    "(scope_mode = 'global' OR (scope_mode = 'tenant' AND tenant_id IS :tenant) "
+    "OR (scope_mode = 'project' AND tenant_id IS :tenant AND project_id IS :project))"
+)
+
+
+class SkillIndex:
+    """The skills of all roots as of the last scan. Safe to use from several threads.
+
+    Several toolcribs with different roots may share the file. A root is identified by its key, a row of ``skills`` by a
+    number that is never reused. Every method raises StoreError if the file cannot be read or written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        store.prepare(SKILLS_FULL_TEXT.keep_in_step)
+
+    def data_version(self) -> int:
+        """Return a number that changes when another process has written to the file; never waits."""
+        return self._store.data_version()
+
+    @property
+    def generation(self) -> int:
+        """Return a number that increases when the file is replaced by one without any skills."""
+        return self._store.generation
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def marks(self, root: str) -> dict[str, FileMark]:
+        """Return the marks of the files of a root as of their last reading, by path."""
+        query = "SELECT path, mtime_ns, size, digest FROM skill_files WHERE root = ?"
+        with self._store.read() as connection:
+            return {row[0]: FileMark(*row[1:]) for row in connection.execute(query, (storable(root),))}
+
+    def apply(
+        self, root: str, changed: Sequence[SkillFile], gone: Collection[str], *, now: float, update: bool = True
+    ) -> SkillChanges:
+        """Update the rows of some files of a root, in one transaction.
+
+        Rows that are up to date stay untouched; if all are, nothing is written. ``gone`` are paths of deleted files.
+        Without ``update`` an existing skill stays as it is, and its file is read again at the next scan (R112). A
+        pack's skill with the name and scope of a learned one is left out, and reported as a problem of its file (R113).
+        ``now`` is in seconds since the epoch.
+        """
+        if not changed and not gone:
+            return SkillChanges()
+        root = storable(root)
+        with self._store.read() as connection:
+            first = plan(connection, root, changed, gone, update=update)
+        if first.is_empty:
+            return first.changes
+        # Computing stems is slow, so it is done before other writers have to wait.
+        columns = {record.id: columns_of(record, stem, now) for record in (*first.added, *first.updated)}
+
+        def apply(connection: sqlite3.Connection) -> SkillChanges:
+            current = plan(connection, root, changed, gone, update=update)  # again: another process may have written
+            for record in (*current.added, *current.updated):
+                if record.id not in columns:
+                    columns[record.id] = columns_of(record, stem, now)
+            carry_out(connection, root, current, columns)
+            connection.execute("INSERT INTO skill_roots VALUES (?, ?) ON CONFLICT DO NOTHING", (root, now))
+            return current.changes
+
+        return self._store.change(apply)
+
+    def problems(self, roots: Iterable[str]) -> list[tuple[str, SkillProblem]]:
+        """Return the problems of files, each with its root's key: roots in the order given, then by path."""
+        query = "SELECT problems FROM skill_files WHERE root = ? AND problems <> '[]' ORDER BY path"
+        with self._store.read() as connection, damaged_rows("skills"):
+            return [
+                (root, problem)
+                for root in roots
+                for (problems,) in connection.execute(query, (storable(root),))
+                for problem in problems_of(problems)
+            ]
+
+    def forget_roots(self, *, used: Iterable[str], now: float) -> int:
+        """Record that some roots are in use, to the hour, and delete those unused for 30 days; return their number."""
+        with self._store.read() as connection:
+            known: dict[str, float] = dict(connection.execute("SELECT root, used_at FROM skill_roots"))
+        in_use = known.keys() & set(map(storable, used))
+        # A time in the future, from a wrong clock, is corrected too.
+        touched = sorted(root for root in in_use if not 0 <= now - known[root] < _TOUCH_AFTER_S)
+        stale = sorted(root for root in known.keys() - in_use if known[root] < now - _ROOT_KEPT_S)
+
+        def forget(connection: sqlite3.Connection) -> None:
+            connection.executemany("UPDATE skill_roots SET used_at = ? WHERE root = ?", [(now, r) for r in touched])
+            # Checked again inside the transaction: another process may have used the root meanwhile.
+            unused = "SELECT 1 FROM skill_roots WHERE root = ? AND used_at < ?"
+            for root in stale:
+                if connection.execute(unused, (root, now - _ROOT_KEPT_S)).fetchone():
+                    for table in ("skills", "skill_files", "skill_roots"):
+                        connection.execute(f"DELETE FROM {table} WHERE root = ?", (root,))  # noqa: S608 - own name
+
+        if touched or stale:
+            self._store.change(forget)
+        return len(stale)
+
+    def clear(self) -> None:
+        """Delete every skill, file and root."""
+
+        def clear(connection: sqlite3.Connection) -> None:
+            for table in ("skills", "skill_files", "skill_roots"):
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 - own name
+
+        self._store.change(clear)
+
+    def check(self) -> list[str]:
+        """Return the defects of the file, the full-text table included; empty if there are none."""
+        return self._store.check()
+
+    # -- skills ----------------------------------------------------------------------------------
+
+    def load(self, roots: Mapping[str, str], tenant_id: str | None, project_id: str | None) -> list[Skill]:
+        """Return the skills of these roots (key -> its label in this process), and learned ones, in a caller's scope.
+
+        Skills of other scopes are not even read (R145). Sorted by the order of the roots, then by folder and name.
+        """
+        query = (
+            f"SELECT {', '.join(VISIBLE_COLUMNS)} FROM skills "  # noqa: S608 - own column names
+            f"WHERE (root IN (SELECT value FROM json_each(:roots)) OR origin = 'learned') AND {_IN_SCOPE}"
+        )
+        sources = {storable(root): source for root, source in roots.items()}
+        given = {"roots": to_json(list(sources)), "tenant": tenant_id, "project": project_id}
+        with self._store.read() as connection, damaged_rows("skills"):
+            skills = [skill_of(row, sources) for row in connection.execute(query, given)]
+        order = {root: place for place, root in enumerate(sources)}
+        return sorted(
+            skills, key=lambda skill: (order.get(skill.root, len(order)), skill.folder, skill.name, skill.row)
+        )
+
+    def count(self, root: str) -> int:
+        """Return how many skills a root has."""
+        with self._store.read() as connection:
+            query = "SELECT count(*) FROM skills WHERE root = ?"
+            return int(connection.execute(query, (storable(root),)).fetchone()[0])
+
+    def details(self, rows: Iterable[int]) -> dict[int, SkillText]:
+        """Return whole texts by row; deleted rows are omitted."""
+        return self._of_rows(TEXT_COLUMNS, rows, text_of)
+
+    def stems(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
+        """Return the counted stems of each field by row: name, title, trigger with description, tags, body."""
+        found = self._of_rows(STEM_COLUMNS, rows, stems_of)
+        uncounted = self.details(row for row, stems in found.items() if not stems)
+        return found | {row: counted_stems(text, stem) for row, text in uncounted.items()}
+
+    def mentions(self, rows: Iterable[int]) -> dict[int, tuple[Mapping[str, int], ...]]:
+        """Return the possible tool names by row: the candidates of each field with their counts."""
+        found = self._of_rows(("mentions",), rows, mentions_from)
+        unknown = self.details(row for row, mentions in found.items() if not mentions)
+        return found | {row: mentions_of(text) for row, text in unknown.items()}
+
+    def short_texts(self, rows: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """Return the texts that a pattern is tried on besides names, by row: trigger, description and tags (R237)."""
+        return self._of_rows(("trigger", "description", "tags"), rows, short_texts_of)
+
+    def _of_rows(self, columns: Sequence[str], rows: Iterable[int], make: Callable[..., _Value]) -> dict[int, _Value]:
+        """Return the result of ``make`` for the columns of each existing row."""
+        query = (
+            f"SELECT rowid, {', '.join(columns)} FROM skills "  # noqa: S608 - own column names
+            "WHERE rowid IN (SELECT value FROM json_each(?))"
+        )
+        with self._store.read() as connection, damaged_rows("skills"):
+            return {row[0]: make(*row[1:]) for row in connection.execute(query, (to_json(list(rows)),))}
