@@ -20,11 +20,11 @@ from mcp import Client, StdioServerParameters
 
 import catalog
 from measuring import Finding, Target, interleaved, median, options, say, show
-from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.loading import load
 from toolcrib.config.settings import StdioTarget
+from toolcrib.gateway.composition import Outside, open_tools
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 

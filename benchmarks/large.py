@@ -25,11 +25,11 @@ import catalog
 from measuring import Finding, Target, interleaved, median, options, percentile, say, show
 from retrieval_data import scaled
 from retrieval_world import configured, connector
-from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.settings import TOOL_CACHE, Settings
-from toolcrib.known import Clocks, finder_of, open_catalog
+from toolcrib.gateway.composition import Outside, open_tools
+from toolcrib.gateway.offline import Clocks, finder_of, open_catalog
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 

@@ -19,20 +19,20 @@ from mcp_types import jsonrpc_message_adapter
 
 from retrieval_data import Dataset
 from retrieval_metrics import DEPTH, Answer, Search
-from toolcrib.app import Outside, open_skills, open_tools
 from toolcrib.base.model import Caller
 from toolcrib.catalog.tool_search import SearchRequest
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.transport import Streams
+from toolcrib.gateway.composition import Outside, open_skills, open_tools
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import StreamDispatcher
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.requests import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.use_cases import ToolUseCases
 
 HANDSHAKE = {
     "protocolVersion": "2025-11-25",

@@ -19,15 +19,15 @@ import anyio
 
 import catalog
 from measuring import Finding, Target, any_of, interleaved_async, median, options, percentile, say, show
-from toolcrib.app import Outside, open_tools
 from toolcrib.base.model import Caller, SearchType
 from toolcrib.base.text import query_terms
 from toolcrib.catalog.tool_search import SearchRequest, search_json
 from toolcrib.config.loading import load
 from toolcrib.config.settings import TOOL_CACHE, Settings
+from toolcrib.gateway.composition import Outside, open_tools
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.tool_search import answer_text
 
 TARGETS_MS = {1000: Target(2), 8000: Target(10)}

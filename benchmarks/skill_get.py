@@ -16,9 +16,9 @@ import anyio
 
 from measuring import Finding, Target, median, percentile, show
 from skills import over_corpus, refresh, write_config
-from toolcrib.app import Outside, open_skills
 from toolcrib.base.model import Caller, JsonObject, Skill
 from toolcrib.config.loading import load
+from toolcrib.gateway.composition import Outside, open_skills
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.answers import get_json

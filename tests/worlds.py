@@ -25,7 +25,6 @@ from mcp_types import Implementation
 
 from fakes.memory import MODERN, Call, JsonObject, MemoryServer, pipe, text
 from patience import patience_s
-from toolcrib.app import Outside
 from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.schema import LimitsSection
@@ -33,10 +32,11 @@ from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import State
 from toolcrib.downstream.transport import Streams
+from toolcrib.gateway.composition import Outside
+from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.policy.client_profiles import Hosts
 from toolcrib.serving import Serving, open_server
-from toolcrib.status import Loaded
 from toolcrib.wire.builtin.skill_get import GetSkills
 from toolcrib.wire.builtin.skill_list import ListSkills
 from toolcrib.wire.builtin.skill_search import SearchSkills

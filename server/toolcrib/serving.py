@@ -13,17 +13,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from toolcrib.app import (
-    Outside,
-    due,
-    eras_of,
-    offer_use_cases,
-    open_connector,
-    open_tool_use_cases,
-    opened,
-    report_state,
-    scanning,
-)
 from toolcrib.auth.logins import Logins
 from toolcrib.base.errors import StartFailed, StoreError, ToolcribError, innermost
 from toolcrib.base.model import OfferKind
@@ -40,18 +29,28 @@ from toolcrib.downstream.states import Offered, Status
 from toolcrib.downstream.suspended import Parking
 from toolcrib.downstream.transport import Connector
 from toolcrib.events.kinds import ConfigReloaded, StateReplaced
-from toolcrib.known import Known, open_catalog, open_decisions, teller
-from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.gateway.composition import (
+    Outside,
+    due,
+    eras_of,
+    offer_use_cases,
+    open_connector,
+    open_tool_use_cases,
+    opened,
+    report_state,
+    scanning,
+)
+from toolcrib.gateway.instances import Moment, Pulse
+from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.offline import Known, open_catalog, open_decisions, teller
+from toolcrib.gateway.results import KeptPages
+from toolcrib.gateway.status import Loaded, StatusParts, open_known_skills
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.activations import KeptActivations
 from toolcrib.policy.client_profiles import Hosts
 from toolcrib.policy.state import State
-from toolcrib.running.pulse import Pulse
-from toolcrib.running.reporting import Moment
 from toolcrib.skills.requests import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.status import Loaded, StatusParts, open_known_skills
-from toolcrib.tools.kept_pages import KeptPages
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool import BuiltinParts
 from toolcrib.wire.carrying import CarriedRequests, open_carried

@@ -236,7 +236,7 @@ def test_search_waits_for_no_sdk(run: Run, tmp_path: Path):
     code = (
         "import sys; from toolcrib.cli import main; "
         f"main(['search', 'say again', '--config', {str(tmp_path / 'crib.json')!r}]); "
-        "print({'mcp', 'rich', 'starlette', 'jsonschema', 'toolcrib.app'} & {*sys.modules})"
+        "print({'mcp', 'rich', 'starlette', 'jsonschema', 'toolcrib.gateway.composition'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert "zoo__echo" in done.stdout

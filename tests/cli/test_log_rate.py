@@ -32,4 +32,4 @@ def test_what_varies_at_the_end_is_the_same():
 
 def test_ours_are_all_written():
     rate = LogRate(lambda: 0.0)
-    assert all(said(rate, "server %s failed", "a", name="toolcrib.app") for _ in range(100))
+    assert all(said(rate, "server %s failed", "a", name="toolcrib.gateway.composition") for _ in range(100))

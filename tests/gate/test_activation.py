@@ -7,9 +7,9 @@ import pytest
 from mcp import MCPError
 
 from fakes.menu import tool
-from toolcrib.app import refuse_without_session
 from toolcrib.base.errors import StartRefused
 from toolcrib.base.model import Caller
+from toolcrib.gateway.composition import refuse_without_session
 from toolcrib.policy.client_profiles import Hosts
 from worlds import BUILTINS, ERAS, PATIENCE_S, MemoryServer, configured, text, world
 

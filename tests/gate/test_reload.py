@@ -12,7 +12,7 @@ from fakes.menu import tool
 from toolcrib.base.errors import ConfigError, Problem, StoreError
 from toolcrib.catalog.index import ToolIndex
 from toolcrib.catalog.indexing import Indexer
-from toolcrib.known import Known
+from toolcrib.gateway.offline import Known
 from toolcrib.storage.store import Store
 from worlds import ERAS, MODERN, PATIENCE_S, MemoryServer, text, until, world
 

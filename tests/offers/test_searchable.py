@@ -8,7 +8,7 @@ from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.catalog.arguments import SchemaChecker
 from toolcrib.catalog.config_names import misnamed
-from toolcrib.known import Clocks, open_index
+from toolcrib.gateway.offline import Clocks, open_index
 from worlds import ERAS, world
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.running.folder import living_texts, own_file
+from toolcrib.gateway.instances import living_texts, own_file
 
 HOLD = """
 import os, sys
-from toolcrib.running.folder import own_file
+from toolcrib.gateway.instances import own_file
 with own_file(dict(os.environ), os.getpid()) as own:
     own.write("held")
     print("ready", flush=True)

@@ -12,9 +12,7 @@ from shelving import put, repo
 from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.cli.running import running_lines
-from toolcrib.running.folder import OwnFile
-from toolcrib.running.records import SESSIONS_MAX, RunningCrib, crib_of
-from toolcrib.running.reporting import Process, keep_told, told
+from toolcrib.gateway.instances import SESSIONS_MAX, OwnFile, Process, RunningCrib, crib_of, keep_told, told
 from worlds import ERAS, MemoryServer, World, until, world
 
 pytestmark = pytest.mark.anyio
@@ -127,8 +125,8 @@ async def test_no_secret_and_no_argument_is_told(tmp_path):
 
 
 async def test_it_is_written_anew_when_something_has_changed_and_not_otherwise(tmp_path, monkeypatch):
-    monkeypatch.setattr("toolcrib.running.reporting._NO_HURRY_S", 0.0)
-    monkeypatch.setattr("toolcrib.running.reporting._PAUSE_S", 0.0)
+    monkeypatch.setattr("toolcrib.gateway.instances._NO_HURRY_S", 0.0)
+    monkeypatch.setattr("toolcrib.gateway.instances._PAUSE_S", 0.0)
     written: list[RunningCrib] = []
 
     class File(OwnFile):

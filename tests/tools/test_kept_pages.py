@@ -7,7 +7,7 @@ import pytest
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import Caller
 from toolcrib.config.schema import LimitsSection
-from toolcrib.tools.kept_pages import KeptPages, Owner
+from toolcrib.gateway.results import KeptPages, Owner
 
 ANN, BOB = Caller("ann"), Caller("bob")
 OWNER: Owner = (ANN, "ann-1")

@@ -9,8 +9,8 @@ from toolcrib.base.model import Caller
 from toolcrib.config.loading import load
 from toolcrib.config.settings import Settings
 from toolcrib.downstream.states import Arriving, Failure, ServersNow, State, Status
+from toolcrib.gateway.missing_servers import Asked, MissingServers
 from toolcrib.policy.rules import Policy
-from toolcrib.tools.missing_servers import Asked, MissingServers
 
 SERVERS = {
     "github": {"command": "x"},

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.base.json_values import weight
-from toolcrib.tools.results import Pages, failure, pages
+from toolcrib.gateway.results import Pages, failure, pages
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

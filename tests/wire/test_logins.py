@@ -11,7 +11,7 @@ import pytest
 
 from fakes.oauth_server import Guarded, guarded_server
 from toolcrib.base.model import Caller
-from toolcrib.tools.asked_logins import AskedLogins
+from toolcrib.gateway.tools import AskedLogins
 from worlds import ERAS, Client, JsonObject, MemoryServer, world
 
 pytestmark = pytest.mark.anyio

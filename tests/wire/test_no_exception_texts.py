@@ -18,8 +18,8 @@ from toolcrib.catalog import tool_search as answers
 from toolcrib.catalog import tool_search as search
 from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.events.log import EventLog
+from toolcrib.gateway import results, tools
 from toolcrib.policy import rules
-from toolcrib.tools import long_results, use_cases
 from toolcrib.wire import server, sessions
 from toolcrib.wire.builtin import registry, tool_call, tool_search
 from worlds import ERAS, Client, MemoryServer, World, text, world
@@ -31,7 +31,7 @@ CLASSES = [
     snapshot.Catalog,
     snapshot.Permitted,
     connection.Connection,
-    use_cases.ToolUseCases,
+    tools.ToolUseCases,
     fleet.Fleet,
     gate.Gate,
     indexing.Indexer,
@@ -50,10 +50,10 @@ CLASSES = [
     EventLog,
 ]
 MODULES = {
-    use_cases: [
+    tools: [
         "unwrap_arguments",
     ],
-    long_results: ["weight"],
+    results: ["weight"],
     server: ["list_result", "call_result", "meta_for_next_hop", "_tool_call"],
     registry: ["checked"],
     tool_search: ["answer_text", "search_json"],

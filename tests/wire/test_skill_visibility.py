@@ -6,8 +6,8 @@ import pytest
 from mcp import MCPError
 from shelving import found, instructions, listed, put, repo, skills, user
 
-from toolcrib.app import Outside, open_skills
 from toolcrib.base.model import Caller
+from toolcrib.gateway.composition import Outside, open_skills
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import Overviews

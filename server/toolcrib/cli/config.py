@@ -71,7 +71,7 @@ def _wrong(settings: "Settings") -> "Iterator[Problem]":
     from toolcrib.catalog.arguments import SchemaChecker
     from toolcrib.catalog.config_names import misnamed
     from toolcrib.config.checks import inspect
-    from toolcrib.known import Clocks, open_index
+    from toolcrib.gateway.offline import Clocks, open_index
 
     clocks = Clocks()
     yield from inspect(settings)

@@ -24,7 +24,7 @@ from toolcrib.config.paths import (
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import FOLDER as GREETINGS
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
-from toolcrib.running.folder import running_folders
+from toolcrib.gateway.instances import running_folders
 from toolcrib.storage.files import private_directory
 
 IDLE_S = 30 * 24 * 3600.0

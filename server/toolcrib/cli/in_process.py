@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from toolcrib.catalog.snapshot import Catalog
     from toolcrib.config.settings import Settings
     from toolcrib.downstream.fleet import Fleet
+    from toolcrib.gateway.status import Status
+    from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
     from toolcrib.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
-    from toolcrib.status import Status
-    from toolcrib.tools.use_cases import ToolUseCases
 
 _Answer = TypeVar("_Answer")
 
@@ -83,8 +83,8 @@ def try_servers(settings: "Settings", within_s: float, line: WaitingLine) -> dic
 async def _try(settings: "Settings", within_s: float, line: WaitingLine) -> dict[str, Tried]:
     import anyio
 
-    from toolcrib.app import Outside, open_tools
     from toolcrib.downstream.fleet import failed
+    from toolcrib.gateway.composition import Outside, open_tools
 
     took: dict[str, float] = {}
     tried: dict[str, Tried] = {}
@@ -128,7 +128,7 @@ def tool_names_now(settings: "Settings") -> list[str]:
         StoreError: it cannot be read.
 
     """
-    from toolcrib.known import Clocks, open_catalog
+    from toolcrib.gateway.offline import Clocks, open_catalog
 
     with open_catalog(settings, Clocks(), keep_rows=True) as known:
         return [tool.public_name for tool in known.indexer.current().tools]
@@ -199,7 +199,7 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
     """
     import anyio
 
-    from toolcrib.app import Outside
+    from toolcrib.gateway.composition import Outside
     from toolcrib.policy.client_profiles import Hosts
     from toolcrib.serving import open_server
 
@@ -228,8 +228,8 @@ def status_now(settings: "Settings") -> "Status":
 
 
 async def _status(settings: "Settings") -> "Status":
-    from toolcrib.known import Clocks
-    from toolcrib.status import open_status, status_of
+    from toolcrib.gateway.offline import Clocks
+    from toolcrib.gateway.status import open_status, status_of
 
     with open_status(settings, Clocks()) as parts:
         return await status_of(parts, _session(settings))
@@ -243,7 +243,7 @@ async def _use(
 ) -> _Answer | ToolcribError:
     import anyio
 
-    from toolcrib.app import Outside, open_tools
+    from toolcrib.gateway.composition import Outside, open_tools
 
     answer: _Answer | ToolcribError = ToolcribError("Cancelled.")
     outside = Outside(only=None if server is None else (server,))
@@ -258,7 +258,7 @@ async def _use(
 
 
 async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Awaitable[_Answer]]") -> _Answer:
-    from toolcrib.known import Clocks, finder_of, open_catalog
+    from toolcrib.gateway.offline import Clocks, finder_of, open_catalog
 
     with open_catalog(settings, Clocks(), keep_rows=True) as known:
         indexed = Indexed(
@@ -270,7 +270,7 @@ async def _use_index(settings: "Settings", use: "Callable[[Indexed, Session], Aw
 async def _use_skills(
     settings: "Settings", use: "Callable[[SkillUseCases, Session], Awaitable[_Answer]]"
 ) -> _Answer | ToolcribError:
-    from toolcrib.app import Outside, open_skills
+    from toolcrib.gateway.composition import Outside, open_skills
 
     async with open_skills(settings, Outside()) as skill_use_cases:
         try:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from toolcrib.config.settings import Settings
+    from toolcrib.gateway.status import ServerStatus, Status
+    from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.client_profiles import Served
     from toolcrib.policy.sessions import Session
     from toolcrib.search.semantic import SemanticState
-    from toolcrib.status import ServerStatus, Status
-    from toolcrib.tools.use_cases import ToolUseCases
 
 commands = typer.Typer(help="Manage the index of tools.", no_args_is_help=True)
 commands.command()(vocabulary)
@@ -119,7 +119,7 @@ def discard_indexes(settings: "Settings") -> None:
         StoreError: they would, or a file cannot be removed.
 
     """
-    from toolcrib.known import Clocks, open_decisions
+    from toolcrib.gateway.offline import Clocks, open_decisions
     from toolcrib.storage.files import discard
 
     indexes = [file for file in (settings.tool_cache, settings.skill_cache) if file.exists()]

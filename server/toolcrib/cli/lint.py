@@ -19,8 +19,8 @@ from toolcrib.cli.output import ExitCode, counted, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:
+    from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
-    from toolcrib.tools.use_cases import ToolUseCases
 
 _LEVELS = tuple(Level)
 _SHOWN_MAX = 10

@@ -15,7 +15,7 @@ from toolcrib.cli.output import counted, print_json, print_text
 from toolcrib.cli.terminal import whole_terminal
 
 if TYPE_CHECKING:
-    from toolcrib.running.records import RunningCrib, RunningServer, RunningSession
+    from toolcrib.gateway.instances import RunningCrib, RunningServer, RunningSession
 
 _LOOK_S = 1.0
 _NAMES_ROOM = 160
@@ -47,8 +47,7 @@ def running_now() -> "list[RunningCrib]":
     """Return the running toolcribs of this person, the one that began first in front."""
     import json
 
-    from toolcrib.running.folder import living_texts
-    from toolcrib.running.records import crib_of
+    from toolcrib.gateway.instances import crib_of, living_texts
 
     found: list[RunningCrib] = []
     for text in living_texts(os.environ):

@@ -21,7 +21,6 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from toolcrib.app import Outside, refuse_without_session
 from toolcrib.auth.keyring import SystemKeyring
 from toolcrib.base.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.base.redaction import Learned
@@ -32,9 +31,9 @@ from toolcrib.config.loading import load
 from toolcrib.config.servers import refuse_nested
 from toolcrib.config.settings import Settings
 from toolcrib.early.greeting import Begun
+from toolcrib.gateway.composition import Outside, refuse_without_session
+from toolcrib.gateway.instances import Process, keep_told, own_file, told
 from toolcrib.policy.client_profiles import Hosts
-from toolcrib.running.folder import own_file
-from toolcrib.running.reporting import Process, keep_told, told
 from toolcrib.serving import Serving, open_server
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130

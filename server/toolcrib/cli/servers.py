@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolcrib.config.editing.changes import Change
+    from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
-    from toolcrib.tools.use_cases import ToolUseCases
 
 _NAMED_MAX = 12
 _DESCRIPTION = 100

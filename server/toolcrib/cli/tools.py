@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from toolcrib.catalog.tool_search import FoundTool, SearchAnswer
     from toolcrib.cli.in_process import Indexed
+    from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
-    from toolcrib.tools.use_cases import ToolUseCases
 
 _DESCRIPTION = 100
 _NAMED_MAX = 10
@@ -81,7 +81,7 @@ def call(
     as_json: JsonOption = False,
 ) -> None:
     """Call a tool, as tool_call does it for an agent, and print its answer."""
-    from toolcrib.tools.calling import ToolCall
+    from toolcrib.gateway.tools import ToolCall
 
     try:
         given = json.loads(arguments)
@@ -180,7 +180,7 @@ def _no_state(_tool: Tool) -> None:
 
 def _with_left_out(answer: "SearchAnswer", indexed: "Indexed", session: "Session") -> "SearchAnswer":
     """Return the answer with a note on servers that the query may mean and that the config leaves out."""
-    from toolcrib.tools.missing_servers import MissingServers
+    from toolcrib.gateway.missing_servers import MissingServers
 
     left_out = MissingServers(indexed.settings).left_out(answer.query, indexed.gate.permissions(session))
     return replace(answer, note=" ".join(filter(None, (answer.note, left_out))) or None)

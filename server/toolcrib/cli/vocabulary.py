@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolcrib.base.model import Caller, JsonObject
-    from toolcrib.known import Known
+    from toolcrib.gateway.offline import Known
     from toolcrib.policy.state import Vocabularies
 
 
@@ -34,7 +34,7 @@ def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: JsonOption = False,
 ) -> None:
     """Show or delete the words that search has learned from use (tool_search.learn)."""
-    from toolcrib.known import Clocks, open_catalog
+    from toolcrib.gateway.offline import Clocks, open_catalog
 
     is_narrowed = any((word, tool, principal))
     if forget and is_narrowed == everything:

@@ -18,8 +18,8 @@ from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.offers import OffersChange
 from toolcrib.catalog.snapshot import Catalog
+from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.jsonrpc.sdk import Context, PromptsListChanged, ResourcesListChanged, Subscriptions, ToolsListChanged
-from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import Scope
 from toolcrib.wire.envelopes import LIST_TTL_MS

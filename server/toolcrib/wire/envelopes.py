@@ -10,7 +10,7 @@ from mcp import MCPError
 
 from toolcrib.base.json_values import as_list, as_object, compact
 from toolcrib.base.model import JsonObject
-from toolcrib.tools.results import failure
+from toolcrib.gateway.results import failure
 
 LIST_TTL_MS = 10_000
 """How long a client that does not listen for changes may treat a list as current, in milliseconds (2026-07-28)."""

@@ -24,13 +24,13 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
 from toolcrib.early.greeting import FOLDER, KEPT_MAX, Begun, Start
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import Context, envelope_of
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.catalog import Footing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.files import private_directory
 from toolcrib.storage.store import Store
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.envelopes import list_result
 from toolcrib.wire.instructions import Instructions
 from toolcrib.wire.listing import Listing

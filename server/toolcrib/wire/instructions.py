@@ -10,10 +10,10 @@ from toolcrib.base.errors import StoreError
 from toolcrib.base.text import one_line
 from toolcrib.catalog.finding import Subjects
 from toolcrib.config.settings import Settings
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
 from toolcrib.wire.builtin.tool_search import SearchTools

@@ -8,8 +8,8 @@ from toolcrib.base.model import JsonObject
 from toolcrib.base.names import name_digest
 from toolcrib.events.kinds import ToolsListed
 from toolcrib.events.log import EventLog
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 
 _NAMES_TOLD = 50

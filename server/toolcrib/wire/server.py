@@ -35,13 +35,12 @@ from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
+from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.results import failure
+from toolcrib.gateway.tools import ToolCall, ToolUseCases
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
-from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.policy.client_profiles import Hosts
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.calling import ToolCall
-from toolcrib.tools.results import failure
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.registry import Builtins
 from toolcrib.wire.carrying import CarriedRequests, Reach
 from toolcrib.wire.changes import ListChanges

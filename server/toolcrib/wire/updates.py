@@ -15,8 +15,8 @@ from mcp import ServerSession
 
 from toolcrib.base.errors import BadRequest, DownstreamError, Unavailable, UnknownResource
 from toolcrib.base.model import JsonObject
+from toolcrib.gateway.offers import OfferUseCases, Release
 from toolcrib.jsonrpc.sdk import Connection, Context, ProtocolServer, ResourceUpdated, Subscriptions, connection_of
-from toolcrib.offers.use_cases import OfferUseCases, Release
 from toolcrib.policy.sessions import Session
 from toolcrib.wire.sessions import Sessions
 

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Strict
 
 from toolcrib.base.model import READ_MORE, JsonObject
+from toolcrib.gateway.results import LongResults
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.long_results import LongResults
 from toolcrib.wire.builtin.schemas import COUNT, TEXT
 from toolcrib.wire.builtin.tool import READ_ONLY, Arguments, BuiltinParts, BuiltinTool, CallMaker
 

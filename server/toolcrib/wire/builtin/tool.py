@@ -13,11 +13,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.config.settings import Settings
-from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.tools import ToolCall, ToolUseCases
 from toolcrib.policy.sessions import Session, SkillScopes
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.tools.calling import ToolCall
-from toolcrib.tools.use_cases import ToolUseCases
 
 SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
 """The values of the argument ``search_type``."""

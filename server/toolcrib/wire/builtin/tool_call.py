@@ -9,8 +9,8 @@ from pydantic import Strict
 
 from toolcrib.base.model import READ_MORE, JsonObject
 from toolcrib.catalog.arguments import unwrap_arguments
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.read_more import ReadMore, ReadMoreArguments
 from toolcrib.wire.builtin.schemas import described
 from toolcrib.wire.builtin.tool import ALWAYS_LOAD, Arguments, BuiltinParts, BuiltinTool, CallMaker, checked

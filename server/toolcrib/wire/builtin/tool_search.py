@@ -13,9 +13,9 @@ from toolcrib.base.model import JsonObject, LoadingMode
 from toolcrib.base.text import enumerated, one_line
 from toolcrib.catalog.definitions import render
 from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest, search_json
-from toolcrib.offers.use_cases import OfferUseCases
+from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
-from toolcrib.tools.use_cases import ToolUseCases
 from toolcrib.wire.builtin.schemas import (
     CONFIDENCE,
     COUNT,

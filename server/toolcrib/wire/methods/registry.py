@@ -6,11 +6,11 @@ Knows which part contributes what; never knows how a method is answered.
 from typing import Protocol
 
 from toolcrib.base.json_values import compact
+from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.status import StatusParts, status_of
 from toolcrib.jsonrpc.sdk import ProtocolServer
-from toolcrib.offers.use_cases import OfferUseCases
 from toolcrib.policy.sessions import Session
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.status import StatusParts, status_of
 from toolcrib.wire.carrying import CarriedRequests
 from toolcrib.wire.methods.prompts import PromptMethods, PromptProvider
 from toolcrib.wire.methods.resources import FixedResource, ResourceMethods, ResourceProvider

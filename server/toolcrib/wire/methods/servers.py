@@ -6,8 +6,8 @@ Knows which use case answers which method; never knows policies, servers or how 
 from toolcrib.base.errors import UnknownPrompt
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
+from toolcrib.gateway.offers import Ask, OfferUseCases
 from toolcrib.jsonrpc.sdk import Context, ProtocolServer
-from toolcrib.offers.use_cases import Ask, OfferUseCases
 from toolcrib.policy.sessions import Session
 from toolcrib.wire.asking import asker_of
 from toolcrib.wire.envelopes import params_for_next_hop

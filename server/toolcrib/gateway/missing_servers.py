@@ -1,7 +1,4 @@
-"""Servers that a query may mean but that cannot be searched now: failed, not listed yet, or not in use.
-
-Knows names, descriptions and states of servers and what a caller may use; never knows a tool or how one is found.
-"""
+"""Servers that a query may mean but that cannot be searched now: failed, not listed yet, or not in use."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

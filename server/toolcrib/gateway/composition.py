@@ -1,7 +1,4 @@
-"""The composition root: builds the parts for a config, and closes them in order.
-
-Knows which part needs which; never knows what any of them does in detail.
-"""
+"""The composition root: builds the parts for a config, and closes them in order."""
 
 import logging
 import os
@@ -33,21 +30,18 @@ from toolcrib.downstream.suspended import Parking
 from toolcrib.downstream.transport import Connector, open_streams
 from toolcrib.events.kinds import DownstreamState
 from toolcrib.events.server_logs import open_server_logs
-from toolcrib.known import (
+from toolcrib.gateway.offers import OfferUseCaseParts, OfferUseCases
+from toolcrib.gateway.offline import (
     Clocks,
     Known,
     finder_of,
     open_catalog,
 )
-from toolcrib.offers.use_cases import OfferUseCaseParts, OfferUseCases
+from toolcrib.gateway.results import KeptPages, LongResults
+from toolcrib.gateway.status import open_known_skills
+from toolcrib.gateway.tools import ConfirmedCalls, ToolUseCaseParts, ToolUseCases, report_definitions
 from toolcrib.skills.requests import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.status import open_known_skills
-from toolcrib.tools.confirmed_calls import ConfirmedCalls
-from toolcrib.tools.kept_pages import KeptPages
-from toolcrib.tools.long_results import LongResults
-from toolcrib.tools.reports import report_definitions
-from toolcrib.tools.use_cases import ToolUseCaseParts, ToolUseCases
 
 _Opened = TypeVar("_Opened")
 

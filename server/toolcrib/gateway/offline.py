@@ -1,8 +1,4 @@
-"""What is known without a running server: the indexes, decisions and policy of a config, opened and closed again.
-
-Knows which part of that needs which; never knows how a server is reached or the protocol, so that a lookup does not
-load the SDK.
-"""
+"""What is known without a running server: the indexes, decisions and policy of a config, opened and closed again."""
 
 import logging
 import time

@@ -1,47 +1,416 @@
-"""The use cases: list tools, search tools, call a tool. Each takes a session and answers with plain values.
+"""The use cases: list tools, search tools, call a tool. Each takes a session and answers with plain values."""
 
-Knows the order in which the other parts are applied; never knows JSON-RPC, HTTP or SQL.
-"""
-
+import logging
+import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from types import TracebackType
+from typing import Self
 
 import anyio
 import anyio.to_thread
 from mcp_types import URL_ELICITATION_REQUIRED
 
-from toolcrib.base.errors import BadRequest, DownstreamError, LoginNeeded, ToolcribError, Unavailable, UnknownTool
-from toolcrib.base.json_values import as_object
-from toolcrib.base.model import JsonObject, Tool
+from toolcrib.auth.logins import Logins
+from toolcrib.base.errors import (
+    BadRequest,
+    DownstreamError,
+    LoginFailed,
+    LoginNeeded,
+    StartFailed,
+    ToolcribError,
+    Unavailable,
+    UnknownTool,
+)
+from toolcrib.base.json_values import as_object, compact
+from toolcrib.base.model import JsonObject, SearchType, Tool
 from toolcrib.base.names import may_belong_to
+from toolcrib.base.redaction import KEY_RULES, rewritten
+from toolcrib.base.text import one_line, truncate
 from toolcrib.base.uris import published_tool_result
 from toolcrib.catalog.arguments import ArgumentChecks, misfit_text, shape_text, unwrap_arguments
-from toolcrib.catalog.finding import Detail, ToolFinder, refuse_blank
+from toolcrib.catalog.finding import Detail, Subjects, ToolFinder, refuse_blank
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.index import Card
-from toolcrib.catalog.indexing import Indexer
+from toolcrib.catalog.indexing import CatalogChange, Indexer
 from toolcrib.catalog.learning import Learning
+from toolcrib.catalog.snapshot import Catalog
 from toolcrib.catalog.tool_search import SearchAnswer, SearchRequest
-from toolcrib.config.settings import Settings
+from toolcrib.catalog.wording import Wording
+from toolcrib.config.settings import ServerSettings, Settings
 from toolcrib.downstream.calls import Exchange
 from toolcrib.downstream.connection import Outdated
 from toolcrib.downstream.fleet import Fleet
 from toolcrib.downstream.lifecycle import Downstream
 from toolcrib.downstream.states import DOWN, State, Status
-from toolcrib.events.log import EventLog
+from toolcrib.events.kinds import (
+    DefinitionChanged,
+    NotRunReason,
+    ToolActivated,
+    ToolActivationDenied,
+    ToolCalled,
+    ToolCallNotRun,
+    ToolSearchQuery,
+)
+from toolcrib.events.log import EventLog, elapsed_ms
+from toolcrib.gateway.missing_servers import Asked, MissingServers
+from toolcrib.gateway.results import LongResults, failure
+from toolcrib.policy.asking import NOBODY, Asker, Progress, refuse_beyond
+from toolcrib.policy.confirmations import Confirmations, MustAsk, Subject
+from toolcrib.policy.rules import ConfirmRules, effects_of
 from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
-from toolcrib.tools.asked_logins import AskedLogins
-from toolcrib.tools.calling import ToolCall
-from toolcrib.tools.confirmed_calls import ConfirmedCalls
-from toolcrib.tools.long_results import LongResults
-from toolcrib.tools.missing_servers import MissingServers
-from toolcrib.tools.reports import ToolReports
-from toolcrib.tools.results import failure
-from toolcrib.tools.search_notes import SearchNotes
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as received; ``more`` is forwarded besides its name and arguments.
+
+    ``announce`` notifies the session that its list has grown, before the result is sent.
+    """
+
+    name: str
+    arguments: object
+    more: JsonObject
+    on_progress: Progress | None
+    announce: Callable[[], Awaitable[None]]
+    asker: Asker = NOBODY
+
+
+_REDEFINED_MAX = 100
+"""Maximum number of reported changes per list: a server may change thousands, repeatedly."""
+
+
+def report_definitions(events: EventLog, change: CatalogChange) -> None:
+    """Emit events about tools that their server has changed."""
+    for each in change.rows.redefined[:_REDEFINED_MAX] if change.rows else ():
+        events.emit(
+            DefinitionChanged(
+                server=str(change.server),
+                tool_name=each.public_name,
+                change="added" if each.before is None else "removed" if each.after is None else "changed",
+                keys=each.keys,
+                fingerprint_before=each.before,
+                fingerprint_after=each.after,
+            )
+        )
+
+
+class ToolReports:
+    """Emits events about sessions' use of tools, and passes them on to learning.
+
+    ``began`` is on the clock of :func:`time.perf_counter` everywhere.
+    """
+
+    def __init__(self, events: EventLog, gate: Gate, learning: Learning) -> None:
+        self._events, self._gate, self._learning = events, gate, learning
+
+    def searched(self, session: Session, answer: SearchAnswer, catalog: Catalog, began: float) -> None:
+        """Emit the event of an answered search (R151)."""
+        names = [hit.tool.public_name for hit in answer.hits]
+        told = self._gate.without_denied_names(session, answer.query, catalog)
+        self._learning.asked(session, answer, told)
+        self._events.emit(
+            ToolSearchQuery(
+                query=told,
+                requested_search_type=answer.effective.value,
+                effective_search_type=answer.effective.value,
+                results_count=len(names),
+                search=session.trail.searched(names),
+                confidence=answer.confidence,
+                hits=names,
+            ),
+            session=session.label,
+            duration_ms=elapsed_ms(began),
+        )
+
+    def refused(self, session: Session, name: str, catalog: Catalog) -> None:
+        """Emit the event of a denied or unknown name, with the reason (R153)."""
+        reason = self._gate.why_refused(session, name, catalog)
+        self._events.emit(ToolActivationDenied(tool_name=name, reason=reason), session=session.label)
+
+    def activated(self, session: Session, tool: Tool, source: str) -> None:
+        """Emit the event of a tool's first use by a session (R152)."""
+        activated = ToolActivated(
+            tool_name=tool.public_name, activation_scope=self._gate.scope, source=source, reason="first_use"
+        )
+        self._events.emit(activated, session=session.label)
+
+    def calling(self, session: Session, tool: Tool, began: float) -> "Calling":
+        """Return a context manager for a tool call, which emits an event when it ends."""
+        return Calling(self, session, tool, began)
+
+    def called(self, session: Session, tool: Tool, call: "Calling", duration_ms: float) -> None:
+        """Emit the event of a call."""
+        session.trail.called(ok=call.ok)
+        if call.ok:
+            self._learning.called(session, tool.public_name, call.asked)
+        search, rank = _origin(session, tool.public_name)
+        called = ToolCalled(tool_name=tool.public_name, ok=call.ok, bytes=call.size, search=search, rank=rank)
+        self._events.emit(called, session=session.label, duration_ms=duration_ms)
+
+    def preparing(self, session: Session, name: str) -> "Preparing":
+        """Return a context manager for the preparation of a call of ``name``; an error in it means that nothing ran."""
+        return Preparing(self, session, name)
+
+    def not_run(self, session: Session, name: str, reason: NotRunReason) -> None:
+        """Emit the event of a call that ended before anything ran."""
+        session.trail.called(ok=False)
+        search, rank = _origin(session, name)
+        not_run = ToolCallNotRun(tool_name=name, reason=reason, search=search, rank=rank)
+        self._events.emit(not_run, session=session.label)
+
+
+# Classes rather than generators, because every call passes here.
+
+
+class Calling:
+    """One call in progress; at its end, its success and the approximate size of its result are reported.
+
+    Nothing is reported for a call that was never sent.
+    """
+
+    __slots__ = ("_began", "_reports", "_session", "_tool", "asked", "ok", "size")
+
+    def __init__(self, reports: ToolReports, session: Session, tool: Tool, began: float) -> None:
+        self._reports, self._session, self._tool, self._began = reports, session, tool, began
+        self.ok, self.size = False, 0
+        # A call says nothing about a search that is made while it runs.
+        self.asked = session.trail.asked
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Outdated):
+            self._reports.called(self._session, self._tool, self, elapsed_ms(self._began))
+
+
+class Preparing:
+    """One call in preparation: if it ends here, the reason why nothing ran is reported."""
+
+    __slots__ = ("_name", "_reports", "_session")
+
+    def __init__(self, reports: ToolReports, session: Session, name: str) -> None:
+        self._reports, self._session, self._name = reports, session, name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, BadRequest):
+            self._reports.not_run(self._session, self._name, "arguments")
+        elif isinstance(error, Unavailable):
+            self._reports.not_run(self._session, self._name, "unavailable")
+
+
+def _origin(session: Session, name: str) -> tuple[int | None, int | None]:
+    origin = session.trail.origin(name)
+    return (origin.search, origin.rank) if origin else (None, None)
+
+
+_SUBJECTS_ROOM = 240
+"""Maximum length of the list of servers if nothing likely was found."""
+
+
+class SearchNotes:
+    """Creates the note of an answer."""
+
+    def __init__(self, settings: Settings, gate: Gate, fleet: Fleet, missing: MissingServers) -> None:
+        self._gate, self._fleet, self._missing = gate, fleet, missing
+        self._subjects = Subjects(settings.servers, gate)
+
+    def of(self, session: Session, answer: SearchAnswer, server: str | None, catalog: Catalog) -> str | None:
+        """Return why little or nothing was found: the search's reason, what could not be searched, what exists."""
+        there = self._there(session, answer, catalog) if server is None else ""
+        if server is None and self._fleet.is_quiet and not self._missing.leaves_out:
+            return " ".join(filter(None, (answer.note, there))) or None
+        asked = Asked(
+            query=answer.query,
+            server=server,
+            found={hit.tool.server for hit in answer.hits},
+            is_nothing_known=not self._gate.permitted(session, catalog).tools,
+        )
+        clean = partial(self._gate.without_denied_names, session, catalog=catalog)
+        servers = self._missing.note(asked, self._gate.permissions(session), self._fleet.now(), clean)
+        if server is not None and servers and not answer.hits:
+            return servers  # not that it has no such tool, which is unknown
+        return " ".join(filter(None, (answer.note, servers or there))) or None
+
+    def _there(self, session: Session, answer: SearchAnswer, catalog: Catalog) -> str:
+        """Return which servers have tools for the caller, by subject, if no text match was likely."""
+        if answer.confidence != "none" or answer.effective is not SearchType.FTS:
+            return ""
+        having = {tool.server for tool in self._gate.permitted(session, catalog).tools}
+        servers = [key for key in self._gate.servers(session) if key in having]
+        return f"There are tools of: {self._subjects.of(servers, session, catalog, _SUBJECTS_ROOM)}." if servers else ""
+
+
+_DESCRIPTION_MAX = 400
+_ARGUMENTS_MAX = 2000
+
+
+class ConfirmedCalls:
+    """Obtains confirmation of calls under ``policy.confirm``; ``wording_of`` returns a session's wording."""
+
+    def __init__(
+        self, settings: Settings, confirmations: Confirmations, wording_of: Callable[[Session], Wording]
+    ) -> None:
+        section = settings.toolcrib.policy.confirm
+        self._rules, self._confirmations = ConfirmRules(section), confirmations
+        self._asks_nobody = not section.tools and not section.effects
+        self._clean, self._wording_of = settings.redactor.clean, wording_of
+
+    async def settle(self, session: Session, asker: Asker, tool: Tool, arguments: JsonObject) -> None:
+        """Return if the tool may be called with these arguments.
+
+        Raises:
+            NotConfirmed: a person has to confirm first, and has not.
+            MustAsk: they can be asked, but not while this request is under way.
+
+        """
+        if self._asks_nobody:
+            return
+        is_named = self._rules.names(tool)
+        if not is_named and not self._rules.may_concern_effects(tool):
+            return
+        read = await anyio.to_thread.run_sync(self._wording_of(session).described, [tool.row])
+        definition = read[tool.row][0] if tool.row in read else {}
+        if not is_named and not self._rules.concern_effects(tool, as_object(definition.get("annotations"))):
+            return
+        subject = Subject(
+            Approval(session.caller.principal, "tool", tool.public_name, tool.fingerprint),
+            "It did not run.",
+            partial(anyio.to_thread.run_sync, partial(self._question, tool, definition, arguments)),
+        )
+        await self._confirmations.require(session, asker, subject)
+
+    def _question(self, tool: Tool, definition: JsonObject, arguments: JsonObject) -> str:
+        """Return the question to the person, one fact per line, so that no text of a server can imitate another one."""
+        said = truncate(one_line(str(definition.get("description") or "nothing")), _DESCRIPTION_MAX)
+        effects = sorted(effects_of(tool.side_effects, as_object(definition.get("annotations"))))
+        given = one_line(rewritten(self._clean(compact(arguments)), KEY_RULES))
+        if len(given) > _ARGUMENTS_MAX:
+            given = f"{given[:_ARGUMENTS_MAX]} … ({len(given) - _ARGUMENTS_MAX} more characters, not shown)"
+        return "\n".join(
+            (
+                f"May the tool {tool.public_name} run?",
+                f"Server: {tool.server}",
+                f"It says of itself: {said}",
+                f"It may: {', '.join(map(_worded, effects)) or 'read only'}",
+                f"Arguments: {given}",
+            )
+        )
+
+
+def _worded(effect: str) -> str:
+    return {"destructive": "destroy", "external": "reach the outside", "write": "write"}[effect]
+
+
+_ELICIT, _COMPLETE = "elicitation/create", "notifications/elicitation/complete"
+_OWNER = "local"
+"""The principal of the person at this machine, who owns these logins, and receives the login's redirect."""
+
+_log = logging.getLogger(__name__)
+
+Show = Callable[[str, str], Awaitable[None]]
+
+
+class AskedLogins:
+    """Requests logins to the servers of a config, and lists servers after a login."""
+
+    def __init__(self, settings: Settings, fleet: Fleet) -> None:
+        self._settings, self._fleet = settings, fleet
+        self._turns: dict[str, anyio.Lock] = {}
+        self._asked_before = Counter[str]()
+        self._has_logged_in: dict[str, bool] = {}
+
+    async def settle(self, session: Session, asker: Asker, key: str) -> bool:
+        """Return whether somebody has logged in to a server that requires it.
+
+        A caller that waits for another call's request gets its result, and requests nothing.
+
+        Raises:
+            MustAsk: the person can be asked, but not while this request is under way.
+
+        """
+        server, logins = self._settings.servers.get(key), self._fleet.logins
+        if server is None or logins is None or not _can_be_asked(session, asker):
+            return False
+        if not asker.is_live:
+            raise MustAsk
+        asked_before = self._asked_before[key]
+        async with self._turns.setdefault(key, anyio.Lock()):
+            if not await logins.has_changed(server):
+                if self._asked_before[key] == asked_before:
+                    self._has_logged_in[key] = await self._has_said_yes(logins, server, asker)
+                    self._asked_before[key] += 1  # not if the call was abandoned meanwhile
+                if not self._has_logged_in[key]:
+                    return False
+        with suppress(StartFailed):  # reported when the call is tried again
+            await self._fleet[key].connection(wanted=False)
+        return True
+
+    async def _has_said_yes(self, logins: Logins, server: ServerSettings, asker: Asker) -> bool:
+        try:
+            await self._ask(logins, server, asker)
+        except ToolcribError as error:
+            _log.warning("nobody logged in to %s: %s", server.key, error)
+            return False
+        return True
+
+    async def _ask(self, logins: Logins, server: ServerSettings, asker: Asker) -> None:
+        """Request a login, and wait for the result, as long as a person may take to answer."""
+        elicitation = secrets.token_urlsafe()
+
+        async def show(address: str, _redirect_uri: str) -> None:
+            question: JsonObject = {
+                "mode": "url",
+                "message": f"The server {server.key} requires you to log in, in the browser on this computer.",
+                "url": address,
+                "elicitationId": elicitation,
+            }
+            if (await _answer(asker, question)).get("action") != "accept":
+                raise LoginFailed("their client was asked, and the answer is no")
+
+        with anyio.move_on_after(self._settings.toolcrib.limits.answer_timeout_s) as patience:
+            await logins.log_in(server, show)
+        if patience.cancelled_caught:
+            raise LoginFailed("nobody answered in time")
+        if asker.lasting:
+            await asker.tell(_COMPLETE, {"elicitationId": elicitation})
+
+
+async def _answer(asker: Asker, question: JsonObject) -> JsonObject:
+    from mcp import MCPError  # noqa: PLC0415 - who only says that nobody can be asked does not wait for the SDK
+
+    try:
+        return await asker.ask(_ELICIT, question)
+    except MCPError as error:
+        raise LoginFailed(f"their client could not be asked: {error.message}") from None
+
+
+def _can_be_asked(session: Session, asker: Asker) -> bool:
+    """Return whether the caller is the person at this machine, and its client can open URLs."""
+    from mcp import MCPError  # noqa: PLC0415 - as above
+
+    if session.caller.principal != _OWNER:
+        return False
+    try:
+        refuse_beyond(asker.capabilities, _ELICIT, {"mode": "url"})
+    except MCPError:
+        return False
+    return True
+
 
 _NOT_UP = (State.STARTING, *DOWN)
 """States of a server that matter to a caller; sleeping is normal."""

@@ -1,7 +1,4 @@
-"""The use cases: list what servers offer besides tools, read a resource, get a prompt, complete an argument.
-
-Knows the order in which the other parts are applied; never knows JSON-RPC, HTTP or SQL.
-"""
+"""The use cases: list what servers offer besides tools, read a resource, get a prompt, complete an argument."""
 
 import time
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping

@@ -1,7 +1,4 @@
-"""The overall status: servers, tools, skills, search by meaning and index files, as one value for one caller.
-
-Knows what is collected, and what must be withheld from a caller; never knows where it is shown.
-"""
+"""The overall status: servers, tools, skills, search by meaning and index files, as one value for one caller."""
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -26,7 +23,7 @@ from toolcrib.catalog.snapshot import Catalog
 from toolcrib.config.settings import SKILL_CACHE, ServerSettings, Settings
 from toolcrib.events.kinds import IndexRebuilt
 from toolcrib.events.log import EventLog
-from toolcrib.known import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
+from toolcrib.gateway.offline import Clocks, Known, gate_of, model_of, open_known, search_settings, teller
 from toolcrib.policy.client_profiles import Served
 from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
@@ -40,7 +37,7 @@ from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 
-if TYPE_CHECKING:  # a process that runs no servers does not wait for the SDK
+if TYPE_CHECKING:
     from toolcrib.downstream.fleet import Fleet
 
 

@@ -1,1 +1,0 @@
-"""Offers of servers besides tools: resources, resource templates, prompts and completions."""

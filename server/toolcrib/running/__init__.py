@@ -1,1 +1,0 @@
-"""Running toolcribs: each writes its state to a file, and readers combine the files of all."""

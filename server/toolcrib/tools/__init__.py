@@ -1,1 +1,0 @@
-"""Tools of downstream servers: indexed, found, listed and called."""
