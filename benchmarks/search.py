@@ -28,7 +28,7 @@ from toolcrib.gateway.composition import Outside, open_tools
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.wire.builtin.tool_search import answer_text
+from toolcrib.server.builtin.tools import answer_text
 
 TARGETS_MS = {1000: Target(2), 8000: Target(10)}
 FIRST_TARGETS_MS = {8000: Target(2000)}

@@ -24,7 +24,7 @@ from toolcrib.config import schema as policy_schema
 from toolcrib.config import schema as skills_schema
 from toolcrib.config import schema as tool_search_schema
 from toolcrib.events import kinds
-from toolcrib.wire.builtin.registry import BUILTINS
+from toolcrib.server.builtin.registry import BUILTINS
 
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- begin, written by scripts/reference_tables.py -->", "<!-- end -->"

@@ -17,7 +17,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from patience import patience_s
-from toolcrib.wire.http import TokenTable, bind, http_app, serve_http, url_of
+from toolcrib.server.http import TokenTable, bind, http_app, serve_http, url_of
 from worlds import Client, JsonObject, Servers, World, world
 
 MODERN = "2026-07-28"

@@ -36,13 +36,10 @@ from toolcrib.gateway.composition import Outside
 from toolcrib.gateway.status import Loaded
 from toolcrib.jsonrpc.sdk import CallOptions, StreamDispatcher, serve_by_era
 from toolcrib.policy.client_profiles import Hosts
-from toolcrib.serving import Serving, open_server
-from toolcrib.wire.builtin.skill_get import GetSkills
-from toolcrib.wire.builtin.skill_list import ListSkills
-from toolcrib.wire.builtin.skill_search import SearchSkills
-from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
-from toolcrib.wire.builtin.tool_search import SearchTools
-from toolcrib.wire.server import Wire
+from toolcrib.server.builtin.skills import GetSkills, ListSkills, SearchSkills
+from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
+from toolcrib.server.protocol import Wire
+from toolcrib.server.serving import Serving, open_server
 
 __all__ = [
     "BUILTINS",

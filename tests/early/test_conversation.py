@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ends import two_pipes
 
-from toolcrib.early import greeting
-from toolcrib.early.greeting import Begun
+from toolcrib.server import early
+from toolcrib.server.early import Begun
 
 PATIENCE_S = 20
 GREETING = ["initialize", {"protocolVersion": "2025-11-25"}]
@@ -72,8 +72,8 @@ class Talk:
 @pytest.fixture
 def talk(monkeypatch: pytest.MonkeyPatch) -> Generator[Talk]:
     with two_pipes() as ((here, out), (far_in, far_out)):
-        monkeypatch.setattr(greeting, "_STDIN", here)
-        monkeypatch.setattr(greeting, "_STDOUT", out)
+        monkeypatch.setattr(early, "_STDIN", here)
+        monkeypatch.setattr(early, "_STDOUT", out)
         it = Talk(far_out, far_in, out)
         with left(it):
             yield it

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from toolcrib import __version__
 from toolcrib.config.loading import load
-from toolcrib.early import greeting
-from toolcrib.early.greeting import FOLDER, Start, begin
+from toolcrib.server import early
+from toolcrib.server.early import FOLDER, Start, begin
 
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 RESULT = {"protocolVersion": "2025-11-25", "instructions": "as the last time"}
@@ -166,7 +166,7 @@ def test_what_nothing_rests_on_changes_nothing(tmp_path_factory, names, value):
 def test_another_version_and_another_directory_answer_for_themselves(tmp_path, monkeypatch):
     place = Place(tmp_path)
     with monkeypatch.context() as changed:
-        changed.setattr(greeting, "__version__", f"{__version__}.1")
+        changed.setattr(early, "__version__", f"{__version__}.1")
         assert not place.known()
     with monkeypatch.context() as changed:
         changed.syspath_prepend(tmp_path)
@@ -215,7 +215,7 @@ def test_every_variable_that_the_config_is_loaded_by_counts(tmp_path, named):
 
 
 def test_over_http_nothing_is_read_of_stdin(monkeypatch):
-    monkeypatch.setattr(greeting.os, "read", lambda *_: pytest.fail("it has read"))
+    monkeypatch.setattr(early.os, "read", lambda *_: pytest.fail("it has read"))
     begun = begin(["--transport", "http"], {})
     assert (begun.data, begun.given, begun.start) == (b"", [], None)
 

@@ -287,7 +287,7 @@ async def test_a_config_that_cannot_be_used_changes_nothing_and_says_why(tmp_pat
 
 async def test_a_file_that_no_index_can_be_opened_for_changes_nothing_either(tmp_path, monkeypatch):
     async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
-        monkeypatch.setattr("toolcrib.serving.open_catalog", _refused)
+        monkeypatch.setattr("toolcrib.server.serving.open_catalog", _refused)
         assert "disk" in (await w.reload(DENIED)).failure
         assert not (await client.tool_call("git__status")).get("isError")
 
@@ -301,7 +301,7 @@ async def test_what_was_opened_for_a_reload_that_fails_at_its_end_is_closed_agai
 
     async with world(tmp_path, {"git": [tool("status")]}) as w, w.client() as client:
         with monkeypatch.context() as patched:
-            patched.setattr("toolcrib.serving.due", failing)
+            patched.setattr("toolcrib.server.serving.due", failing)
             assert "cannot be used" in (await w.reload(DENIED)).failure
         assert [store._closed for store in opened] == [True]
         assert not (await client.tool_call("git__status")).get("isError")

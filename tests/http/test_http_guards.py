@@ -15,8 +15,8 @@ from fakes.menu import tool
 from online import ACCEPT, ENVELOPE, events, modern_headers, online, request
 from toolcrib.base.errors import StartRefused
 from toolcrib.config.schema import HttpSection, TokenSection
-from toolcrib.wire import http as wire_http
-from toolcrib.wire.http import TokenTable, bind, host_notice, is_loopback, refuse_unsafe, url_of
+from toolcrib.server import http as wire_http
+from toolcrib.server.http import TokenTable, bind, host_notice, is_loopback, refuse_unsafe, url_of
 
 pytestmark = pytest.mark.anyio
 

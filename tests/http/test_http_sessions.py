@@ -133,7 +133,7 @@ async def test_progress_arrives_on_the_stream_of_the_call(tmp_path):
 
 
 async def test_stopping_ends_every_stream_in_order_and_without_a_word(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("toolcrib.wire.http._GRACE_S", 0.2)
+    monkeypatch.setattr("toolcrib.server.http._GRACE_S", 0.2)
     async with online(tmp_path, {"zoo": [tool("feed")]}, listing="auto") as it, it.client(MODERN) as client:
         session = await it.session()
         headers = {**session.headers, "accept": "text/event-stream"}

@@ -19,7 +19,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import HttpSection, LimitsSection, ServerSection
 from toolcrib.config.settings import ServerSettings, StdioTarget
 from toolcrib.downstream.relays import Relays
-from toolcrib.wire.http import bind, serve_http, url_of
+from toolcrib.server.http import bind, serve_http, url_of
 from worlds import Call, Client, MemoryServer, text, until
 
 pytestmark = pytest.mark.anyio

@@ -405,9 +405,9 @@ async def test_few_greetings_are_kept(tmp_path):
 
 
 def test_nothing_but_the_standard_library_is_imported_for_it():
-    shown = "import sys; before = set(sys.modules); import toolcrib.early.greeting; print(*sys.modules.keys() - before)"
+    shown = "import sys; before = set(sys.modules); import toolcrib.server.early; print(*sys.modules.keys() - before)"
     done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
     packages = {name.partition(".")[0] for name in done.stdout.split()}
     assert packages - sys.stdlib_module_names == {"toolcrib"}
     ours = {name for name in done.stdout.split() if name.startswith("toolcrib")}
-    assert ours == {"toolcrib", *(f"toolcrib.{name}" for name in ("config", "config.paths", "early", "early.greeting"))}
+    assert ours == {"toolcrib", *(f"toolcrib.{name}" for name in ("config", "config.paths", "server", "server.early"))}

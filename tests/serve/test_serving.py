@@ -78,7 +78,7 @@ async def test_a_modern_client_is_told_what_to_speak_where_the_list_is_dynamic(t
 
 NOISY = """
 import os, subprocess, sys
-import toolcrib.wire.stdio as stdio
+import toolcrib.server.stdio as stdio
 from toolcrib.cli.serve import main
 
 real = stdio.serve_by_era
@@ -112,7 +112,7 @@ async def test_what_is_printed_in_the_process_cannot_reach_stdout(tmp_path: Path
 
 TELLING = """
 import logging, sys
-import toolcrib.wire.stdio as stdio
+import toolcrib.server.stdio as stdio
 from toolcrib.cli.serve import main
 
 real = stdio.serve_by_era

@@ -10,7 +10,7 @@ from shelving import skills
 from fakes.menu import tool
 from toolcrib.base.json_values import compact
 from toolcrib.base.model import BUILTIN_NAMES
-from toolcrib.wire.builtin.registry import BUILTINS
+from toolcrib.server.builtin.registry import BUILTINS
 from worlds import ERAS, OWN_TOOLS, Client, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from fakes.memory import MODERN
 from fakes.menu import tool
 from toolcrib.base.errors import StoreError
 from toolcrib.catalog.index import ToolIndex
-from toolcrib.early.greeting import FOLDER, Begun, Start
-from toolcrib.wire import changes, greeting
-from toolcrib.wire.greeting import greeting_kept
+from toolcrib.server import handshake_cache, lists
+from toolcrib.server.early import FOLDER, Begun, Start
+from toolcrib.server.handshake_cache import greeting_kept
 from worlds import ERAS, Client, World, until, world
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ WRONG = "would be told something else"
 
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greeting, "_NO_HURRY_S", 0)
+    monkeypatch.setattr(handshake_cache, "_NO_HURRY_S", 0)
 
 
 @asynccontextmanager
@@ -85,7 +85,7 @@ async def test_a_wrong_list_is_taken_back_from_a_client_that_listens_later(tmp_p
 async def test_who_listens_when_no_wrong_list_is_held_any_more_is_told_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ):
-    monkeypatch.setattr(changes, "LIST_TTL_MS", 0)
+    monkeypatch.setattr(lists, "LIST_TTL_MS", 0)
     async with listening_late(tmp_path, caplog) as client:
         assert client.list_changes == 0
 

@@ -7,7 +7,7 @@ import pytest
 from shelving import put, repo, skills
 
 from fakes.menu import tool
-from toolcrib.wire.builtin.registry import BUILTINS
+from toolcrib.server.builtin.registry import BUILTINS
 from worlds import ERAS, SCHEMAS, text, world
 
 pytestmark = pytest.mark.anyio

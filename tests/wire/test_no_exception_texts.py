@@ -20,8 +20,10 @@ from toolcrib.downstream import connection, fleet, lifecycle
 from toolcrib.events.log import EventLog
 from toolcrib.gateway import results, tools
 from toolcrib.policy import rules
-from toolcrib.wire import server, sessions
-from toolcrib.wire.builtin import registry, tool_call, tool_search
+from toolcrib.server import protocol, sessions
+from toolcrib.server.builtin import registry
+from toolcrib.server.builtin import tools as tool_call
+from toolcrib.server.builtin import tools as tool_search
 from worlds import ERAS, Client, MemoryServer, World, text, world
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +56,7 @@ MODULES = {
         "unwrap_arguments",
     ],
     results: ["weight"],
-    server: ["list_result", "call_result", "meta_for_next_hop", "_tool_call"],
+    protocol: ["list_result", "call_result", "meta_for_next_hop", "_tool_call"],
     registry: ["checked"],
     tool_search: ["answer_text", "search_json"],
     answers: ["split_summary", "truncate"],
@@ -190,9 +192,9 @@ async def test_an_unexpected_error_is_one_fixed_message_with_a_reference_that_th
     "error", [KeyError(SECRET), TypeError(SECRET), ExceptionGroup("g", [KeyError(SECRET)])], ids=repr
 )
 async def test_a_connector_that_fails_in_an_unexpected_way_tells_no_client_why(tmp_path, era, error):
-    server = MemoryServer(SERVER)
-    async with world(tmp_path, {"db": server}, listing="auto") as w, w.client(era) as client:
-        server.start_error = error
+    protocol = MemoryServer(SERVER)
+    async with world(tmp_path, {"db": protocol}, listing="auto") as w, w.client(era) as client:
+        protocol.start_error = error
         result = await client.call("db__get", {})
         assert result["isError"]
         assert "The server 'db' could not be started" in result["content"][0]["text"]
@@ -204,11 +206,11 @@ async def test_a_connector_that_fails_in_an_unexpected_way_tells_no_client_why(t
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_known_secret_of_a_server_is_masked_wherever_the_server_tells_it(tmp_path, era):
     entry = {"command": "in-memory", "args": ["x"], "env": {"TOKEN": SECRET}}
-    server = MemoryServer(SERVER, entry=entry, start_error=OSError(f"cannot log in with {SECRET}"))
-    async with world(tmp_path, {"db": server}, listing="auto") as w, w.client(era) as client:
+    protocol = MemoryServer(SERVER, entry=entry, start_error=OSError(f"cannot log in with {SECRET}"))
+    async with world(tmp_path, {"db": protocol}, listing="auto") as w, w.client(era) as client:
         await client.search("get")
-        server.start_error = None
-        server.answers["get"] = MCPError(-32000, "busy")
+        protocol.start_error = None
+        protocol.answers["get"] = MCPError(-32000, "busy")
         await client.tool_call("db__get", {"at": "x"})
         assert SECRET not in json.dumps([w.said, w.events])
     assert SECRET not in w.settings.events_file.read_text()

@@ -34,7 +34,7 @@ def _serve(arguments: list[str]) -> int:
     # All that is imported stays: to look for garbage in it, again and again, takes a tenth of a start.
     gc.disable()
     try:
-        from toolcrib.early.greeting import begin
+        from toolcrib.server.early import begin
 
         begun = begin(arguments, os.environ)
         from toolcrib.cli.serve import main as serve

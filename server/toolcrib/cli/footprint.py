@@ -22,9 +22,9 @@ from toolcrib.config.paths import (
     user_data_root,
 )
 from toolcrib.config.settings import Settings
-from toolcrib.early.greeting import FOLDER as GREETINGS
 from toolcrib.events.server_logs import FOLDER as SERVER_LOGS
 from toolcrib.gateway.instances import running_folders
+from toolcrib.server.early import FOLDER as GREETINGS
 from toolcrib.storage.files import private_directory
 
 IDLE_S = 30 * 24 * 3600.0

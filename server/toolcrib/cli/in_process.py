@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolcrib.gateway.status import Status
     from toolcrib.gateway.tools import ToolUseCases
     from toolcrib.policy.sessions import Session
-    from toolcrib.serving import Serving
+    from toolcrib.server.serving import Serving
     from toolcrib.skills.use_cases import SkillUseCases
 
 _Answer = TypeVar("_Answer")
@@ -201,7 +201,7 @@ def first_seen(settings: "Settings") -> "tuple[str, list[JsonObject]]":
 
     from toolcrib.gateway.composition import Outside
     from toolcrib.policy.client_profiles import Hosts
-    from toolcrib.serving import open_server
+    from toolcrib.server.serving import open_server
 
     opened = open_server(_quiet(settings), Hosts(settings, "stdio"), Outside(only=()))
     return anyio.run(_first_seen, opened, _session(settings))

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from toolcrib.config.settings import Settings
 from toolcrib.policy.client_profiles import Hosts
-from toolcrib.serving import Serving
+from toolcrib.server.serving import Serving
 
 _LOOK_S = 1.0
 """Between two looks at the file. It is read once two of them have found it the same."""

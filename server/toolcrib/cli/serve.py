@@ -30,11 +30,11 @@ from toolcrib.cli.reloads import Reloads
 from toolcrib.config.loading import load
 from toolcrib.config.servers import refuse_nested
 from toolcrib.config.settings import Settings
-from toolcrib.early.greeting import Begun
 from toolcrib.gateway.composition import Outside, refuse_without_session
 from toolcrib.gateway.instances import Process, keep_told, own_file, told
 from toolcrib.policy.client_profiles import Hosts
-from toolcrib.serving import Serving, open_server
+from toolcrib.server.early import Begun
+from toolcrib.server.serving import Serving, open_server
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -163,8 +163,8 @@ async def _serve(run: Callable[[anyio.Event, Reloads], _Run]) -> None:
 
 
 async def _serve_stdio(run: _Run) -> None:
-    from toolcrib.wire.greeting import greeting_kept
-    from toolcrib.wire.stdio import serve_stdio
+    from toolcrib.server.handshake_cache import greeting_kept
+    from toolcrib.server.stdio import serve_stdio
 
     refuse_without_session(run.settings)
     async with run.serving() as (serving, tasks):
@@ -196,7 +196,7 @@ def _waiting_text(settings: Settings) -> str:
 
 
 async def _serve_http(run: _Run) -> None:
-    from toolcrib.wire.http import TokenTable, bind, host_notice, http_app, refuse_unsafe, serve_http, url_of
+    from toolcrib.server.http import TokenTable, bind, host_notice, http_app, refuse_unsafe, serve_http, url_of
 
     section = run.settings.toolcrib
     http, tokens = section.http, TokenTable(section.http.tokens)

@@ -1,22 +1,19 @@
-"""The built-in tools in order, those that a config offers, and the dispatch of a call.
-
-Knows only what every built-in has; never knows what one of them does.
-"""
+"""The built-in tools in order, those that a config offers, and the dispatch of a call."""
 
 from typing import Any
 
 from toolcrib.base.model import JsonObject
 from toolcrib.policy.sessions import Session
-from toolcrib.wire.builtin.handles import Handles
-from toolcrib.wire.builtin.read_more import ReadMore
-from toolcrib.wire.builtin.skill_activate import ActivateSkills, DeactivateSkills
-from toolcrib.wire.builtin.skill_get import GetSkills
-from toolcrib.wire.builtin.skill_list import ListSkills
-from toolcrib.wire.builtin.skill_report_outcome import ReportOutcome
-from toolcrib.wire.builtin.skill_search import SearchSkills
-from toolcrib.wire.builtin.tool import Answer, BuiltinParts, BuiltinTool, CallMaker, checked
-from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
-from toolcrib.wire.builtin.tool_search import SearchTools
+from toolcrib.server.builtin.skills import (
+    ActivateSkills,
+    DeactivateSkills,
+    GetSkills,
+    ListSkills,
+    ReportOutcome,
+    SearchSkills,
+)
+from toolcrib.server.builtin.tool import Answer, BuiltinParts, BuiltinTool, CallMaker, Handles, checked
+from toolcrib.server.builtin.tools import CallReadOnly, CallTool, ReadMore, SearchTools
 
 BUILTINS: tuple[type[BuiltinTool[Any]], ...] = (
     SearchTools,

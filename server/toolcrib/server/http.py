@@ -1,7 +1,4 @@
-"""toolcrib over streamable HTTP: tokens, host and origin checks, and the refusal of unsafe configs.
-
-Knows addresses, headers and bearer tokens; never knows tools or sessions beyond the SDK's own.
-"""
+"""toolcrib over streamable HTTP: tokens, host and origin checks, and the refusal of unsafe configs."""
 
 import hmac
 import ipaddress
@@ -32,10 +29,18 @@ from toolcrib.config.schema import HttpSection, LimitsSection, TokenSection
 from toolcrib.jsonrpc.rate_limit import PaceBounds
 from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult
 from toolcrib.jsonrpc.sdk_http import HttpSessions
-from toolcrib.wire.gateway import Gateway
-from toolcrib.wire.http_connections import HEAD_MAX_BYTES, accepted_at_once, bounded
-from toolcrib.wire.http_limits import PacedNotes, PlainHosts, Presence, SessionQuota, health_routes
-from toolcrib.wire.replay import RETRY_MS, Replay
+from toolcrib.server.http_limits import (
+    HEAD_MAX_BYTES,
+    PacedNotes,
+    PlainHosts,
+    Presence,
+    SessionQuota,
+    accepted_at_once,
+    bounded,
+    health_routes,
+)
+from toolcrib.server.protocol import Gateway
+from toolcrib.server.resumption import RETRY_MS, Replay
 
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _CLIENT = "toolcrib"

@@ -1,6 +1,5 @@
 """Answers ``initialize`` and the first list as the last identical start did, if nothing has changed since.
 
-Knows lines of JSON, and which files, rows and variables an answer rests on; never knows what any of them means.
 It runs before the rest of toolcrib is loaded, so it imports almost nothing.
 """
 

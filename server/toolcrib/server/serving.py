@@ -1,7 +1,4 @@
-"""What is served: the parts built for one config, replaced by those of another when it is reloaded.
-
-Knows what belongs to a config and what outlives it; never knows a config file, a signal or a transport.
-"""
+"""What is served: the parts built for one config, replaced by those of another when it is reloaded."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -49,19 +46,17 @@ from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.activations import KeptActivations
 from toolcrib.policy.client_profiles import Hosts
 from toolcrib.policy.state import State
+from toolcrib.server.builtin.registry import Builtins
+from toolcrib.server.builtin.tool import BuiltinParts
+from toolcrib.server.handshake_cache import GreetingParts
+from toolcrib.server.instructions import Instructions
+from toolcrib.server.lists import Listing
+from toolcrib.server.methods import methods_offered
+from toolcrib.server.protocol import Gateway, Wire, WireParts
+from toolcrib.server.sessions import CarriedRequests, SessionParts, Sessions, open_carried
+from toolcrib.server.subscriptions import ResourceUpdates
 from toolcrib.skills.requests import AroundSkills
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.wire.builtin.registry import Builtins
-from toolcrib.wire.builtin.tool import BuiltinParts
-from toolcrib.wire.carrying import CarriedRequests, open_carried
-from toolcrib.wire.gateway import Gateway
-from toolcrib.wire.greeting import GreetingParts
-from toolcrib.wire.instructions import Instructions
-from toolcrib.wire.listing import Listing
-from toolcrib.wire.methods.registry import methods_offered
-from toolcrib.wire.server import Wire, WireParts
-from toolcrib.wire.sessions import SessionParts, Sessions
-from toolcrib.wire.updates import ResourceUpdates
 
 _T = TypeVar("_T")
 

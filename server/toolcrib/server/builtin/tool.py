@@ -1,22 +1,93 @@
-"""What a built-in tool is: a name, the model of its arguments, a definition, and what a call of it does.
-
-Knows the shape that the registry works with, and what several definitions share; never knows which tools there are.
-"""
+"""What a built-in tool is: a name, the model of its arguments, a definition, and what a call of it does."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolcrib.base.errors import BadRequest
-from toolcrib.base.model import JsonObject, SearchType
-from toolcrib.config.settings import Settings
+from toolcrib.base.model import REPORT_OUTCOME, JsonObject, ScopeMode, SearchType, SkillOrigin, TaskType
+from toolcrib.config.schema import ToolcribSection
+from toolcrib.config.settings import Settings, has_scoped_tools
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.tools import ToolCall, ToolUseCases
 from toolcrib.policy.sessions import Session, SkillScopes
 from toolcrib.skills.use_cases import SkillUseCases
+
+TEXT: JsonObject = {"type": "string"}
+TEXTS: JsonObject = {"type": "array", "items": TEXT}
+COUNT: JsonObject = {"type": "integer"}
+FLAG: JsonObject = {"type": "boolean"}
+SCORE: JsonObject = {"type": "number", "minimum": 0, "maximum": 1}
+SEARCH_TYPE: JsonObject = {"type": "string", "enum": ["fts", "regex", "exact"]}
+CONFIDENCE: JsonObject = {"type": "string", "enum": ["high", "low", "none"]}
+TASK_TYPE: JsonObject = {"type": "string", "enum": [kind.value for kind in TaskType]}
+ORIGIN: JsonObject = {"type": "string", "enum": [origin.value for origin in SkillOrigin]}
+SCOPE: JsonObject = {"type": "string", "enum": list(get_args(ScopeMode))}
+USABLE: JsonObject = {**FLAG, "description": "Only with all needed tools", "default": False}
+
+
+def described(kind: str, description: str) -> JsonObject:
+    """Return the schema of a parameter of a simple type."""
+    return {"type": kind, "description": description}
+
+
+def object_of(properties: JsonObject, required: list[str]) -> JsonObject:
+    """Return the schema of an object."""
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def list_of(item: JsonObject) -> JsonObject:
+    """Return the schema of a list."""
+    return {"type": "array", "items": item}
+
+
+HANDLE = "handle"
+
+_OPENING = frozenset(
+    ("tool_search", "tool_call", "tool_call_read", "skill_get", "skill_activate", "skill_deactivate"),
+)
+"""The tools that take it if some tools are only available through skills."""
+_REPORTING = frozenset(("skill_get", REPORT_OUTCOME))
+"""The tools that take it if outcomes are reported."""
+_PARAMETER: JsonObject = {"type": "string", "description": "From skill_get"}
+
+
+class Handles:
+    """Removes the parameter from calls and adds it to definitions, for sessions whose scope has a handle."""
+
+    def __init__(self, section: ToolcribSection, scopes: SkillScopes) -> None:
+        self._scopes = scopes
+        opening = _OPENING if has_scoped_tools(section) else frozenset[str]()
+        self._taken_by = opening | (_REPORTING if section.skills.outcomes else frozenset[str]())
+
+    def shown(self, session: Session, name: str, definition: JsonObject) -> JsonObject:
+        """Return a definition with the parameter, if the tool takes it from this session."""
+        if not self._takes(session, name):
+            return definition
+        schema = definition["inputSchema"]
+        return {**definition, "inputSchema": {**schema, "properties": {**schema["properties"], HANDLE: _PARAMETER}}}
+
+    def taken(self, session: Session, name: str, arguments: JsonObject) -> JsonObject:
+        """Switch the session to the scope of the handle in the arguments, if any; return the arguments without it.
+
+        Raises:
+            BadRequest: it is not a valid handle of this caller.
+
+        """
+        if not self._takes(session, name) or arguments.get(HANDLE) is None:
+            return arguments
+        handle = arguments[HANDLE]
+        if not isinstance(handle, str):
+            raise BadRequest(f"'{HANDLE}' must be a text.")
+        self._scopes.take_up(session, handle)
+        return {key: value for key, value in arguments.items() if key != HANDLE}
+
+    def _takes(self, session: Session, name: str) -> bool:
+        return bool(session.skills.handle) and name in self._taken_by
+
 
 SearchTypeName = Literal["fts", "regex", "exact", "bm25"]
 """The values of the argument ``search_type``."""

@@ -1,7 +1,4 @@
-"""Stores the answers to ``initialize`` and the first list on stdio, for the next start to reuse.
-
-Knows when an answer is final, and what it depends on; never knows how the next start recognizes that nothing changed.
-"""
+"""Stores the answers to ``initialize`` and the first list on stdio, for the next start to reuse."""
 
 import json
 import logging
@@ -23,17 +20,17 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
 from toolcrib.config.settings import SKILL_CACHE, STATE, TOOL_CACHE
-from toolcrib.early.greeting import FOLDER, KEPT_MAX, Begun, Start
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import Context, envelope_of
 from toolcrib.policy.sessions import Session
+from toolcrib.server.early import FOLDER, KEPT_MAX, Begun, Start
+from toolcrib.server.envelopes import list_result
+from toolcrib.server.instructions import Instructions
+from toolcrib.server.lists import Listing
 from toolcrib.skills.catalog import Footing
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.files import private_directory
 from toolcrib.storage.store import Store
-from toolcrib.wire.envelopes import list_result
-from toolcrib.wire.instructions import Instructions
-from toolcrib.wire.listing import Listing
 
 _KEPT = 32
 """Maximum number of greetings in one cache directory: one per client, working directory and command line."""

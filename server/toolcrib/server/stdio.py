@@ -1,6 +1,5 @@
 """toolcrib over stdin and stdout, which then carry only the protocol.
 
-Knows the process's own descriptors; never knows what the messages say.
 The SDK's stdio server switches to a worker thread three times per message; ours never does, if descriptors allow it.
 """
 
@@ -15,11 +14,11 @@ from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
 from toolcrib.config.schema import LimitsSection
-from toolcrib.early.greeting import Begun
 from toolcrib.jsonrpc.dispatcher import PipeBounds, open_dispatcher
 from toolcrib.jsonrpc.pipes import supports
 from toolcrib.jsonrpc.rate_limit import PaceBounds
 from toolcrib.jsonrpc.sdk import Channel, StreamDispatcher, serve_by_era
+from toolcrib.server.early import Begun
 
 _log = logging.getLogger(__name__)
 

@@ -1,41 +1,40 @@
-"""``tool_search``: what a model reads of it, its arguments, and its answer.
+"""``read_more``: what a model reads of it, and its arguments."""
 
-Knows the words that a model reads; never knows how tools are found.
-"""
-
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, Strict
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.json_values import compact
-from toolcrib.base.model import JsonObject, LoadingMode
+from toolcrib.base.model import READ_MORE, JsonObject, LoadingMode
 from toolcrib.base.text import enumerated, one_line
+from toolcrib.catalog.arguments import unwrap_arguments
 from toolcrib.catalog.definitions import render
 from toolcrib.catalog.tool_search import FoundTool, SearchAnswer, SearchRequest, search_json
 from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.results import LongResults
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
-from toolcrib.wire.builtin.schemas import (
+from toolcrib.server.builtin.tool import (
+    ALWAYS_LOAD,
     CONFIDENCE,
     COUNT,
     FLAG,
+    READ_ONLY,
     SCORE,
     SEARCH_TYPE,
-    TEXT,
-    described,
-    list_of,
-    object_of,
-)
-from toolcrib.wire.builtin.tool import (
-    READ_ONLY,
     SEARCH_TYPES,
+    TEXT,
     Answer,
     Arguments,
     BuiltinParts,
     BuiltinTool,
     CallMaker,
     SearchTypeName,
+    checked,
+    described,
+    list_of,
+    object_of,
 )
 
 _LIMIT_MAX = 20
@@ -221,4 +220,138 @@ def _definition(limit_max: int, doors: str) -> JsonObject:
             "required": ["query"],
         },
         **READ_ONLY,
+    }
+
+
+class ReadMoreArguments(Arguments):
+    """The arguments of ``read_more``."""
+
+    handle: Annotated[str, Strict()]
+    page: Annotated[int, Strict()] | None = None
+
+
+_DEFINITION: JsonObject = {
+    "title": "Read the rest of a result",
+    "description": 'Read the next page of a result that was cut.\nExamples:\n- args: {"handle":"as given","page":2}',
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "handle": TEXT,
+            "page": COUNT,
+        },
+        "required": ["handle"],
+    },
+    **READ_ONLY,
+}
+
+
+class ReadMore(BuiltinTool[ReadMoreArguments]):
+    """Reads the pages of a result after the first; listed only in sessions for which a result was kept (ADR 25)."""
+
+    name: ClassVar[str] = READ_MORE
+    arguments = ReadMoreArguments
+    definition = _DEFINITION
+
+    def __init__(self, long_results: LongResults) -> None:
+        self._long_results = long_results
+
+    def shown_to(self, session: Session) -> JsonObject | None:
+        """Return the definition if the session has pages to read."""
+        return self.definition if session.reads_more else None
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self:
+        """Return the tool regardless of the config: any result may be too large."""
+        return cls(parts.tool_use_cases.long_results)
+
+    async def run(self, session: Session, given: ReadMoreArguments, _call: CallMaker) -> JsonObject:
+        """Return the page that the arguments request."""
+        return await self._long_results.page(session, given.handle, given.page)
+
+
+class CallArguments(Arguments):
+    """The arguments of ``tool_call`` and ``tool_call_read``; ``arguments`` is forgiven its shape later on."""
+
+    name: Annotated[str, Strict()]
+    arguments: Any = None
+
+
+class _Door(BuiltinTool[CallArguments]):
+    """A tool that calls another: one of a server, or ``read_more``, which a constant list does not include (ADR 25)."""
+
+    arguments = CallArguments
+    read_only: ClassVar[bool]
+
+    def __init__(self, tool_use_cases: ToolUseCases) -> None:
+        self._tool_use_cases = tool_use_cases
+        self._read_more = ReadMore(tool_use_cases.long_results)
+
+    async def run(self, session: Session, given: CallArguments, call: CallMaker) -> JsonObject:
+        """Call the tool that the arguments name."""
+        if given.name == READ_MORE:
+            schema = self._read_more.definition["inputSchema"]
+            arguments = checked(ReadMoreArguments, unwrap_arguments(given.arguments, schema) or {})
+            return await self._read_more.run(session, arguments, call)
+        called = call(given.name, given.arguments)
+        return await self._tool_use_cases.call_any(session, called, read_only=self.read_only)
+
+
+class CallTool(_Door):
+    """Calls any permitted tool."""
+
+    name: ClassVar[str] = "tool_call"
+    read_only = False
+
+    def __init__(self, tool_use_cases: ToolUseCases, *, searchable: bool) -> None:
+        super().__init__(tool_use_cases)
+        which = "tool that toolcrib's tool_search finds" if searchable else "tool of toolcrib's servers"
+        self.definition = {
+            "title": "Call a tool",
+            "description": (
+                f"Call any {which}.\n"
+                'Examples:\n- args: {"name":"time__get_current_time","arguments":{"timezone":"UTC"}}'
+            ),
+            "inputSchema": _input_schema(),
+            "annotations": {"destructiveHint": True, "openWorldHint": True},
+            **ALWAYS_LOAD,
+        }
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool unless all tools are listed."""
+        section = parts.settings.toolcrib.tool_search
+        return cls(parts.tool_use_cases, searchable=section.include_search_tool) if section.enabled else None
+
+
+class CallReadOnly(_Door):
+    """Calls permitted tools that their servers declare read-only."""
+
+    name: ClassVar[str] = "tool_call_read"
+    read_only = True
+
+    def __init__(self, tool_use_cases: ToolUseCases) -> None:
+        super().__init__(tool_use_cases)
+        self.definition = {
+            "title": "Call a read-only tool",
+            "description": "Call a tool that its server declares read-only; refuses others.",
+            "inputSchema": _input_schema(),
+            "annotations": {"readOnlyHint": True, "openWorldHint": True},
+            **ALWAYS_LOAD,
+        }
+
+    @classmethod
+    def offered_by(cls, parts: BuiltinParts) -> Self | None:
+        """Return the tool if read-only calls are separated."""
+        section = parts.settings.toolcrib
+        return cls(parts.tool_use_cases) if section.tool_search.enabled and section.gate.call_tools == "split" else None
+
+
+def _input_schema() -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {
+            "name": described("string", "Its name"),
+            "arguments": {**described("object", "Its arguments"), "default": {}},
+        },
+        "required": ["name"],
     }

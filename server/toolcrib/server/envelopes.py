@@ -1,7 +1,4 @@
-"""The envelope of a result in either era, and the members of a request that are forwarded to a server.
-
-Knows the members that belong to one connection or to one era; never knows what a result is about.
-"""
+"""The envelope of a result in either era, and the members of a request that are forwarded to a server."""
 
 from typing import Any
 

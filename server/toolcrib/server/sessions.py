@@ -1,24 +1,29 @@
-"""Resolves a request to its session: by transport, era, token and header, never by an argument of the model.
-
-Knows where each transport keeps its identity; never knows tools, and decides nothing about them.
-"""
+"""Requests during which a caller may have to be asked, handled in both eras."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
 
+import anyio
 import mcp_types as types
+from anyio.abc import TaskGroup
 from mcp import MCPError, ServerSession
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolcrib.base.cache import Recent, RecentOfEach
+from toolcrib.base.json_decoding import carried
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import Caller, JsonObject
 from toolcrib.base.text import one_line, truncate
+from toolcrib.config.schema import LimitsSection
 from toolcrib.config.settings import Settings, needs_scopes
-from toolcrib.jsonrpc.sdk import Connection, Context, connection_of, envelope_of
+from toolcrib.downstream.suspended import ANSWERS, Parked, ParkedWork, Parking, refused, same_request
+from toolcrib.jsonrpc.sdk import CallOptions, Connection, Context, Outbound, channel_of, connection_of, envelope_of
 from toolcrib.policy.activations import (
     Activations,
     ActiveSkills,
@@ -27,9 +32,72 @@ from toolcrib.policy.activations import (
     RunActivations,
     StoredActivations,
 )
+from toolcrib.policy.asking import Asker, Progress, is_at_least, is_level
 from toolcrib.policy.client_profiles import Hosts
+from toolcrib.policy.confirmations import MustAsk
 from toolcrib.policy.sessions import SentSkills, Session, SkillScopes, Trail, confirmed, local_caller
 from toolcrib.policy.state import Approval
+
+STATE, KEY = "state", "toolcrib.client"
+"""The keys under which the scope of a request stores its client."""
+
+
+class Client:
+    """The client of one session. ``patience_s``: seconds that it may be absent before its calls are cancelled."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._requests = 0
+        self._left_at = -math.inf
+        self._calls = dict[anyio.CancelScope, TaskGroup]()
+        self._is_watched = False
+
+    def note(self, change: int) -> None:
+        """Count a request that begins (1) or ends (-1)."""
+        self._requests += change
+        if not self._requests:
+            self._left_at = anyio.current_time()
+            self._watch()
+
+    @contextmanager
+    def awaiting(self, tasks: TaskGroup) -> Generator[None]:
+        """Cancel the block when the client has been absent for too long; ``tasks`` own the watching task."""
+        with anyio.CancelScope() as call:
+            self._calls[call] = tasks
+            if not self._requests:  # it left before the call began
+                self._watch()
+            try:
+                yield
+            finally:
+                del self._calls[call]
+
+    def _watch(self) -> None:
+        """Watch the calls of an absent client; no task runs while it is present."""
+        if self._calls and not self._is_watched:
+            self._is_watched = True
+            next(iter(self._calls.values())).start_soon(self._cancel_when_gone)
+
+    async def _cancel_when_gone(self) -> None:
+        try:
+            while not self._requests and (left_s := self._left_at + self._patience_s - anyio.current_time()) > 0:
+                await anyio.sleep(left_s)
+            if not self._requests:
+                for call in self._calls:
+                    call.cancel()
+        finally:
+            self._is_watched = False
+
+
+def client_of(request: Any) -> Client | None:
+    """Return the client that sent an HTTP request; None without a session, and on other transports."""
+    scope: Mapping[str, Any] = getattr(request, "scope", {})
+    return scope.get(STATE, {}).get(KEY)
+
+
+def ended_without(client: Client | None, tasks: TaskGroup) -> AbstractContextManager[None]:
+    """Cancel the block when the client has gone, if that can happen; ``tasks`` own the watching task."""
+    return nullcontext() if client is None else client.awaiting(tasks)
+
 
 SESSION_HEADER = "x-toolcrib-session"
 """The header by which an HTTP client names a stable session of its own."""
@@ -326,3 +394,153 @@ def client_name(info: JsonObject) -> str:
     """Return the name in ``clientInfo``; empty if there is none."""
     name = info.get("name")
     return one_line(name[:_CLIENT_MAX]) if isinstance(name, str) else ""
+
+
+_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """The caller of a request."""
+
+    _context: Context
+    _session: Session
+
+    @property
+    def session(self) -> str:
+        """The label of its session; callers without one share that of their principal and client."""
+        return self._session.label
+
+    @property
+    def principal(self) -> str:
+        """The principal of the caller."""
+        return self._session.caller.principal
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """The capabilities that its client has declared, in the handshake or in the request's envelope."""
+        return self._session.capabilities
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAsker(_Caller):
+    """A caller with a session, which can be sent requests while its own is under way, and notifications after it."""
+
+    lasting = is_live = True
+
+    @property
+    def log_level(self) -> str | None:
+        """The level set by ``logging/setLevel``."""
+        return self._session.log_level
+
+    def wants_log(self, level: str) -> bool:
+        """Return whether log messages of this level are sent to it: all, unless it has set a level."""
+        return self.log_level is None or is_at_least(level, self.log_level)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """Send it a request and return the raw result; cancelling this call cancels the request.
+
+        Raises:
+            MCPError: the client's own error, or its connection is closed.
+
+        """
+        try:
+            return await self._channel().send_raw_request(method, _sent(self._context, params) or None, CallOptions())
+        except _GONE:
+            raise MCPError(types.CONNECTION_CLOSED, "The client is gone.") from None
+        except ValueError as error:
+            raise MCPError(types.INVALID_PARAMS, f"Nothing was sent: {error}") from None
+
+    async def tell(self, method: str, params: JsonObject) -> None:
+        """Send it a notification; if its connection is closed, the notification is dropped."""
+        await self._channel().notify(method, _sent(self._context, params))
+
+    def _channel(self) -> Outbound:
+        """Return the channel of the request while it is open: over HTTP a client need not open a standalone stream."""
+        own = channel_of(self._context.session)
+        return own if own.can_send_request else connection_of(self._context.session).outbound
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAsker(_Caller):
+    """A caller of 2026-07-28: input is requested by the result of its request, and notifications only precede that."""
+
+    lasting = is_live = False
+
+    @property
+    def log_level(self) -> str | None:
+        """The level in the request's envelope."""
+        level = envelope_of(self._context.params).get(types.LOG_LEVEL_META_KEY)
+        return level if is_level(level) else None
+
+    def wants_log(self, level: str) -> bool:
+        """Return whether log messages of this level are sent to it: none, unless it asked for them."""
+        least = self.log_level
+        return least is not None and is_at_least(level, least)
+
+    async def ask(self, method: str, _params: JsonObject) -> JsonObject:
+        """Raise: this protocol revision has no requests from servers."""
+        raise MCPError(types.METHOD_NOT_FOUND, "The client cannot be asked at once.", method)
+
+    async def tell(self, method: str, params: JsonObject) -> None:
+        """Send it a notification on the stream of its request, if the protocol allows its kind."""
+        if method == "notifications/message":
+            await channel_of(self._context.session).notify(method, _sent(self._context, params))
+
+
+def _sent(context: Context, params: JsonObject) -> JsonObject:
+    """Return params in a form that the transport of the request can send."""
+    return params if context.request is None else carried(params)
+
+
+def asker_of(context: Context, session: Session) -> Asker:
+    """Return the means by which a server may reach the caller of a request."""
+    return RequestAsker(context, session) if is_modern(context) else SessionAsker(context, session)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How the caller of a request is reached while the request is processed."""
+
+    asker: Asker
+    on_progress: Progress | None
+
+
+class CarriedRequests:
+    """Restarts a request that needs input from its caller in its own task; the client's retry resumes it there."""
+
+    def __init__(self, limits: LimitsSection, tasks: TaskGroup) -> None:
+        self._work = ParkedWork(Parking(limits), tasks)
+
+    async def carry(
+        self, context: Context, session: Session, work: Callable[[Reach], Awaitable[JsonObject]]
+    ) -> JsonObject:
+        """Return the result of ``work``, or the input that has to be requested from its caller first.
+
+        Raises:
+            DownstreamError: the request answers a question that was never asked, or has expired.
+
+        """
+        reach = Reach(asker_of(context, session), context.session.report_progress)
+        params = as_object(context.params)
+        request = partial(same_request, "", context.method, params)
+        if not reach.asker.lasting and self._work.knows(params.get("requestState")):
+            return await self._work.take_up(params, reach.asker, request(), reach.on_progress)
+        try:
+            return await work(reach)
+        except MustAsk:
+            if not params.keys().isdisjoint(ANSWERS):
+                raise refused() from None  # a second request for input could run it twice
+        parked = Parked(reach.asker, request, lasting=True)
+        parked.on_progress = reach.on_progress
+        return await self._work.begin(parked, partial(work, replace(reach, asker=parked, on_progress=parked.report)))
+
+
+@asynccontextmanager
+async def open_carried(limits: LimitsSection) -> AsyncGenerator[CarriedRequests]:
+    """Carry requests until the block ends; requests that still wait for input are then abandoned."""
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield CarriedRequests(limits, tasks)
+        finally:
+            tasks.cancel_scope.cancel()

@@ -1,7 +1,4 @@
-"""The instructions for a model on connecting: how to find tools and skills, and the directory of skills.
-
-Knows the texts, and how much room hosts leave for them; never knows how anything is found.
-"""
+"""The instructions for a model on connecting: how to find tools and skills, and the directory of skills."""
 
 import logging
 from collections.abc import Sequence
@@ -12,11 +9,10 @@ from toolcrib.catalog.finding import Subjects
 from toolcrib.config.settings import Settings
 from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.policy.sessions import Session
+from toolcrib.server.builtin.registry import Builtins
+from toolcrib.server.builtin.tools import CallReadOnly, CallTool, SearchTools
 from toolcrib.skills.overviews import Overviews
 from toolcrib.skills.use_cases import SkillUseCases
-from toolcrib.wire.builtin.registry import Builtins
-from toolcrib.wire.builtin.tool_call import CallReadOnly, CallTool
-from toolcrib.wire.builtin.tool_search import SearchTools
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,4 @@
-"""Notifies clients that one of their lists has changed: sessions on their channel, subscribers by their subscription.
-
-Knows whose list differs after a change; never knows what changed in it, or why.
-"""
+"""Notifies clients that one of their lists has changed: sessions on their channel, subscribers by their subscription."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -13,18 +10,49 @@ import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
 
+from toolcrib.base.json_values import compact
 from toolcrib.base.model import JsonObject, OfferKind
+from toolcrib.base.names import name_digest
 from toolcrib.catalog.gate import Gate
 from toolcrib.catalog.indexing import CatalogChange
 from toolcrib.catalog.offers import OffersChange
 from toolcrib.catalog.snapshot import Catalog
+from toolcrib.events.kinds import ToolsListed
+from toolcrib.events.log import EventLog
 from toolcrib.gateway.offers import OfferUseCases
+from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import Context, PromptsListChanged, ResourcesListChanged, Subscriptions, ToolsListChanged
 from toolcrib.policy.sessions import Session
+from toolcrib.server.builtin.registry import Builtins
+from toolcrib.server.envelopes import LIST_TTL_MS
+from toolcrib.server.sessions import Sessions
+from toolcrib.server.subscriptions import ResourceUpdates, tell
 from toolcrib.skills.catalog import Scope
-from toolcrib.wire.envelopes import LIST_TTL_MS
-from toolcrib.wire.sessions import Sessions
-from toolcrib.wire.updates import ResourceUpdates, tell
+
+_NAMES_TOLD = 50
+
+
+class Listing:
+    """Creates tool lists for one configuration."""
+
+    def __init__(self, tool_use_cases: ToolUseCases, builtins: Builtins, events: EventLog) -> None:
+        self._tool_use_cases, self._builtins, self._events = tool_use_cases, builtins, events
+
+    async def of(self, session: Session) -> list[JsonObject]:
+        """Return the definitions in a session's ``tools/list``."""
+        downstream_tools = await self._tool_use_cases.list_tools(session)
+        return [*self._builtins.shown_to(session), *downstream_tools]
+
+    async def given_to(self, session: Session) -> list[JsonObject]:
+        """Return the same for a session that has requested it, and emit events about it."""
+        tools = await self.of(session)
+        own = self._builtins.shown_to(session)
+        marks = self._tool_use_cases.gate.marks(session, self._tool_use_cases.indexer.current())
+        names = [tool["name"] for tool in tools[len(own) : len(own) + _NAMES_TOLD]]
+        digest = name_digest(compact([own, marks]))
+        self._events.emit(ToolsListed(len(tools), names, digest), session=session.label)
+        return tools
+
 
 _LISTENING_MAX = 1024
 """Maximum number of concurrent 2026-07-28 subscriptions."""

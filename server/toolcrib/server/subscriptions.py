@@ -1,7 +1,4 @@
-"""Subscriptions to single resources, in either era: who holds which, and how they are notified.
-
-Knows connections and streams of clients; never knows servers, or how they tell that a resource has changed.
-"""
+"""Subscriptions to single resources, in either era: who holds which, and how they are notified."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -18,7 +15,7 @@ from toolcrib.base.model import JsonObject
 from toolcrib.gateway.offers import OfferUseCases, Release
 from toolcrib.jsonrpc.sdk import Connection, Context, ProtocolServer, ResourceUpdated, Subscriptions, connection_of
 from toolcrib.policy.sessions import Session
-from toolcrib.wire.sessions import Sessions
+from toolcrib.server.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 _ANNOUNCE_S = 1.0

@@ -1,20 +1,18 @@
-"""toolcrib as an MCP server: what each request means and each result looks like, in both eras, on any transport.
-
-Knows the protocol's methods, eras and errors; never knows SQL, processes or how tools are ranked.
-Results of tools bypass the SDK's own validation, which would reject a downstream's result after its tool has run.
-"""
+"""What transports serve: the wire of the config currently in use."""
 
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, cast
 
 import mcp_types as types
 from anyio.abc import TaskGroup
 from mcp import MCPError
+from mcp.server import Server
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -31,27 +29,133 @@ from toolcrib.base.errors import (
     UnknownSkill,
     UnknownTool,
 )
-from toolcrib.base.json_values import as_object
+from toolcrib.base.json_values import as_object, weight
 from toolcrib.base.model import JsonObject
 from toolcrib.config.schema import LimitsSection
 from toolcrib.events.log import EventLog
 from toolcrib.gateway.offers import OfferUseCases
 from toolcrib.gateway.results import failure
 from toolcrib.gateway.tools import ToolCall, ToolUseCases
-from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, envelope_of
+from toolcrib.jsonrpc.sdk import CallNext, Context, HandlerResult, ProtocolServer, ServerMiddleware, envelope_of
 from toolcrib.policy.client_profiles import Hosts
 from toolcrib.policy.sessions import Session
-from toolcrib.wire.builtin.registry import Builtins
-from toolcrib.wire.carrying import CarriedRequests, Reach
-from toolcrib.wire.changes import ListChanges
-from toolcrib.wire.envelopes import call_result, enveloped, list_result, meta_for_next_hop
-from toolcrib.wire.greeting import Greeter, GreetingParts, with_instructions
-from toolcrib.wire.instructions import Instructions
-from toolcrib.wire.methods.registry import Methods
-from toolcrib.wire.pending import PendingCalls
-from toolcrib.wire.presence import client_of, ended_without
-from toolcrib.wire.sessions import Sessions, announce_tools, client_name, is_modern
-from toolcrib.wire.updates import ResourceUpdates
+from toolcrib.server.builtin.registry import Builtins
+from toolcrib.server.envelopes import call_result, enveloped, list_result, meta_for_next_hop
+from toolcrib.server.handshake_cache import Greeter, GreetingParts, with_instructions
+from toolcrib.server.instructions import Instructions
+from toolcrib.server.lists import ListChanges
+from toolcrib.server.methods import Methods
+from toolcrib.server.sessions import (
+    CarriedRequests,
+    Reach,
+    Sessions,
+    announce_tools,
+    client_name,
+    client_of,
+    ended_without,
+    is_modern,
+)
+from toolcrib.server.subscriptions import ResourceUpdates
+
+
+@dataclass(slots=True)
+class _Load:
+    calls: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The limits for one kind of owner, and each owner's load; ``keys`` are the config keys of the limits."""
+
+    whose: str
+    calls: int
+    size: int
+    keys: tuple[str, str]
+    loads: dict[str, _Load] = field(default_factory=dict[str, _Load])
+
+    def refuse_more(self, owner: str, size: int) -> None:
+        """Raise if the owner may not have another call of this size under way.
+
+        Raises:
+            Busy: the owner has too much under way.
+
+        """
+        load = self.loads.get(owner)
+        if load is None:  # a single one is bounded by limits.request_max_bytes
+            return
+        calls_key, size_key = self.keys
+        if load.calls >= self.calls:
+            raise Busy(
+                f"toolcrib is busy: {self.whose} has {load.calls} calls under way (limits.{calls_key}). Nothing ran. "
+                "Wait for some of them to end, then repeat the call."
+            )
+        if load.size + size > self.size:
+            raise Busy(
+                f"toolcrib is busy: the calls that {self.whose} has under way take {load.size} bytes, and this one "
+                f"{size} more (limits.{size_key}). Nothing ran. Wait for some of them to end, then repeat the call."
+            )
+
+    def add(self, owner: str, size: int) -> None:
+        """Add one call."""
+        load = self.loads.setdefault(owner, _Load())
+        load.calls, load.size = load.calls + 1, load.size + size
+
+    def remove(self, owner: str, size: int) -> None:
+        """Remove one call."""
+        load = self.loads[owner]
+        load.calls, load.size = load.calls - 1, load.size - size
+        if not load.calls:
+            del self.loads[owner]
+
+
+class Taken:
+    """One call, counted during the block. A class rather than a generator, because every call passes here."""
+
+    __slots__ = ("_owners", "_size")
+
+    def __init__(self, owners: Sequence[tuple[_Bound, str]], size: int) -> None:
+        self._owners, self._size = owners, size
+
+    def __enter__(self) -> None:
+        for bound, owner in self._owners:
+            bound.add(owner, self._size)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for bound, owner in self._owners:
+            bound.remove(owner, self._size)
+
+
+class PendingCalls:
+    """Counts the calls under way; refuses calls that are too many or too large in total."""
+
+    def __init__(self, limits: LimitsSection) -> None:
+        self._most = max(limits.pending_bytes, limits.pending_bytes_per_principal)
+        self._of_session = _Bound(
+            "this session", limits.pending_calls, limits.pending_bytes, ("pending_calls", "pending_bytes")
+        )
+        self._of_principal = _Bound(
+            "this caller",
+            limits.pending_calls_per_principal,
+            limits.pending_bytes_per_principal,
+            ("pending_calls_per_principal", "pending_bytes_per_principal"),
+        )
+
+    def taken(self, session: Session, arguments: JsonObject) -> Taken:
+        """Return a context manager that counts one call while it is under way.
+
+        Raises:
+            Busy: its session or its principal has too much under way; nothing ran.
+
+        """
+        size = weight(arguments, self._most)
+        owners = ((self._of_session, session.label), (self._of_principal, session.caller.principal))
+        for bound, owner in owners:
+            bound.refuse_more(owner, size)
+        return Taken(owners, size)
+
 
 _log = logging.getLogger(__name__)
 _PASSED_ON = ("inputResponses", "requestState")
@@ -336,3 +440,67 @@ def _internal(error: Exception, method: str) -> MCPError:
         code=types.INTERNAL_ERROR,
         message=f"Internal error of toolcrib; its log has the details under reference {reference}.",
     )
+
+
+class Gateway:
+    """Forwards to the current wire. A request ends on the wire on which it began; connections outlive wires.
+
+    ``server`` is run by the SDK. ``wire`` is set before anybody is served.
+    """
+
+    wire: Wire
+
+    def __init__(self) -> None:
+        self.server = self.server_behind()
+
+    def server_behind(self, *front: ServerMiddleware[Any]) -> Server[Any]:
+        """Return the server for the SDK to run, with the transport's middleware in front."""
+        return cast("Server[Any]", _StandIn(self, front))
+
+    def use(self, wire: Wire, lists: Mapping[Session, tuple[object, ...]]) -> None:
+        """Switch to another wire, and notify everybody whose list differs from the one in ``lists``."""
+        before, self.wire = self.wire, wire
+        wire.take_over(before, lists)
+
+    def serves_modern(self, params: Mapping[str, Any] | None) -> bool:
+        """Return whether a request of the sessionless era with these params is served."""
+        return self.wire.serves_modern(params)
+
+    def is_ready(self) -> bool:
+        """Return whether answers no longer wait for servers that are being listed for the first time."""
+        return self.wire.is_ready()
+
+    def end_subscriptions(self) -> None:
+        """End every subscription gracefully."""
+        self.wire.changes.end_subscriptions()
+
+    def take_back_tools(self) -> None:
+        """Notify everybody connected now, or soon, that the list of tools they received is not current."""
+        self.wire.changes.take_back_tools()
+
+    @property
+    def greeting(self) -> GreetingParts:
+        """The parts of an answer to ``initialize``."""
+        return self.wire.greeting
+
+    def greet_by(self, greeter: Greeter | None) -> None:
+        """Let ``greeter`` answer ``initialize`` while this config is in use."""
+        self.wire.greeter = greeter
+
+
+class _StandIn:
+    """Delegates every attribute to the current server, with the transport's middleware in front.
+
+    The SDK asks its server for the middleware and handler for each request, and for the declaration for each
+    connection; it caches none of them.
+    """
+
+    def __init__(self, gateway: Gateway, front: Sequence[ServerMiddleware[Any]]) -> None:
+        self._gateway, self._front = gateway, front
+
+    @property
+    def middleware(self) -> list[ServerMiddleware[Any]]:
+        return [*self._front, *self._gateway.wire.server.middleware]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gateway.wire.server, name)

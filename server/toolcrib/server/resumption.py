@@ -1,6 +1,5 @@
 """Recent messages to clients of HTTP sessions, so that one that lost a stream can resume it.
 
-Knows sessions, streams and bytes; never knows what a message says.
 2025-11-25 basic/transports, "Resumability and redelivery": a call whose answer was lost need not be made again.
 """
 

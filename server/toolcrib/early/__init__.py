@@ -1,1 +1,0 @@
-"""Before anything heavy is imported: an earlier ``initialize`` answer that is still valid."""

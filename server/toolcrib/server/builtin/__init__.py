@@ -1,0 +1,1 @@
+"""toolcrib's own tools, and their registry."""

@@ -1,1 +1,0 @@
-"""toolcrib's own tools: one file per tool, and their registry."""

@@ -1,1 +1,0 @@
-"""Methods besides tools: resources, prompts, and those of the skills extension."""
