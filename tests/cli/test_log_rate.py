@@ -2,7 +2,7 @@
 
 import logging
 
-from toolcrib.cli.log_rate import LogRate
+from toolcrib.cli.serve import LogRate
 
 
 def said(rate: LogRate, message: str, *arguments: object, name: str = "uvicorn.error") -> str | None:

@@ -11,7 +11,7 @@ from shelving import put, repo
 
 from fakes.menu import tool
 from toolcrib.base.model import Caller
-from toolcrib.cli.running import running_lines
+from toolcrib.cli.top import running_lines
 from toolcrib.gateway.instances import SESSIONS_MAX, OwnFile, Process, RunningCrib, crib_of, keep_told, told
 from worlds import ERAS, MemoryServer, World, until, world
 

@@ -12,8 +12,7 @@ import typer
 from toolcrib.base.errors import BadRequest
 from toolcrib.cli.completion import tool_names
 from toolcrib.cli.in_process import with_skills
-from toolcrib.cli.options import ConfigOption, JsonOption
-from toolcrib.cli.output import print_json, print_text, table
+from toolcrib.cli.output import ConfigOption, JsonOption, print_json, print_text, table
 
 if TYPE_CHECKING:
     from toolcrib.base.model import JsonObject

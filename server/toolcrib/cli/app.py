@@ -30,7 +30,7 @@ _COMMANDS = {
     "disable": "servers.disable",
     "doctor": "doctor.doctor",
     "status": "index.status",
-    "top": "running.top",
+    "top": "top.top",
     "events": "events.events",
     "search": "tools.search",
     "call": "tools.call",

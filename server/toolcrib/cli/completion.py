@@ -10,7 +10,7 @@ import typer
 
 from toolcrib.base.errors import ToolcribError
 from toolcrib.cli.in_process import Indexed, with_index
-from toolcrib.cli.options import load_settings
+from toolcrib.cli.output import load_settings
 
 if TYPE_CHECKING:
     from toolcrib.policy.sessions import Session

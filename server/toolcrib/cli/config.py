@@ -9,8 +9,17 @@ import typer
 
 from toolcrib.base.errors import ConfigError, Problem
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, error_problems, print_json, print_text, problem_json, warn
+from toolcrib.cli.output import (
+    ConfigOption,
+    ExitCode,
+    JsonOption,
+    error_problems,
+    load_settings,
+    print_json,
+    print_text,
+    problem_json,
+    warn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,12 +18,11 @@ import typer
 from toolcrib.base.errors import ConfigError, Problem, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import enumerated, one_line, truncate
-from toolcrib.cli.client_command import why_not_answered
+from toolcrib.cli.connecting import why_not_answered
 from toolcrib.cli.importing import surroundings
 from toolcrib.cli.in_process import Tried, status_now, tool_names_now, try_servers, with_skills
 from toolcrib.cli.index import discard_indexes
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:

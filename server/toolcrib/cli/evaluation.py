@@ -14,8 +14,7 @@ from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject, SearchType
 from toolcrib.base.text import one_line, truncate
 from toolcrib.cli.in_process import with_index
-from toolcrib.cli.options import ConfigOption, JsonOption
-from toolcrib.cli.output import ExitCode, counted, print_json, print_text, table
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_json, print_text, table
 
 if TYPE_CHECKING:
     from toolcrib.catalog.evaluation import Evaluation, Judged

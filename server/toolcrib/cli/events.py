@@ -21,8 +21,7 @@ from toolcrib.base.errors import ToolcribError
 from toolcrib.base.json_values import as_list
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, load_settings, print_json, print_text
 from toolcrib.events.reading import Telling, has_failed, time_of
 
 _SHOWN, _SHOWN_MAX = 100, 100_000

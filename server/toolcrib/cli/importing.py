@@ -18,8 +18,18 @@ import typer
 from toolcrib.base.errors import BadRequest, ConfigError
 from toolcrib.base.json_values import as_object
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, table
+from toolcrib.cli.output import (
+    ConfigOption,
+    ExitCode,
+    JsonOption,
+    YesOption,
+    agreed,
+    load_settings,
+    print_json,
+    print_text,
+    problem_json,
+    table,
+)
 
 if TYPE_CHECKING:
     from toolcrib.clients.importing import Draft, DraftServer

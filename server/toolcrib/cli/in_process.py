@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from toolcrib.base.errors import BadRequest, ToolcribError
-from toolcrib.cli.options import load_settings
+from toolcrib.cli.output import load_settings
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:

@@ -13,9 +13,17 @@ import typer
 from toolcrib.auth.records import login_text
 from toolcrib.base.errors import ModelUnavailable, StoreError
 from toolcrib.cli.in_process import status_now, with_tools
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text, problem_json, warn
-from toolcrib.cli.running import running_lines, running_now
+from toolcrib.cli.output import (
+    ConfigOption,
+    ExitCode,
+    JsonOption,
+    load_settings,
+    print_json,
+    print_text,
+    problem_json,
+    warn,
+)
+from toolcrib.cli.top import running_lines, running_now
 from toolcrib.cli.vocabulary import vocabulary
 from toolcrib.cli.waiting import WaitingLine
 

@@ -14,8 +14,7 @@ from toolcrib.base.text import one_line, truncate
 from toolcrib.catalog.lint import TOOLS_LOOKED_AT, Described, Finding, Level, Report, Search, find_faults
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.in_process import with_tools
-from toolcrib.cli.options import ConfigOption, JsonOption
-from toolcrib.cli.output import ExitCode, counted, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:

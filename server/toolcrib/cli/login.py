@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.base.errors import BadRequest, LoginFailed, ToolcribError
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, counted, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, load_settings, print_json, print_text
 from toolcrib.cli.servers import tried
 
 if TYPE_CHECKING:

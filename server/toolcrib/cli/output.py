@@ -1,17 +1,21 @@
-"""How commands answer: text for people, JSON for programs, errors on stderr, exit codes.
-
-Knows how things look; never knows what they mean.
-"""
+"""Options that many commands share."""
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from toolcrib.base.errors import ConfigError, Problem, StartRefused, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.base.text import one_line, sanitize
+
+if TYPE_CHECKING:
+    from toolcrib.config.settings import Settings
 
 
 class ExitCode(IntEnum):
@@ -87,3 +91,29 @@ def warn(problems: Iterable[Problem], heading: str) -> None:
 def problem_json(problem: Problem) -> JsonObject:
     """Return a problem as a JSON object."""
     return {"path": problem.path, "reason": problem.reason, "hint": problem.hint}
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="The config file; see `toolcrib config path` for the default."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")]
+
+
+def agreed(question: str, *, yes: bool, as_json: bool) -> bool:
+    """Return whether something is to be done: the person has said so, or says so now; a program is not asked."""
+    return yes or (not as_json and sys.stdin.isatty() and typer.confirm(question, default=True))
+
+
+def load_settings(path: Path | None) -> "Settings":
+    """Return the settings of the config file at ``path``, or of the one that is found.
+
+    Raises:
+        ConfigError: the file cannot be used.
+
+    """
+    from toolcrib.auth.keyring import SystemKeyring
+    from toolcrib.config.loading import load
+
+    return load(path, dict(os.environ), Path.cwd(), SystemKeyring().get)

@@ -12,8 +12,7 @@ import typer
 
 from toolcrib.base.errors import BadRequest
 from toolcrib.base.model import JsonObject
-from toolcrib.cli.options import JsonOption
-from toolcrib.cli.output import print_json, print_text, table
+from toolcrib.cli.output import JsonOption, print_json, print_text, table
 
 if TYPE_CHECKING:
     from toolcrib.auth.secrets import GivenSecret, SecretStore

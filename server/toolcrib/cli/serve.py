@@ -1,6 +1,5 @@
 """``toolcrib serve``: what a client registers.
 
-Knows options, signals and exit codes; never knows what is served.
 Parsed by argparse, because a client waits for this start: everything else of the command line costs import time.
 """
 
@@ -16,17 +15,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Never
 
 import anyio
+import anyio.to_thread
 from anyio import to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from toolcrib.auth.keyring import SystemKeyring
+from toolcrib.base.cache import Recent
 from toolcrib.base.errors import ConfigError, StartRefused, StoreError, innermost
 from toolcrib.base.redaction import Learned
 from toolcrib.cli.footprint import keep_house
-from toolcrib.cli.log_rate import LogRate
-from toolcrib.cli.reloads import Reloads
 from toolcrib.config.loading import load
 from toolcrib.config.servers import refuse_nested
 from toolcrib.config.settings import Settings
@@ -35,6 +35,100 @@ from toolcrib.gateway.instances import Process, keep_told, own_file, told
 from toolcrib.policy.client_profiles import Hosts
 from toolcrib.server.early import Begun
 from toolcrib.server.serving import Serving, open_server
+
+_MOST, _WINDOW_S = 5, 10.0
+_KEY_MAX = 40
+"""Characters by which two messages are the same; what varies stands further on."""
+
+_KINDS_MAX = 200
+_OURS = "toolcrib"
+
+
+@dataclass(slots=True)
+class _Window:
+    began: float
+    seen: int = 0
+
+
+class LogRate(logging.Filter):
+    """Lets five records of a kind through in ten seconds; the next one says how many it left out. ``now``: seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._now = now
+        self._windows = Recent[tuple[str, str], _Window](_KINDS_MAX)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is to be written."""
+        if record.name.partition(".")[0] == _OURS:
+            return True
+        window = self._windows.get((record.name, str(record.msg)[:_KEY_MAX]), lambda: _Window(self._now()))
+        if self._now() >= window.began + _WINDOW_S:
+            left_out = window.seen - _MOST
+            window.began, window.seen = self._now(), 0
+            if left_out > 0:
+                record.msg, record.args = f"{record.getMessage()} ({left_out} more like it were left out)", None
+        window.seen += 1
+        return window.seen <= _MOST
+
+
+_LOOK_S = 1.0
+"""Between two looks at the file. It is read once two of them have found it the same."""
+
+_Stamp = tuple[int, int, int] | None
+
+
+class Reloads:
+    """Wishes to read the config again; those that come while that is done are one more."""
+
+    def __init__(self) -> None:
+        self._wanted = anyio.Event()
+
+    def ask(self) -> None:
+        """Have the config read again, as soon as that is possible."""
+        self._wanted.set()
+
+    async def carry_out(self, serving: Serving, read: Callable[[], Settings], transport: str) -> Never:
+        """Read the config again whenever that is asked for."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = anyio.Event()
+            loaded = await serving.reload(read, lambda settings: Hosts(settings, transport))
+            if loaded.failure:
+                _say(f"the config is not reloaded, and nothing has changed. {loaded.failure}")
+                continue
+            _say(f"the config is reloaded, {len(serving.settings.servers)} servers are in it")
+            for notice in (*serving.settings.notices, *serving.settings.skipped):
+                _say(str(notice))
+            if loaded.fixed:
+                _say(f"restart toolcrib to apply changes in {', '.join(loaded.fixed)}")
+
+    async def watch(self, serving: Serving) -> Never:
+        """Ask for it each time that the file has changed."""
+        seen = known = await _stamp(serving)
+        while True:
+            await anyio.sleep(_LOOK_S)
+            before, seen = seen, await _stamp(serving)
+            if seen == before and seen != known:
+                known = seen
+                self.ask()
+
+
+async def _stamp(serving: Serving) -> _Stamp:
+    return await anyio.to_thread.run_sync(_stamp_of, serving.settings.config_path)
+
+
+def _stamp_of(path: Path | None) -> _Stamp:
+    try:
+        status = path.stat() if path else None
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
+
+
+def _say(text: str) -> None:
+    print(f"toolcrib: {text}", file=sys.stderr, flush=True)
+
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -17,8 +17,7 @@ from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names
 from toolcrib.cli.importing import surroundings, target_file
 from toolcrib.cli.in_process import status_now, with_tools
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, load_settings, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:

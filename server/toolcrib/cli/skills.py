@@ -17,8 +17,7 @@ from toolcrib.base.errors import BadRequest, ToolcribError
 from toolcrib.base.model import JsonObject, SearchType, SkillProblem, TaskType
 from toolcrib.base.text import enumerated, truncate
 from toolcrib.cli.in_process import with_skills
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import ExitCode, counted, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, load_settings, print_json, print_text
 
 if TYPE_CHECKING:
     from toolcrib.base.model import Skill

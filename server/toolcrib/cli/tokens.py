@@ -12,8 +12,7 @@ from toolcrib.base.json_values import as_list, compact
 from toolcrib.base.model import BUILTIN_NAMES, JsonObject
 from toolcrib.base.text import estimate_tokens
 from toolcrib.cli.in_process import first_seen, with_index
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import counted, print_json, print_text
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_json, print_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,7 @@ from toolcrib.base.model import JsonObject, LoadingMode, SearchType, Tool
 from toolcrib.base.text import one_line, split_summary, truncate
 from toolcrib.cli.completion import server_names, tool_names
 from toolcrib.cli.in_process import with_index, with_tools
-from toolcrib.cli.options import ConfigOption, JsonOption
-from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, print_json, print_text
 from toolcrib.cli.waiting import WaitingLine
 
 if TYPE_CHECKING:

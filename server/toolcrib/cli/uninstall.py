@@ -14,8 +14,16 @@ from toolcrib.base.errors import ConfigError, StoreError, ToolcribError
 from toolcrib.base.model import JsonObject
 from toolcrib.cli.connecting import take_out
 from toolcrib.cli.importing import VARIABLES_FILE, surroundings
-from toolcrib.cli.options import ConfigOption, JsonOption, YesOption, agreed, load_settings
-from toolcrib.cli.output import ExitCode, print_json, print_text
+from toolcrib.cli.output import (
+    ConfigOption,
+    ExitCode,
+    JsonOption,
+    YesOption,
+    agreed,
+    load_settings,
+    print_json,
+    print_text,
+)
 from toolcrib.config.paths import USER_FILES, is_there, user_config_dir
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.completion import tool_names
-from toolcrib.cli.options import ConfigOption, JsonOption, load_settings
-from toolcrib.cli.output import counted, print_json, print_text, table
+from toolcrib.cli.output import ConfigOption, JsonOption, counted, load_settings, print_json, print_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

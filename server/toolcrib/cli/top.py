@@ -1,21 +1,80 @@
-"""``toolcrib top``, and the running toolcribs as ``toolcrib status`` shows them.
-
-Knows how they are shown to a person, once or again and again; never knows how they tell of themselves.
-"""
+"""``toolcrib top``, and the running toolcribs as ``toolcrib status`` shows them."""
 
 import os
+import select
 import shutil
+import signal
+import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.base.text import enumerated, one_line, sanitize
-from toolcrib.cli.options import JsonOption
-from toolcrib.cli.output import counted, print_json, print_text
-from toolcrib.cli.terminal import whole_terminal
+from toolcrib.cli.output import JsonOption, counted, print_json, print_text
 
 if TYPE_CHECKING:
     from toolcrib.gateway.instances import RunningCrib, RunningServer, RunningSession
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+"""A screen of its own without a cursor; and the one before, as it was."""
+_HOME, _REST_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
+_LEAVING_KEYS = b"qQ\x03\x04"
+
+
+class Terminal:
+    """A terminal that is ours for now. ``is_left``: the person wants it back."""
+
+    def __init__(self) -> None:
+        self.is_left = False
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show these lines, in place of those before."""
+        sys.stdout.write(_HOME + "\r\n".join(line + _REST_OF_LINE for line in lines) + _BELOW)
+        sys.stdout.flush()
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until a key is pressed."""
+        if select.select([sys.stdin], [], [], seconds)[0]:
+            keys = os.read(sys.stdin.fileno(), 64)
+            self.is_left = not keys or any(key in _LEAVING_KEYS for key in keys)
+
+
+@contextmanager
+def whole_terminal() -> Generator[Terminal | None]:
+    """Take the terminal, and give it back as it was, however this is left; None where there is none to be taken.
+
+    ^C and the signals that ask for an end leave it in order.
+    """
+    try:
+        import termios
+        import tty
+    except ImportError:
+        yield None
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
+        yield None
+        return
+    before = termios.tcgetattr(sys.stdin)
+    handlers = {each: signal.signal(each, _leave) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        sys.stdout.write(_ENTER)
+        tty.setcbreak(sys.stdin)
+        yield Terminal()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        with suppress(OSError, termios.error):  # it may be gone
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+            sys.stdout.write(_LEAVE)
+            sys.stdout.flush()
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+
+def _leave(_number: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
 
 _LOOK_S = 1.0
 _NAMES_ROOM = 160
