@@ -1,4 +1,4 @@
-"""The rules of the house that a program can check."""
+"""The rules of the house that a program can check: layers, fronts, doors, state, names."""
 
 import ast
 import re
@@ -6,14 +6,74 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "server" / "toolcrib"
+MAP = ROOT / "docs" / "architecture.md"
+
+LAYERS = (
+    *("cli", "server", "gateway", "skills", "catalog", "downstream", "policy", "auth"),
+    *("clients", "config", "events", "search", "storage", "jsonrpc", "base"),
+)
+"""The packages, from the top down: each may import those after it."""
+
+SDK_ADAPTERS = ("jsonrpc.sdk", "jsonrpc.sdk_oauth", "jsonrpc.sdk_http")
+"""What may touch what the SDK keeps private or calls provisional."""
+
+DOORS = {
+    "sqlite3": ("storage", "policy.state", "catalog.index", "catalog.offers", "skills.index", "server"),
+    **dict.fromkeys(
+        ("mcp.client", "mcp.Client", "mcp.ClientSession", "mcp.ClientSessionGroup", "mcp.stdio_client"),
+        ("downstream", "auth", "jsonrpc.sdk", "cli.demo"),
+    ),
+    "mcp.client.auth": ("auth",),
+    "webbrowser": ("cli.login",),
+    **dict.fromkeys(("mcp.server", "mcp.ServerSession", "mcp.stdio_server"), ("server", *SDK_ADAPTERS)),
+    **dict.fromkeys(
+        (
+            "mcp.client.session",
+            "mcp.client.subscriptions",
+            *(
+                f"mcp.server.{part}"
+                for part in ("connection", "context", "lowlevel", "runner", "session", "subscriptions")
+            ),
+        ),
+        SDK_ADAPTERS,
+    ),
+    "mcp.shared": SDK_ADAPTERS,
+    "yaml": ("base.yaml",),
+    "re2": ("base.patterns",),
+    "keyring": ("auth.keyring",),
+    **dict.fromkeys(("numpy", "model2vec", "tokenizers", "huggingface_hub"), ("search.semantic",)),
+    "importlib.import_module": ("search.semantic", "cli.app"),
+    "asyncio": ("jsonrpc.dispatcher", "jsonrpc.pipes"),
+    "print": ("cli",),
+    **dict.fromkeys(("os.environ", "os.environb", "os.getenv", "os.putenv", "os.path.expandvars"), ("cli",)),
+    **dict.fromkeys(
+        (
+            *("subprocess", "multiprocessing", "pty", "anyio.open_process", "anyio.run_process", "anyio.to_process"),
+            *("os.fork", "os.forkpty", "os.popen", "os.posix_spawn", "os.posix_spawnp", "os.startfile", "os.system"),
+            *(f"os.{verb}{how}" for verb in ("exec", "spawn") for how in "l le lp lpe v ve vp vpe".split()),
+        ),
+        ("downstream.process", "downstream.transport", "cli.demo", "cli.connecting"),
+    ),
+}
+"""Dangerous things, and the packages or modules that alone may use them."""
+
+PRIVATE_ACCESS = re.compile(r"SLF001|reportPrivateUsage")
+"""What allows a line to reach for an attribute that another object keeps to itself."""
 
 REGEX_FUNCTIONS = tuple(
     f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 )
+MADE_REGEXES = {
+    "base.text": "globs of the config, translated by fnmatch; ranges of characters that two patterns share",
+    "base.redaction": "secrets, escaped",
+}
+"""The modules that may hand ``re`` a pattern that is not a literal, and what they make it of."""
+
 BARRIERS = 11
 BARRIER = re.compile(r"# barrier: \w+")
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "manager", "managers", "service", "services"}
@@ -107,8 +167,136 @@ def _dotted(node: ast.expr, bound: dict[str, str]) -> str | None:
     return None
 
 
+@cache
+def imports() -> tuple[tuple[Module, str, int], ...]:
+    """Return each import of a module of ours by another: who imports, what, in which line."""
+    names = {module.name for module in modules() if module.name}
+
+    def target(dotted: str) -> str | None:
+        inner = dotted.removeprefix("toolcrib.")
+        while inner and inner not in names:
+            inner = inner.rpartition(".")[0]
+        return inner if dotted.startswith("toolcrib.") else None
+
+    found = (
+        (module, target(f"{node.module}.{alias.name}"), node.lineno)
+        for module in modules()
+        for node in module.nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
+    return tuple((module, name, line) for module, name, line in found if name and name != module.name)
+
+
 def report(offenders: list[str]) -> str:
     return "\n" + "\n".join(sorted(set(offenders)))
+
+
+def test_every_package_has_a_layer_and_imports_point_down():
+    assert {module.package for module in modules() if "." in module.name} == set(LAYERS)
+    level = {package: number for number, package in enumerate(LAYERS)}
+    upwards = [
+        f"{module.at(line)}: {module.package} imports {name}, which lies above it"
+        for module, name, line in imports()
+        if module.package in level and level[name.partition(".")[0]] < level[module.package]
+    ]
+    assert not upwards, report(upwards)
+
+
+def test_no_module_imports_itself_in_a_circle():
+    lazy = {(module, node.lineno) for module in modules() for node in _inside_functions(module)}
+    graph: dict[str, set[str]] = {}
+    for module, name, line in imports():
+        if (module, line) not in lazy:
+            graph.setdefault(module.name, set()).add(name)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(f"a circle: {' -> '.join(error.args[1])}") from None
+
+
+def _inside_functions(module: Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in module.nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+            yield from (inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom))
+
+
+def test_other_packages_import_only_what_a_package_shows_them():
+    fronts = {module.name: _listed(module) for module in modules() if module.is_package and module.name in LAYERS}
+    behind = [
+        f"{module.at(line)}: {name} is not in __all__ of {package}"
+        for module, name, line in imports()
+        for package, _, inner in [name.partition(".")]
+        if module.package != package and inner and inner not in fronts[package]
+    ]
+    assert not behind, report(behind)
+    unused = [
+        f"{package}: {inner}"
+        for package, shown in fronts.items()
+        for inner in shown
+        if not any(name == f"{package}.{inner}" and module.package != package for module, name, _ in imports())
+    ]
+    assert not unused, "in __all__, but no other package imports it:" + report(unused)
+
+
+def _listed(package: Module) -> list[str]:
+    """Return ``__all__`` of a package: the modules that others may import."""
+    values = (
+        node.value
+        for node in package.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+    )
+    return next((ast.literal_eval(value) for value in values), [])
+
+
+def test_the_map_in_the_docs_names_every_package_and_only_files_that_are_there():
+    text = MAP.read_text(encoding="utf-8")
+    rooms = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
+    assert tuple(rooms) == LAYERS
+    named = re.findall(r"`([\w/]+\.py)`", text)
+    missing = [name for name in named if not (PACKAGE / name).exists() and not (ROOT / name).exists()]
+    assert named
+    assert not missing, report(missing)
+
+
+def test_each_dangerous_thing_has_one_door():
+    breaches = [
+        f"{module.at(line)}: {dotted} belongs to {', '.join(places) or 'nobody'}"
+        for module in modules()
+        for dotted, line in uses(module)
+        for door, places in DOORS.items()
+        if (dotted == door or dotted.startswith(f"{door}.")) and not module.is_one_of(places)
+    ]
+    assert not breaches, report(breaches)
+
+
+def test_what_the_sdk_keeps_private_is_touched_in_its_adapters_only():
+    private = [
+        f"{module.at(line)}: {dotted}"
+        for module in modules()
+        for dotted, line in uses(module)
+        if module.name not in SDK_ADAPTERS and re.match(r"mcp\.(\w+\.)*_", dotted)
+    ]
+    excused = [
+        f"{module.at(number)}: {line.strip()}"
+        for module in modules()
+        for number, line in enumerate(module.source.splitlines(), 1)
+        if PRIVATE_ACCESS.search(line)
+    ]
+    assert not private + excused, f"belongs to {SDK_ADAPTERS}:" + report(private + excused)
+
+
+def test_regular_expressions_are_literals_but_for_a_few_modules():
+    made = [
+        module.at(call.lineno)
+        for module in modules()
+        if module.name not in MADE_REGEXES
+        for bound in [bindings(module)]
+        for call in module.nodes
+        if isinstance(call, ast.Call) and call.args and _dotted(call.func, bound) in REGEX_FUNCTIONS
+        if not isinstance(call.args[0], ast.Constant)
+    ]
+    assert not made, "patterns of re must be literals here:" + report(made)
 
 
 def test_no_module_keeps_mutable_state():

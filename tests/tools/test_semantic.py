@@ -309,7 +309,10 @@ def test_a_model_is_fetched_whole_and_nothing_else_with_it(
 
 @pytest.mark.slow
 def test_nothing_of_the_extra_is_imported_without_being_configured():
-    code = "import sys, toolcrib.gateway.composition, toolcrib.cli.app as a; a.build(); print({'numpy', 'model2vec'} & {*sys.modules})"
+    code = (
+        "import sys, toolcrib.gateway.composition, toolcrib.cli.app as a; a.build(); "
+        "print({'numpy', 'model2vec'} & {*sys.modules})"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "set()"
 

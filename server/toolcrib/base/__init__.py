@@ -1,1 +1,19 @@
 """Modules without a domain: text, patterns, names, JSON values, pages."""
+
+__all__ = [
+    "cache",
+    "clocks",
+    "document_redaction",
+    "errors",
+    "json_decoding",
+    "json_values",
+    "markdown",
+    "model",
+    "names",
+    "paging",
+    "patterns",
+    "redaction",
+    "text",
+    "uris",
+    "yaml",
+]

@@ -1,1 +1,21 @@
 """What servers offer: their tools, resources and prompts, indexed, searched, and filtered by caller."""
+
+__all__ = [
+    "arguments",
+    "config_names",
+    "definitions",
+    "denied_names",
+    "evaluation",
+    "finding",
+    "gate",
+    "index",
+    "indexing",
+    "learning",
+    "lint",
+    "name_detection",
+    "offer_search",
+    "offers",
+    "snapshot",
+    "tool_search",
+    "wording",
+]

@@ -1,4 +1,4 @@
-"""Where in a text a word may be the name of a tool: in code, where the text calls it a tool, or by its form anywhere."""
+"""Finds the places in a text where a word may be the name of a tool."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -444,11 +444,11 @@ def _record(kind: OfferKind, item: Any, max_bytes: int) -> OfferRecord:
     address = _address(raw.get(key), key, NAME_MAX if kind == "prompt" else ADDRESS_MAX)
     name = raw.get("name")
     definition: JsonObject = {key: address, "name": name if isinstance(name, str) and name else address}
-    for field, value in raw.items():
-        if field not in definition:
-            kept = _REPAIRS[field](value) if field in _REPAIRS else value
+    for member, value in raw.items():
+        if member not in definition:
+            kept = _REPAIRS[member](value) if member in _REPAIRS else value
             if kept is not None:
-                definition[field] = kept
+                definition[member] = kept
     definition, _ = encodable(definition, max_bytes)
     return OfferRecord(definition["name"], address, _cleaned(kind, definition))
 

@@ -1,4 +1,4 @@
-"""A tool's parameters as one short line that a model reads like a function: ``name(owner: string, limit?: integer)``."""
+"""A tool's parameters, and as one short line that reads like a function: ``name(owner: string, limit?: integer)``."""
 
 import json
 import re

@@ -292,7 +292,8 @@ def _explanation(explained: "Explained") -> "Iterator[str]":
         days = int(told.age_s // _DAY_S)
         last = f"{counted(days, 'day')} ago" if days else "today"
         reports = f"{counted(told.reports, 'report')} by {told.principal}"
-        lost = f"{-told.setback:+.2f} in searches by {told.principal}, half of that every {OUTCOME_HALF_LIFE_S / _DAY_S:.0f} days"
+        half_life = f"half of that every {OUTCOME_HALF_LIFE_S / _DAY_S:.0f} days"
+        lost = f"{-told.setback:+.2f} in searches by {told.principal}, {half_life}"
         cost = lost if told.setback else f"no change to its score in searches by {told.principal}"
         note = f' ("{told.note}")' if told.note else ""
         yield f"{reports}, {told.failure_share:.0%} of them failures, the last {last}: {cost}{note}"

@@ -1,1 +1,3 @@
 """Config files of other MCP clients: read, imported, and connected to toolcrib."""
+
+__all__ = ["connecting", "importing", "known", "reading"]

@@ -1,4 +1,4 @@
-"""All downstreams together: which are indexed first, how many start at once, which stay running, and who shares them."""
+"""All downstreams together: which are indexed first, how many start at once, and which stay running."""
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress

@@ -1,6 +1,6 @@
 """Types of the SDK's OAuth client (mcp 2.3) that its public modules use but do not export.
 
-A minor release may move them, as what ``streams/sdk.py`` names.
+A minor release may move them, as what ``jsonrpc/sdk.py`` names.
 """
 
 from mcp.shared.auth import (

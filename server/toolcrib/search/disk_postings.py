@@ -467,14 +467,14 @@ class OpenPostings:
         """Return the weighted frequency in a document of each of these stems that it contains."""
         frequencies: defaultdict[str, float] = defaultdict(float)
         statistics = self._statistics
-        for text, field, average, common in zip(
+        for text, weight, average, common in zip(
             texts, statistics.fields, statistics.averages, statistics.common, strict=True
         ):
             stems = text.split()
             found = [*filter(asked.__contains__, stems)]
             if found and (wanted := {*found} - common):
                 length = len([stem for stem in stems if stem not in common]) if common else len(stems)
-                of_one = share(field, length, average)
+                of_one = share(weight, length, average)
                 for stem in wanted:
                     frequencies[stem] += of_one * found.count(stem)
         return frequencies

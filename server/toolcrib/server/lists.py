@@ -1,4 +1,4 @@
-"""Notifies clients that one of their lists has changed: sessions on their channel, subscribers by their subscription."""
+"""The lists of tools that sessions are shown, and the notifications that a client's list has changed."""
 
 import math
 from collections.abc import Collection, Mapping

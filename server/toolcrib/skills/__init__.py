@@ -1,1 +1,17 @@
 """Skills: their sources, how their files are parsed, and how much of one a model gets."""
+
+__all__ = [
+    "answers",
+    "catalog",
+    "confirmations",
+    "doctor",
+    "hooks",
+    "index",
+    "outcomes",
+    "overviews",
+    "publishing",
+    "requests",
+    "resources",
+    "search",
+    "use_cases",
+]

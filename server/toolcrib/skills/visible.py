@@ -1,4 +1,4 @@
-"""The skills that one kind of caller may see, at one moment: an immutable snapshot, and the ways to name one of them."""
+"""The skills that one kind of caller may see, at one moment: an immutable snapshot, searched by name."""
 
 import re
 from collections import defaultdict
