@@ -140,7 +140,7 @@ class _Answer:
     quiet: bool = False
 
 
-def connect(  # noqa: PLR0913, PLR0917 - one parameter an option
+def connect(
     client: ClientArgument,
     replace: Annotated[
         bool, typer.Option("--replace", help="Remove the servers behind toolcrib from the client's own list.")

@@ -52,7 +52,7 @@ class Wanted:
         return any(isinstance(name, str) and fnmatchcase(name, tool) for name in names)
 
 
-def events(  # noqa: PLR0913, PLR0917 - one parameter an option
+def events(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep watching for new events, until ^C.")] = False,
     session: Annotated[
         str | None, typer.Option("--session", metavar="TEXT", help="Only sessions with this text in their label.")

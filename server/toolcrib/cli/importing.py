@@ -64,7 +64,7 @@ class _Wanted:
     as_json: bool
 
 
-def init(  # noqa: PLR0913, PLR0917 - one parameter an option
+def init(
     clients: Annotated[
         list[str] | None, typer.Option("--from", metavar="CLIENT", help="Only this client's servers; may be repeated.")
     ] = None,
@@ -88,7 +88,7 @@ def init(  # noqa: PLR0913, PLR0917 - one parameter an option
     _take_over(files, _Wanted(target_file(config, here), env, direct, yes, as_json), unread)
 
 
-def import_file(  # noqa: PLR0913, PLR0917 - one parameter an option
+def import_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of any MCP client that configures servers.")],
     client: Annotated[
         str | None,

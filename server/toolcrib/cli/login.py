@@ -37,7 +37,7 @@ Opens = Callable[[str], bool]
 _Asks = Callable[[], "Ask"]
 
 
-def login(  # noqa: PLR0913, PLR0917 - one parameter an option
+def login(
     name: NameArgument = None,
     every: Annotated[bool, typer.Option("--all", help="Log in to every server that requires it.")] = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL; you paste the answer.")] = False,

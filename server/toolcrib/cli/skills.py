@@ -78,7 +78,7 @@ def list_skills(
 
 
 @commands.command()
-def search(  # noqa: PLR0913, PLR0917 - one parameter an option
+def search(
     query: Annotated[str, typer.Argument(help="What you want to do; or a pattern, or a name.")],
     kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,
@@ -136,7 +136,7 @@ def show(
 
 
 @commands.command()
-def relevant(  # noqa: PLR0913, PLR0917 - one parameter an option
+def relevant(
     task: Annotated[str, typer.Argument(help="The task; - reads it, or a hook's JSON, from standard input.")],
     frame: Annotated[str | None, typer.Option(help="Prefer skills of this frame.")] = None,
     task_type: Annotated[TaskType | None, typer.Option(help="Prefer skills of this kind.")] = None,

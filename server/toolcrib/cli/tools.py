@@ -37,7 +37,7 @@ ServerOption = Annotated[
 commands = typer.Typer(help="List and show the tools that an agent can use.", no_args_is_help=True)
 
 
-def search(  # noqa: PLR0913, PLR0917 - one parameter an option
+def search(
     query: Annotated[str, typer.Argument(help="What the tool should do; or a pattern, or a name.")],
     kind: Annotated[SearchType, typer.Option("--type", help="How the query is read.")] = SearchType.FTS,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most results.")] = 8,

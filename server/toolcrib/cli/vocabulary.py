@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolcrib.policy.state import Vocabularies
 
 
-def vocabulary(  # noqa: PLR0913, PLR0917 - one parameter an option
+def vocabulary(
     word: Annotated[str | None, typer.Argument(help="Only what was learned about this word.")] = None,
     tool: Annotated[
         str | None, typer.Option(help="Only for this tool, by its public name.", autocompletion=tool_names)
