@@ -23,6 +23,7 @@ TINY = {
     "stages": ["--repeat", "1", "--size", "30", "--against", str(BENCHMARKS.parent)],
     "against": ["--repeat", "1", "--requests", "4", "--against", str(BENCHMARKS.parent)],
     "ways": ["--repeat", "1", "--against", str(BENCHMARKS.parent)],
+    "house": ["--against", str(BENCHMARKS.parent)],
     "commands": ["--repeat", "1"],
     "proxy": ["--repeat", "1"],
     "survivors": ["--repeat", "1"],
@@ -40,7 +41,7 @@ TARGETS_AT_FULL_SIZE = ("search", "ingest")
 ALONE = ("large",)
 """These compare two ways of toolcrib's own, in rows of their own."""
 NOTHING_TO_FIND = (
-    *("call", "authorised_call", "first_index", "ways", "proxy"),
+    *("call", "authorised_call", "first_index", "ways", "house", "proxy"),
     *("survivors", "flood", "bad_servers", "soak", "large"),
 )
 """These bring their own tools."""

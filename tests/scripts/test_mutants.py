@@ -92,7 +92,7 @@ def test_every_fault_of_the_package_is_python():
 def test_the_same_seed_draws_the_same_faults():
     assert drawn(PACKAGE, 20, 1) == drawn(PACKAGE, 20, 1) != drawn(PACKAGE, 20, 2)
     assert len(drawn(PACKAGE, 20, 1)) == 20
-    assert {module for module, _ in drawn(PACKAGE, 20, 1, ["bm25"])} == {"bm25.py"}
+    assert {module for module, _ in drawn(PACKAGE, 20, 1, ["ranking"])} == {"ranking.py"}
 
 
 @pytest.mark.slow
