@@ -224,7 +224,7 @@ def _inside_functions(module: Module) -> Iterator[ast.Import | ast.ImportFrom]:
 def test_other_packages_import_only_what_a_package_shows_them():
     fronts = {module.name: _listed(module) for module in modules() if module.is_package and module.name in LAYERS}
     behind = [
-        f"{module.at(line)}: {name} is not in __all__ of {package}"
+        f"{module.at(line)}: {name} is not in PUBLIC of {package}"
         for module, name, line in imports()
         for package, _, inner in [name.partition(".")]
         if module.package != package and inner and inner not in fronts[package]
@@ -236,17 +236,17 @@ def test_other_packages_import_only_what_a_package_shows_them():
         for inner in shown
         if not any(name == f"{package}.{inner}" and module.package != package for module, name, _ in imports())
     ]
-    assert not unused, "in __all__, but no other package imports it:" + report(unused)
+    assert not unused, "in PUBLIC, but no other package imports it:" + report(unused)
 
 
-def _listed(package: Module) -> list[str]:
-    """Return ``__all__`` of a package: the modules that others may import."""
+def _listed(package: Module) -> tuple[str, ...]:
+    """Return what a package says that others may import of it."""
     values = (
         node.value
         for node in package.tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "PUBLIC"
     )
-    return next((ast.literal_eval(value) for value in values), [])
+    return next((ast.literal_eval(value) for value in values), ())
 
 
 def test_the_map_in_the_docs_names_every_package_and_only_files_that_are_there():

@@ -1,6 +1,6 @@
 """Modules without a domain: text, patterns, names, JSON values, pages."""
 
-__all__ = [
+PUBLIC = (
     "cache",
     "clocks",
     "document_redaction",
@@ -16,4 +16,5 @@ __all__ = [
     "text",
     "uris",
     "yaml",
-]
+)
+"""The modules that other packages may import."""

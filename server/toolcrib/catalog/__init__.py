@@ -1,6 +1,6 @@
 """What servers offer: their tools, resources and prompts, indexed, searched, and filtered by caller."""
 
-__all__ = [
+PUBLIC = (
     "arguments",
     "config_names",
     "definitions",
@@ -18,4 +18,5 @@ __all__ = [
     "snapshot",
     "tool_search",
     "wording",
-]
+)
+"""The modules that other packages may import."""

@@ -1,3 +1,4 @@
 """Config files of other MCP clients: read, imported, and connected to toolcrib."""
 
-__all__ = ["connecting", "importing", "known", "reading"]
+PUBLIC = ("connecting", "importing", "known", "reading")
+"""The modules that other packages may import."""

@@ -1,6 +1,6 @@
 """The config file: its shape, how it is found and read, and what comes out of it."""
 
-__all__ = [
+PUBLIC = (
     "checks",
     "documents",
     "editing.changes",
@@ -13,4 +13,5 @@ __all__ = [
     "servers",
     "settings",
     "variables",
-]
+)
+"""The modules that other packages may import."""

@@ -1,6 +1,6 @@
 """Downstream servers: their processes and addresses, protocol eras, and lifecycles."""
 
-__all__ = [
+PUBLIC = (
     "calls",
     "connection",
     "fleet",
@@ -11,4 +11,5 @@ __all__ = [
     "states",
     "suspended",
     "transport",
-]
+)
+"""The modules that other packages may import."""

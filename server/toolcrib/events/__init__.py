@@ -1,3 +1,4 @@
 """Events for the operator of toolcrib: one JSON object a line."""
 
-__all__ = ["kinds", "log", "reading", "server_logs"]
+PUBLIC = ("kinds", "log", "reading", "server_logs")
+"""The modules that other packages may import."""

@@ -1,3 +1,4 @@
 """Who may see and run what: rules, sessions, activations, confirmations, and the decisions of a person."""
 
-__all__ = ["activations", "asking", "client_profiles", "confirmations", "rules", "sessions", "state"]
+PUBLIC = ("activations", "asking", "client_profiles", "confirmations", "rules", "sessions", "state")
+"""The modules that other packages may import."""

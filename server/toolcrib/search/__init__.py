@@ -1,6 +1,6 @@
 """One ranking for tools and skills."""
 
-__all__ = [
+PUBLIC = (
     "disk_postings",
     "documents",
     "engine",
@@ -10,4 +10,5 @@ __all__ = [
     "query",
     "ranking",
     "semantic",
-]
+)
+"""The modules that other packages may import."""

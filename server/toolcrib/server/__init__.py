@@ -1,3 +1,4 @@
 """toolcrib as an MCP server: protocol, built-in tools, transports."""
 
-__all__ = ["early", "handshake_cache", "http", "serving", "stdio"]
+PUBLIC = ("early", "handshake_cache", "http", "serving", "stdio")
+"""The modules that other packages may import."""

@@ -1,6 +1,6 @@
 """Skills: their sources, how their files are parsed, and how much of one a model gets."""
 
-__all__ = [
+PUBLIC = (
     "answers",
     "catalog",
     "confirmations",
@@ -14,4 +14,5 @@ __all__ = [
     "resources",
     "search",
     "use_cases",
-]
+)
+"""The modules that other packages may import."""

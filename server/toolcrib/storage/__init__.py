@@ -1,3 +1,4 @@
 """SQLite files: opened, checked, repaired and written."""
 
-__all__ = ["files", "full_text", "opening", "stems", "store", "vectors"]
+PUBLIC = ("files", "full_text", "opening", "stems", "store", "vectors")
+"""The modules that other packages may import."""
