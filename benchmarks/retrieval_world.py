@@ -30,7 +30,7 @@ from toolcrib.gateway.tools import ToolUseCases
 from toolcrib.jsonrpc.sdk import StreamDispatcher
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.skills.requests import ListRequest
+from toolcrib.skills.answers import ListRequest
 from toolcrib.skills.search import SkillQuery
 from toolcrib.skills.use_cases import SkillUseCases
 

@@ -21,8 +21,7 @@ from toolcrib.config.loading import load
 from toolcrib.gateway.composition import Outside, open_skills
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.skills.answers import get_json
-from toolcrib.skills.requests import GetRequest, ListRequest
+from toolcrib.skills.answers import GetRequest, ListRequest
 from toolcrib.skills.use_cases import SkillUseCases
 
 TOKENS = 1500
@@ -38,7 +37,7 @@ async def cpu_ms(work: Callable[[], Awaitable[object]]) -> float:
 
 async def got(library: SkillUseCases, session: Session, name: str) -> JsonObject:
     request = GetRequest((name,), max_tokens=TOKENS, force=True)
-    return get_json(await library.get(session, request), request)
+    return (await library.get(session, request)).as_json(request)
 
 
 async def plainly(file: anyio.Path) -> str:

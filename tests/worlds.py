@@ -256,9 +256,9 @@ class World:
         """Have the skills, if there are any, scanned for the first time as if somebody asked, and wait for it."""
         overviews = self.wire.instructions._overviews
         if overviews:
-            overviews._skill_use_cases._is_wanted.set()
+            overviews._use_cases._is_wanted.set()
             with anyio.fail_after(PATIENCE_S):
-                await overviews._skill_use_cases._is_loaded.wait()
+                await overviews._use_cases._is_loaded.wait()
 
     async def change(self, server: str, *tools: JsonObject) -> None:
         """Have a server list other tools, and wait until that is known here and everybody has been told."""

@@ -12,7 +12,7 @@ from fakes.menu import tool
 from toolcrib.base.model import Caller
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
-from toolcrib.skills.requests import GetRequest
+from toolcrib.skills.answers import GetRequest
 from worlds import BUILTINS, ERAS, MODERN, OWN_TOOLS, SKILL_TOOLS, Client, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
@@ -464,16 +464,16 @@ async def test_activation_adds_at_most_a_millisecond_to_the_giving_of_a_skill(tm
     servers = {"git": [tool(f"t{number}") for number in range(1000)]}
     given = config(skills={"core_pack": False, "tool_activation": activation})
     async with world(tmp_path, servers, given) as w:
-        cases = w.wire.instructions._overviews._skill_use_cases
+        cases = w.wire.instructions._overviews._use_cases
         session = Session("test", Caller("local"), RunActivations(), growing=True)
         spent: dict[str, list[float]] = {"review": [], "letter": []}
         for name in ("review", "letter") * 100:  # the least of many: a busy machine makes the CPU slower too
             began = process_time()
             answer = await cases.get(session, GetRequest((name,), force=True))
             spent[name].append(process_time() - began)
-            opened = cases.parts.gate.opened(session, cases.parts.indexer.current())
+            opened = cases.dependencies.gate.opened(session, cases.dependencies.indexer.current())
             assert len(opened) == (20 if name == "review" else 0)
             assert answer.skills
-            await cases.binding.let_go(session, [name])
+            await cases.tools.deactivate(session, [name])
     added = min(spent["review"][5:]) - min(spent["letter"][5:])
     assert added < 0.001, f"{added * 1000:.2f} ms"

@@ -60,16 +60,16 @@ def test_what_is_seen_of_files_is_a_second_old_at_most_or_ten_times_a_look(
     settings = configured(tmp_path, {}, {"skills": {"core_pack": False}})
     with Store(settings.skill_cache, SKILLS_SCHEMA) as store, Store(settings.state_file, STATE_SCHEMA) as state:
         skills = catalog.SkillCatalog(settings, SkillIndex(store), SkillDecisions(state), lambda: 0.0, passing)
-        skills.look(threading.Event())
+        skills.refresh_if_due(threading.Event())
         ended = now[0] - look_s
         file = tmp_path / "home/.agents/skills/tidy/SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text("---\nname: tidy\ndescription: Tidy up.\n---\n# Tidy\n")
         now[0] = ended + rest_s - 0.01
-        skills.look(threading.Event())
+        skills.refresh_if_due(threading.Event())
         assert skills.visible(Caller()).names == ()
         now[0] = ended + rest_s + 0.01
-        skills.look(threading.Event())
+        skills.refresh_if_due(threading.Event())
         assert skills.visible(Caller()).names == ("tidy",)
 
 

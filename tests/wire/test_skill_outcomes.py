@@ -10,8 +10,8 @@ from toolcrib.base.model import Caller
 from toolcrib.policy.activations import RunActivations
 from toolcrib.policy.sessions import Session
 from toolcrib.policy.state import OUTCOME_HALF_LIFE_S
+from toolcrib.skills.answers import GetRequest
 from toolcrib.skills.outcomes import OutcomeReports, ToolCalls
-from toolcrib.skills.requests import GetRequest
 from worlds import ERAS, OWN_TOOLS, MemoryServer, text, world
 
 pytestmark = pytest.mark.anyio
@@ -210,8 +210,8 @@ async def test_calls_of_its_tools_are_explained_from_the_events_and_move_nothing
                 await client.tool_call(name)
             assert await scores(client, "write letters") == before
     async with world(forms, servers, CONFIG) as w, w.client() as client:
-        reports = OutcomeReports(w.wire.instructions._overviews._skill_use_cases)
+        reports = OutcomeReports(w.wire.instructions._overviews._use_cases)
         person = Session("test", Caller(), RunActivations(), growing=False)
-        shown = await reports._skill_use_cases.get(person, GetRequest(("letters",)))
+        shown = await reports._use_cases.get(person, GetRequest(("letters",)))
         [explained] = await reports.explained(person, [shown.skills[0].skill])
     assert explained.calls == (ToolCalls("post__send", 2, 2), ToolCalls("post__fetch", 1, 0))

@@ -52,15 +52,15 @@ def allow(
 
 
 async def _give(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
-    approval = await skill_use_cases.worked_out(partial(_named, name, principal, skill_use_cases, session))
-    confirmations = skill_use_cases.parts.confirmations
-    await skill_use_cases.worked_out(partial(confirmations.allow, approval))
+    approval = await skill_use_cases.run(partial(_named, name, principal, skill_use_cases, session))
+    confirmations = skill_use_cases.dependencies.confirmations
+    await skill_use_cases.run(partial(confirmations.allow, approval))
     return approval
 
 
 async def _take_back(name: str, principal: str, skill_use_cases: "SkillUseCases", session: "Session") -> "Approval":
     def take_back() -> "Approval":
-        approvals = skill_use_cases.parts.confirmations.approvals
+        approvals = skill_use_cases.dependencies.confirmations.approvals
         given = {each.name: each for each, _ in approvals.all() if each.principal == principal}
         known = given.get(name) or given.get(_named(name, principal, skill_use_cases, session).name)
         if known is None:
@@ -68,7 +68,7 @@ async def _take_back(name: str, principal: str, skill_use_cases: "SkillUseCases"
         approvals.take_back(principal, known.name)
         return known
 
-    return await skill_use_cases.worked_out(take_back)
+    return await skill_use_cases.run(take_back)
 
 
 async def _all(skill_use_cases: "SkillUseCases", session: "Session") -> "list[tuple[Approval, float, bool]]":
@@ -77,10 +77,10 @@ async def _all(skill_use_cases: "SkillUseCases", session: "Session") -> "list[tu
     def read() -> "list[tuple[Approval, float, bool]]":
         return [
             (approval, at, _holds(approval, skill_use_cases, session))
-            for approval, at in skill_use_cases.parts.confirmations.approvals.all()
+            for approval, at in skill_use_cases.dependencies.confirmations.approvals.all()
         ]
 
-    return await skill_use_cases.worked_out(read)
+    return await skill_use_cases.run(read)
 
 
 def _holds(approval: "Approval", skill_use_cases: "SkillUseCases", session: "Session") -> bool:
@@ -98,13 +98,13 @@ def _named(name: str, principal: str, skill_use_cases: "SkillUseCases", session:
 
     """
     from toolcrib.policy.state import Approval
-    from toolcrib.skills.confirmations import approval_of
+    from toolcrib.skills.use_cases import approval_of
 
-    tools = skill_use_cases.parts.indexer.current().spelled(name)
+    tools = skill_use_cases.dependencies.indexer.current().spelled(name)
     if len(tools) == 1:
         return Approval(principal, "tool", tools[0].public_name, tools[0].fingerprint)
     visible, _cleaner = skill_use_cases.visible(session)
-    has_skills = skill_use_cases.parts.settings.toolcrib.skills.enabled
+    has_skills = skill_use_cases.dependencies.settings.toolcrib.skills.enabled
     skills = visible.find(name) if has_skills and not tools else ()
     if len(skills) == 1:
         return approval_of(principal, skills[0])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolcrib.config.settings import ServerSettings, Settings
     from toolcrib.policy.client_profiles import Served
     from toolcrib.policy.sessions import Session
-    from toolcrib.skills.requests import Overview
+    from toolcrib.skills.answers import Overview
     from toolcrib.skills.use_cases import SkillUseCases
 
 WITHIN_S = 10.0
@@ -270,7 +270,7 @@ def _of_skills(config: Path | None, settings: "Settings") -> Iterator[Finding]:
 
     async def overview(use_cases: "SkillUseCases", session: "Session") -> "Overview":
         found = await Overviews(use_cases).overview(session)
-        folders.update({root.source: root.folder for root in use_cases.parts.catalog.roots})
+        folders.update({root.source: root.folder for root in use_cases.dependencies.catalog.roots})
         return found
 
     try:

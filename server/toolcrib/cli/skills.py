@@ -22,9 +22,9 @@ from toolcrib.cli.output import ConfigOption, ExitCode, JsonOption, counted, loa
 if TYPE_CHECKING:
     from toolcrib.base.model import Skill
     from toolcrib.policy.sessions import Session
+    from toolcrib.skills.answers import GetAnswer, Overview
     from toolcrib.skills.doctor import Health
     from toolcrib.skills.outcomes import Explained
-    from toolcrib.skills.requests import GetAnswer, Overview
     from toolcrib.skills.use_cases import SkillUseCases
 
 _Answer = TypeVar("_Answer")
@@ -88,13 +88,12 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search skills as the tool skill_search does for an agent."""
-    from toolcrib.skills.answers import search_json
     from toolcrib.skills.search import SkillQuery
 
     request = SkillQuery(query, kind, limit, task_type, source)
     answer = _with_skills(config, lambda skill_use_cases, session: skill_use_cases.search(session, request))
     if as_json:
-        print_json(search_json(answer))
+        print_json(answer.as_json)
         return
     for hit in answer.hits:
         print_text(f"{hit.score:.2f}  {hit.name}  [{hit.skill.source}]\n      {hit.trigger}")
@@ -113,9 +112,8 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a skill as skill_get returns it to an agent, and what affects its rank."""
-    from toolcrib.skills.answers import get_json
+    from toolcrib.skills.answers import GetRequest
     from toolcrib.skills.outcomes import OutcomeReports
-    from toolcrib.skills.requests import GetRequest
 
     request = GetRequest((name,), "raw" if raw else "injection", max_tokens)
 
@@ -126,7 +124,7 @@ def show(
 
     answer, explained = _with_skills(config, shown)
     if as_json:
-        print_json({**get_json(answer, request), "explained": [each.as_json for each in explained]})
+        print_json({**answer.as_json(request), "explained": [each.as_json for each in explained]})
     else:
         print_text(answer.formatted if answer.skills else _missing_text(answer), error=not answer.skills)
         for line in (line for each in explained for line in _explanation(each)):
@@ -149,8 +147,8 @@ def relevant(
     as_json: JsonOption = False,
 ) -> None:
     """Print the skills that fit a task, for a host's hook."""
+    from toolcrib.skills.answers import RelevantRequest
     from toolcrib.skills.hooks import hook_answer, task_of
-    from toolcrib.skills.requests import RelevantRequest
 
     try:
         said = task_of(sys.stdin.read(_STDIN_MAX)) if task == "-" else task
@@ -321,7 +319,7 @@ def _health_lines(health: "Health", now: float) -> "Iterator[str]":
 
 def _missing_text(answer: "GetAnswer") -> str:
     """Return what to do about names that no skill has, or several."""
-    from toolcrib.skills.requests import did_you_mean
+    from toolcrib.skills.answers import did_you_mean
 
     lines = [
         f"Error: Not found: {name}.{did_you_mean(answer.near.get(name, ()))} `toolcrib skills search` finds skills."

@@ -40,8 +40,7 @@ from toolcrib.gateway.offline import (
 from toolcrib.gateway.results import KeptPages, LongResults
 from toolcrib.gateway.status import open_known_skills
 from toolcrib.gateway.tools import ConfirmedCalls, ToolUseCaseParts, ToolUseCases, report_definitions
-from toolcrib.skills.requests import AroundSkills
-from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 _Opened = TypeVar("_Opened")
 
@@ -201,7 +200,7 @@ def _surroundings(
 @asynccontextmanager
 async def _open_skills(settings: Settings, known: Known, outside: Outside) -> AsyncGenerator[SkillUseCases]:
     deadline = anyio.current_time() + settings.toolcrib.limits.first_index_wait_s
-    with open_known_skills(settings, known, outside, AroundSkills(deadline)) as skill_use_cases:
+    with open_known_skills(settings, known, outside, SkillRuntime(deadline)) as skill_use_cases:
         async with scanning(skill_use_cases):
             yield skill_use_cases
 

@@ -28,12 +28,12 @@ from toolcrib.policy.client_profiles import Served
 from toolcrib.policy.rules import Permissions, policy_of
 from toolcrib.policy.sessions import Session
 from toolcrib.search.semantic import SemanticState, SharedModel, state_of
+from toolcrib.skills.answers import SkillsStatus
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.index import SKILL_TEXTS, SKILLS_SCHEMA, SkillIndex
 from toolcrib.skills.overviews import Overviews
-from toolcrib.skills.requests import AroundSkills, SkillsStatus, SkillUseCaseParts
 from toolcrib.skills.search import SkillSearcher, Standing
-from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.skills.use_cases import SkillDependencies, SkillRuntime, SkillUseCases
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 
@@ -187,7 +187,7 @@ class StatusParts:
 
 @contextmanager
 def open_known_skills(
-    settings: Settings, known: Known, clocks: Clocks, around: AroundSkills
+    settings: Settings, known: Known, clocks: Clocks, runtime: SkillRuntime
 ) -> Generator[SkillUseCases]:
     """Open the skills as they were last scanned. Blocks."""
     section = settings.toolcrib
@@ -198,7 +198,7 @@ def open_known_skills(
         known.stores[SKILL_CACHE] = store
         index = SkillIndex(store)
         search = search_settings(settings, clocks, known.model, VectorCache(store, SKILL_TEXTS))
-        parts = SkillUseCaseParts(
+        dependencies = SkillDependencies(
             settings=settings,
             catalog=SkillCatalog(settings, index, known.state.skills, clocks.lasting_clock),
             searcher=SkillSearcher(index, search),
@@ -208,9 +208,9 @@ def open_known_skills(
             wordings=known.wordings,
             events=known.events,
             confirmations=known.confirmations,
-            around=around,
+            runtime=runtime,
         )
-        yield SkillUseCases(parts)
+        yield SkillUseCases(dependencies)
 
 
 @contextmanager
@@ -229,7 +229,7 @@ def open_status(settings: Settings, clocks: Clocks) -> Generator[StatusParts]:
             known.offers.load()
             if settings.toolcrib.skills.enabled and settings.skill_cache.exists():
                 skill_use_cases = stack.enter_context(
-                    open_known_skills(settings, known, clocks, AroundSkills(-math.inf))
+                    open_known_skills(settings, known, clocks, SkillRuntime(-math.inf))
                 )
         yield StatusParts(
             settings=settings,

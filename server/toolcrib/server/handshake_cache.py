@@ -27,7 +27,7 @@ from toolcrib.server.early import FOLDER, KEPT_MAX, Begun, Start
 from toolcrib.server.envelopes import list_result
 from toolcrib.server.instructions import Instructions
 from toolcrib.server.lists import Listing
-from toolcrib.skills.catalog import Footing
+from toolcrib.skills.catalog import SkillInputs
 from toolcrib.skills.use_cases import SkillUseCases
 from toolcrib.storage.files import private_directory
 from toolcrib.storage.store import Store
@@ -136,13 +136,13 @@ class Greeter:
         tools = self._parts.tool_use_cases
         if tools.fleet.listing_first or await anyio.to_thread.run_sync(tools.indexer.unlisted):
             return None
-        footing = await self._footing(session)
-        if footing is None:
+        inputs = await self._skill_inputs(session)
+        if inputs is None:
             return None
-        before = await anyio.to_thread.run_sync(self._situation, footing)
+        before = await anyio.to_thread.run_sync(self._situation, inputs)
         told = await self._parts.instructions.told_to(session, is_rehearsal=True)
         answers = await self._answers(session, told)
-        if before is None or await anyio.to_thread.run_sync(self._situation, footing) != before:
+        if before is None or await anyio.to_thread.run_sync(self._situation, inputs) != before:
             return None
         return {"situation": before, "answers": answers}
 
@@ -157,19 +157,19 @@ class Greeter:
         listed = list_result(await self._parts.listing.of(anew), server_info)
         return [*answers, [["tools/list", params if envelope_of(params) else {}], {"result": listed}]]
 
-    async def _footing(self, session: Session) -> Footing | None:
+    async def _skill_inputs(self, session: Session) -> SkillInputs | None:
         skill_use_cases = self._parts.skill_use_cases
-        return Footing((), (), ()) if skill_use_cases is None else await skill_use_cases.footing(session)
+        return SkillInputs((), (), ()) if skill_use_cases is None else await skill_use_cases.inputs(session)
 
-    def _situation(self, footing: Footing) -> Any:
+    def _situation(self, inputs: SkillInputs) -> Any:
         stores = [self._parts.stores.get(name) for name in (TOOL_CACHE, SKILL_CACHE, STATE)]
         if any(store and store.path is None for store in stores):
             return None  # in memory for now: the next start finds other rows
         rows = [str(store.path) if store else "" for store in stores]
-        files = [*footing.files, *(str(each.__file__) for each in (mcp, mcp_types))]
+        files = [*inputs.files, *(str(each.__file__) for each in (mcp, mcp_types))]
         if len(files) > _PATHS_MAX:
             return None
-        return self._start.situation(files, [*footing.places, *self._start.places], footing.variables, rows)
+        return self._start.situation(files, [*inputs.places, *self._start.places], inputs.variables, rows)
 
     @property
     def _file(self) -> Path:

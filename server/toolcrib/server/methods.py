@@ -20,8 +20,8 @@ from toolcrib.jsonrpc.sdk import Context, ProtocolServer
 from toolcrib.policy.sessions import Session
 from toolcrib.server.envelopes import LIST_TTL_MS, cacheable, params_for_next_hop
 from toolcrib.server.sessions import CarriedRequests, Reach, Sessions, announce_tools, asker_of
+from toolcrib.skills.answers import RelevantRequest
 from toolcrib.skills.overviews import CATALOG_PAGES, Overviews
-from toolcrib.skills.requests import RelevantRequest
 from toolcrib.skills.resources import SkillResources
 from toolcrib.skills.use_cases import SkillUseCases
 
@@ -402,7 +402,7 @@ class SkillPrompts:
     async def _whole(self, context: Context, session: Session, name: str, reach: Reach) -> JsonObject:
         active = session.skills.skills
         text = await self._skill_use_cases.whole(session, name, reach.asker)
-        parts = self._skill_use_cases.parts
+        parts = self._skill_use_cases.dependencies
         if parts.gate.shows_otherwise(session, parts.indexer.current(), active):
             await announce_tools(context)
         return _message(text)

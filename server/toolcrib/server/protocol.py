@@ -223,8 +223,8 @@ class Wire:
         parts.tool_use_cases.indexer.subscribe(self.changes.on_catalog_change)
         parts.offers.indexer.subscribe(self.changes.on_offers_change)
         skills = parts.greeting.skill_use_cases
-        if skills is not None and skills.parts.settings.toolcrib.skills.serve_resources:
-            skills.parts.catalog.subscribe(self.changes.on_skills_change)
+        if skills is not None and skills.dependencies.settings.toolcrib.skills.serve_resources:
+            skills.dependencies.catalog.subscribe(self.changes.on_skills_change)
 
     def is_ready(self) -> bool:
         """Return whether answers no longer wait for servers that are being listed for the first time."""

@@ -55,8 +55,7 @@ from toolcrib.server.methods import methods_offered
 from toolcrib.server.protocol import Gateway, Wire, WireParts
 from toolcrib.server.sessions import CarriedRequests, SessionParts, Sessions, open_carried
 from toolcrib.server.subscriptions import ResourceUpdates
-from toolcrib.skills.requests import AroundSkills
-from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.skills.use_cases import SkillRuntime, SkillUseCases
 
 _T = TypeVar("_T")
 
@@ -305,7 +304,7 @@ class Serving:
             )
             skill_use_cases = None
             if settings.toolcrib.skills.enabled:
-                at = AroundSkills(deadline, hosts.serves_one, lasting.fleet.has_failed, lasting.sessions.scopes.keep)
+                at = SkillRuntime(deadline, hosts.serves_one, lasting.fleet.has_failed, lasting.sessions.scopes.keep)
                 opening = opened(partial(open_known_skills, settings, known, outside, at))
                 skill_use_cases = await stack.enter_async_context(opening)
                 await stack.enter_async_context(scanning(skill_use_cases))

@@ -1,22 +1,23 @@
-"""Answers of the skills' use cases, as JSON for programs."""
+"""Requests about skills and their answers, in the JSON that programs get."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from toolcrib.base.json_values import compact
-from toolcrib.base.model import JsonObject, SkillText, TaskType
+from toolcrib.base.model import JsonObject, SearchType, Skill, SkillOrigin, SkillText, TaskType, ToolNote
 from toolcrib.base.text import one_line, split_summary, truncate
+from toolcrib.search.documents import Confidence, Reason
 from toolcrib.skills.formats.fields import stated
-from toolcrib.skills.requests import FoundSkill, GetAnswer, GetRequest, ListAnswer, LoadedSkill, SearchAnswer
 
-_Item = TypeVar("_Item")
+Format = Literal["raw", "injection"]
 
 SKILLS_META = "toolcrib/skills"
 """The key in the ``_meta`` of a result that lists its skills."""
 
+_Item = TypeVar("_Item")
 _TRIGGER_MAX = 120
 _ITEM_TOKENS = 60
 """Maximum size of a skill's item besides its text, in estimated tokens of four characters."""
@@ -27,89 +28,321 @@ _CLAUSE_END = re.compile(r"(?<=\w)(?:[:;,] |,? [\u2013\u2014(])")
 """The end of the first clause of a long step."""
 
 
-def search_json(answer: SearchAnswer) -> JsonObject:
-    """Return the answer of ``skill_search``."""
-    return {
-        "skills": [_found(hit) for hit in answer.hits],
-        "query": answer.query,
-        "search_type": answer.effective.value,
-        "count": answer.count,
-        "truncated": answer.truncated,
-        "confidence": answer.confidence,
-        **({"note": answer.note} if answer.note else {}),
-    }
+@dataclass(frozen=True, slots=True)
+class FoundSkill:
+    """One skill of a list or search result; its name, title and trigger are redacted for the caller."""
+
+    skill: Skill
+    name: str
+    title: str
+    trigger: str
+    score: float = 0
+    reason: Reason = "text"
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a hit of ``skill_search``."""
+        skill = self.skill
+        return _without_empty(
+            {
+                "name": self.name,
+                "trigger": self.trigger,
+                "score": self.score,
+                "id": skill.id,
+                "title": self.title,
+                "task_type": skill.task_type.value if skill.task_type is not TaskType.UNKNOWN else None,
+                "scope": skill.scope_mode,
+                "source": skill.source,
+                "reason": self.reason,
+            }
+        )
 
 
-def get_json(answer: GetAnswer, request: GetRequest) -> JsonObject:
-    """Return the answer of ``skill_get``: the text, and a short item for each skill.
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The answer of ``skill_search``; ``count`` is the total number of matches.
 
-    In ``injection`` form the whole answer stays within the budget and 60 tokens for each skill.
+    ``evidence`` is what ``confidence`` is derived from, comparable between queries.
     """
-    given: JsonObject = {"skills": [], "formatted_context": answer.formatted}
-    given |= _without_nothing({"not_found": list(answer.not_found), "ambiguous": dict(answer.ambiguous)})
-    # Four characters per token, as everywhere (R144), minus the braces and keys that are always present.
-    size = 4 * (request.max_tokens + _ITEM_TOKENS * len(request.names)) - len(compact({key: [] for key in given}))
-    items = len(answer.not_found) + len(answer.ambiguous) + len(answer.skills)
-    room = _Room(size - len(compact(answer.formatted)), items)
-    if answer.not_found:
-        given["not_found"] = [room.filled(partial(_cut, name)) for name in answer.not_found]
-    if answer.ambiguous:
-        candidates = (room.filled(partial(_candidates, *each)) for each in answer.ambiguous.items())
-        given["ambiguous"] = dict(candidates)
-    given["skills"] = [
-        _raw_item(skill) if request.format == "raw" else room.filled(partial(_short_item, skill))
-        for skill in answer.skills
-    ]
-    return given
 
+    hits: tuple[FoundSkill, ...]
+    query: str
+    effective: SearchType
+    count: int
+    truncated: bool
+    confidence: Confidence
+    note: str | None
+    evidence: float
 
-def get_meta(answer: GetAnswer) -> JsonObject:
-    """Return metadata about the skills of ``skill_get`` for the host, which no model has to read (R180)."""
-    return {SKILLS_META: list(map(_meta_item, answer.skills))} if answer.skills else {}
-
-
-def list_json(answer: ListAnswer) -> JsonObject:
-    """Return the answer of ``skill_list``."""
-    listed: JsonObject = {
-        "skills": [_list_item(shown) for shown in answer.skills],
-        "total": answer.total,
-        "truncated": answer.next_cursor is not None,
-        "errors_count": answer.errors_count,
-    }
-    if answer.next_cursor:
-        listed["next_cursor"] = answer.next_cursor
-    if answer.errors:
-        listed["errors"] = [error.as_json for error in answer.errors]
-    return listed
-
-
-def _found(hit: FoundSkill) -> JsonObject:
-    skill = hit.skill
-    return _without_nothing(
-        {
-            "name": hit.name,
-            "trigger": hit.trigger,
-            "score": hit.score,
-            "id": skill.id,
-            "title": hit.title,
-            "task_type": skill.task_type.value if skill.task_type is not TaskType.UNKNOWN else None,
-            "scope": skill.scope_mode,
-            "source": skill.source,
-            "reason": hit.reason,
+    @property
+    def as_json(self) -> JsonObject:
+        """Return the answer of ``skill_search``."""
+        return {
+            "skills": [hit.as_json for hit in self.hits],
+            "query": self.query,
+            "search_type": self.effective.value,
+            "count": self.count,
+            "truncated": self.truncated,
+            "confidence": self.confidence,
+            **({"note": self.note} if self.note else {}),
         }
-    )
 
 
-def _list_item(shown: FoundSkill) -> JsonObject:
-    skill = shown.skill
-    return {
-        "name": shown.name,
-        "trigger": shown.trigger,
-        "task_type": skill.task_type.value,
-        "origin": skill.origin.value,
-        "scope": skill.scope_mode,
-        "source": skill.source,
-    }
+@dataclass(frozen=True, slots=True)
+class GetRequest:
+    """Skills by name (R134). ``file``: this file of the one skill instead. ``force``: send texts again.
+
+    ``by_person``: requested by a person who picked a skill, not by a model.
+    """
+
+    names: tuple[str, ...]
+    format: Format = "injection"
+    max_tokens: int = 1500
+    file: str | None = None
+    force: bool = False
+    by_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpellings:
+    """The tools that a skill works with, as spelled by its author: not to be shown to any caller.
+
+    ``required`` are those that a pack declares as required.
+    """
+
+    notes: tuple[ToolNote, ...] = ()
+    required: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """Return the required ones, followed by the noted ones."""
+        return (*self.required, *(note.tool for note in self.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSkill:
+    """One skill of an answer, its text redacted for the caller. ``digest`` is SHA-256 in hex.
+
+    ``share`` is how many tokens of the budget its text could take; 0: the answer only names it. ``modified_ms`` is its
+    file's modification time, in milliseconds since the epoch; None if it has no file. ``is_known``: the caller already
+    has its text.
+    """
+
+    skill: Skill
+    text: SkillText
+    uri: str
+    digest: str
+    files: tuple[str, ...]
+    base: str
+    spellings: ToolSpellings
+    share: int = 0
+    modified_ms: int | None = None
+    is_known: bool = False
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the caller now has its text."""
+        return self.is_known or self.share > 0
+
+
+@dataclass(frozen=True, slots=True)
+class GetAnswer:
+    """The answer of ``skill_get``.
+
+    ``ambiguous`` has unambiguous alternatives for a name of several skills; ``near`` has suggestions for an unknown
+    name.
+    """
+
+    skills: tuple[LoadedSkill, ...]
+    formatted: str
+    not_found: tuple[str, ...]
+    ambiguous: Mapping[str, tuple[str, ...]]
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def as_json(self, request: GetRequest) -> JsonObject:
+        """Return the answer of ``skill_get``: the text, and a short item for each skill.
+
+        In ``injection`` form the whole answer stays within the budget and 60 tokens for each skill.
+        """
+        given: JsonObject = {"skills": [], "formatted_context": self.formatted}
+        given |= _without_empty({"not_found": list(self.not_found), "ambiguous": dict(self.ambiguous)})
+        # Four characters per token, as everywhere (R144), minus the braces and keys that are always present.
+        size = 4 * (request.max_tokens + _ITEM_TOKENS * len(request.names)) - len(compact({key: [] for key in given}))
+        items = len(self.not_found) + len(self.ambiguous) + len(self.skills)
+        room = _Room(size - len(compact(self.formatted)), items)
+        if self.not_found:
+            given["not_found"] = [room.filled(partial(_cut, name)) for name in self.not_found]
+        if self.ambiguous:
+            candidates = (room.filled(partial(_candidates, *each)) for each in self.ambiguous.items())
+            given["ambiguous"] = dict(candidates)
+        given["skills"] = [
+            _raw_item(skill) if request.format == "raw" else room.filled(partial(_short_item, skill))
+            for skill in self.skills
+        ]
+        return given
+
+    @property
+    def meta(self) -> JsonObject:
+        """Return metadata about the skills for the host, which no model has to read (R180)."""
+        return {SKILLS_META: list(map(_meta_item, self.skills))} if self.skills else {}
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the sentence that suggests these names in place of an unknown one; empty if there are none."""
+    return f" Did you mean: {', '.join(names)}?" if names else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A page of all visible skills, filtered (R137). ``cursor`` is from the previous page.
+
+    ``usable``: only those whose required tools the caller has.
+    """
+
+    task_type: TaskType | None = None
+    origin: SkillOrigin | None = None
+    scope: str | None = None
+    source: str | None = None
+    cursor: str | None = None
+    page_size: int = 50
+    usable: bool = False
+
+    def passes(self, skill: Skill) -> bool:
+        """Return whether a skill passes the filters, apart from the tools it requires."""
+        return (
+            self.task_type in (None, skill.task_type)
+            and self.origin in (None, skill.origin)
+            and self.scope in (None, skill.scope_mode)
+            and self.source in (None, skill.source)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadError:
+    """A file that could not be loaded: its path relative to the root with this source, and why (R168).
+
+    ``line`` counts from 1; 0: the whole file (R116). For an invalid config key, the key is the path, and there is no
+    source.
+    """
+
+    source: str
+    path: str
+    message: str
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        """Return source, path and line as one text."""
+        place = f"{self.source}/{self.path}" if self.source else self.path
+        return f"{place}:{self.line}" if self.line else place
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as shown in answers."""
+        line = {"line": self.line} if self.line else {}
+        return {"path": self.path, "source": self.source, **line, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class ListAnswer:
+    """The answer of ``skill_list``; ``errors`` are at most 20 of ``errors_count``."""
+
+    skills: tuple[FoundSkill, ...]
+    total: int
+    next_cursor: str | None
+    errors_count: int
+    errors: tuple[LoadError, ...]
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return the answer of ``skill_list``."""
+        listed: JsonObject = {
+            "skills": [
+                {
+                    "name": shown.name,
+                    "trigger": shown.trigger,
+                    "task_type": shown.skill.task_type.value,
+                    "origin": shown.skill.origin.value,
+                    "scope": shown.skill.scope_mode,
+                    "source": shown.skill.source,
+                }
+                for shown in self.skills
+            ],
+            "total": self.total,
+            "truncated": self.next_cursor is not None,
+            "errors_count": self.errors_count,
+        }
+        if self.next_cursor:
+            listed["next_cursor"] = self.next_cursor
+        if self.errors:
+            listed["errors"] = [error.as_json for error in self.errors]
+        return listed
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantRequest:
+    """A task for which skills are to be selected before it begins (R141, R193).
+
+    ``top_k`` and ``max_tokens`` default to the config's. Skills of ``frame`` and of ``task_type`` get a small boost.
+    """
+
+    task: str
+    top_k: int | None = None
+    max_tokens: int | None = None
+    frame: str | None = None
+    task_type: TaskType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantAnswer:
+    """The block of text for a task, empty if nothing fits."""
+
+    formatted: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillsStatus:
+    """The state of skills. ``loaded`` are those that a session received: name, and content hash in hex.
+
+    ``active`` are its active ones, with the public names and states of their tools.
+
+    ``errors`` are at most 20 of ``errors_count``; ``sources`` has the number of skills of each.
+    """
+
+    count: int
+    loaded: tuple[tuple[str, str], ...]
+    errors_count: int
+    errors: tuple[LoadError, ...]
+    sources: Mapping[str, int] = field(default_factory=dict[str, int])
+    active: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+
+    @property
+    def as_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "count": self.count,
+            "sources": dict(self.sources),
+            "loaded": [{"name": name, "digest": digest} for name, digest in self.loaded],
+            "active": [{"name": name, "tools": dict(tools)} for name, tools in self.active.items()],
+            "errors_count": self.errors_count,
+            "errors": [error.as_json for error in self.errors],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All skills, for the person at the terminal: those available to agents, those hidden with the reason, and errors.
+
+    ``changed`` counts skills added or changed since the last time; ``untrusted`` those of a repository that is not
+    trusted.
+    """
+
+    skills: tuple[FoundSkill, ...]
+    withheld: tuple[tuple[Skill, str], ...]
+    changed: int
+    untrusted: int
+    errors: tuple[LoadError, ...]
 
 
 class _Room:
@@ -172,7 +405,7 @@ def _title(step: str) -> str:
 
 def _raw_item(given: LoadedSkill) -> JsonObject:
     text = given.text
-    return _without_nothing(
+    return _without_empty(
         {
             "name": text.name,
             "trigger": text.trigger,
@@ -183,14 +416,16 @@ def _raw_item(given: LoadedSkill) -> JsonObject:
             "task_type": text.task_type.value,
             "tags": list(text.tags),
             "requires": list(text.requires),
-            **_written_fields(text),
+            # As the author wrote them; they are searched like tags, and the format has them under metadata.
+            "domain": stated(text.frontmatter, "domain") or None,
+            "frames": stated(text.frontmatter, "frames") or None,
             "preconditions": list(text.preconditions),
             "failure_modes": list(text.failure_modes),
             "uri": given.uri,
             "digest": given.digest,
             "base": given.base,
             "files": list(given.files),
-            "tools": [_without_nothing({"tool": note.tool, "note": note.note}) for note in text.tools],
+            "tools": [_without_empty({"tool": note.tool, "note": note.note}) for note in text.tools],
             "extra": text.extra,
         },
         keep=("steps",),
@@ -199,22 +434,18 @@ def _raw_item(given: LoadedSkill) -> JsonObject:
 
 def _meta_item(given: LoadedSkill) -> JsonObject:
     skill = given.skill
-    is_told = "://" not in given.base
-    item = {
-        "skill_id": skill.id,
-        "name": given.text.name,
-        "path": f"{given.base}/{skill.path.rpartition('/')[2]}" if is_told else given.uri,
-        "dir": given.base,
-        "mtime_ms": given.modified_ms,
-    }
-    return _without_nothing(item)
+    # A base that is a URI is no path: then local paths must not be shown (C15).
+    is_path = "://" not in given.base
+    return _without_empty(
+        {
+            "skill_id": skill.id,
+            "name": given.text.name,
+            "path": f"{given.base}/{skill.path.rpartition('/')[2]}" if is_path else given.uri,
+            "dir": given.base,
+            "mtime_ms": given.modified_ms,
+        }
+    )
 
 
-def _written_fields(text: SkillText) -> JsonObject:
-    """Return the fields that are searched like tags, as the author wrote them: the format has them under metadata."""
-    found = {name: stated(text.frontmatter, name) for name in ("domain", "frames")}
-    return {name: value for name, value in found.items() if value}
-
-
-def _without_nothing(item: JsonObject, keep: tuple[str, ...] = ()) -> JsonObject:
+def _without_empty(item: JsonObject, keep: tuple[str, ...] = ()) -> JsonObject:
     return {key: value for key, value in item.items() if key in keep or value not in (None, "", [], {})}

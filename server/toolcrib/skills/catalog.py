@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from toolcrib.base.cache import Recent
-from toolcrib.base.errors import Problem, StoreError
+from toolcrib.base.errors import Problem, StoreError, UnknownSkill
 from toolcrib.base.model import Caller, FileMark, Skill, SkillOrigin, SkillProblem, SkillText
 from toolcrib.config.settings import Settings
 from toolcrib.policy.rules import Visibility
 from toolcrib.policy.state import SkillDecisions, Use
+from toolcrib.skills.identity import SKILL_FILE
 from toolcrib.skills.index import SkillChanges, SkillIndex
-from toolcrib.skills.sources.files import has_digest, place_of
+from toolcrib.skills.sources.files import SkillFolder, has_digest, place_of
 from toolcrib.skills.sources.roots import Root, find_roots
 from toolcrib.skills.sources.scanning import (
     OWN_FILES_CUT,
@@ -36,9 +36,9 @@ _VISIBLE_MAX = 64
 Scope = tuple[str | None, str | None]
 """The tenant and project that share the same skills."""
 
-_LOOK_S = 1.0
+_REFRESH_S = 1.0
 """How long the result of checking the files is reused, in seconds: half the maximum lag of a listing."""
-_LOOK_SHARE = 9
+_REFRESH_PAUSE = 9
 """Minimum pause after a check, relative to its duration, so that checking never takes more than a tenth of the time."""
 
 _log = logging.getLogger(__name__)
@@ -62,24 +62,7 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """The location of a skill's files. ``base``: the folder that links must not lead out of, if any.
-
-    ``hidden`` are folders inside it that belong to hidden skills: they are not part of this one (R181).
-    """
-
-    folder: Path
-    base: Path | None
-    file_name: str
-    hidden: tuple[str, ...] = ()
-
-    def has(self, path: str) -> bool:
-        """Return whether a file of the folder, given as a POSIX path, is part of the skill."""
-        return not any(path.startswith(f"{folder}/") for folder in self.hidden)
-
-
-@dataclass(frozen=True, slots=True)
-class Footing:
+class SkillInputs:
     """What the skills visible to a caller depend on besides their rows: while it is unchanged, so are they.
 
     ``files`` are compared by time and size, ``places`` by their real paths, ``variables`` by whether they are set.
@@ -116,8 +99,8 @@ class SkillCatalog:
         self._hidden: dict[str, set[str]] = {}
         self._generation = 0
         self._versions = (-1, -1)
-        self._lock, self._looking = threading.Lock(), threading.Lock()
-        self._clock, self._next_look = clock, 0.0
+        self._lock, self._refreshing = threading.Lock(), threading.Lock()
+        self._clock, self._next_refresh = clock, 0.0
 
     def refresh(self, stop: threading.Event) -> list[RootLoad]:
         """Update the index from the files of every root; an unchanged root costs no write.
@@ -143,13 +126,13 @@ class SkillCatalog:
         self._index.forget_roots(used=self._by_key, now=self._now())
         return loads
 
-    def look(self, stop: threading.Event) -> None:
+    def refresh_if_due(self, stop: threading.Event) -> None:
         """Detect what was added, changed or removed since the last check, roots included, unless that was recent.
 
         If another thread is checking, or the last check was within the last second, the known state is reused; an
         expensive check is repeated less often.
         """
-        if self._clock() < self._next_look or not self._looking.acquire(blocking=False):
+        if self._clock() < self._next_refresh or not self._refreshing.acquire(blocking=False):
             return
         try:
             began = self._clock()
@@ -162,9 +145,9 @@ class SkillCatalog:
                     self._forget_visible()
             self.refresh(stop)
             now = self._clock()
-            self._next_look = now + max(_LOOK_S, _LOOK_SHARE * (now - began))
+            self._next_refresh = now + max(_REFRESH_S, _REFRESH_PAUSE * (now - began))
         finally:
-            self._looking.release()
+            self._refreshing.release()
 
     def visible(self, caller: Caller) -> VisibleSkills:
         """Return what ``caller`` may see: rows in their scope, by SQL (R145), except hidden ones."""
@@ -194,14 +177,14 @@ class SkillCatalog:
             changed, self._changed = self._changed, frozenset()
         return changed
 
-    def subscribe(self, tell: Callable[[frozenset[Scope]], None]) -> None:
-        """Call ``tell`` on the event loop with the scopes whose list of skills has changed."""
-        self._subscribers.append(tell)
+    def subscribe(self, notify: Callable[[frozenset[Scope]], None]) -> None:
+        """Call ``notify`` on the event loop with the scopes whose list of skills has changed."""
+        self._subscribers.append(notify)
 
-    def tell_changed(self, scopes: frozenset[Scope]) -> None:
+    def announce(self, scopes: frozenset[Scope]) -> None:
         """Notify subscribers that the list of skills of these scopes has changed, if there are any."""
-        for tell in self._subscribers if scopes else ():
-            tell(scopes)
+        for notify in self._subscribers if scopes else ():
+            notify(scopes)
 
     def _divided(self, caller: Caller, generation: int) -> tuple[VisibleSkills, dict[str, set[str]]]:
         """Return what the caller may see, and for every root in scope the folders of hidden skills."""
@@ -275,7 +258,7 @@ class SkillCatalog:
             self.refresh(threading.Event())
         return changed
 
-    def footing(self, caller: Caller) -> Footing | None:
+    def inputs(self, caller: Caller) -> SkillInputs | None:
         """Return what besides rows determines the skills visible to a caller; None if that is not known for certain.
 
         It is not while a file differs from its rows, or if a pack is configured as a resource of a package.
@@ -292,14 +275,14 @@ class SkillCatalog:
                 return None
             files += [str(root.folder / path) for path in (*read, *walk.passed)]
         variables = {name for skill in self._in_scope(caller) for name in skill.requires}
-        return Footing(tuple(files), tuple(map(str, self._places)), tuple(sorted(variables)))
+        return SkillInputs(tuple(files), tuple(map(str, self._places)), tuple(sorted(variables)))
 
     def texts(self, skills: Iterable[Skill]) -> dict[int, SkillText]:
         """Return whole texts by row; deleted rows are omitted."""
         return self._index.details([skill.row for skill in skills])
 
-    def home_of(self, skill: Skill) -> Home | None:
-        """Return the location of the files of a skill with a SKILL.md; None for one of a pack file or a learned one."""
+    def folder_of(self, skill: Skill) -> SkillFolder | None:
+        """Return the folder of a skill with a SKILL.md; None for one of a pack file or a learned one."""
         root = self._by_key.get(skill.root)
         if root is None or skill.origin is not SkillOrigin.DIR:
             return None
@@ -308,7 +291,25 @@ class SkillCatalog:
         start = f"{own}/" if own else ""
         with self._lock:
             hidden = [place for place in self._hidden.get(skill.root, ()) if place.startswith(start) and place != own]
-        return Home(folder, root.base, file_name, tuple(sorted(place.removeprefix(start) for place in hidden)))
+        inner = tuple(sorted(place.removeprefix(start) for place in hidden))
+        return SkillFolder(folder, root.base, file_name, inner)
+
+    def read_file(self, skill: Skill, path: str, limit: int) -> bytes:
+        """Return a file of a skill; the SKILL.md of one without a folder is generated.
+
+        Raises:
+            UnknownSkill: there is no such file, or it has more than ``limit`` bytes.
+
+        """
+        folder = self.folder_of(skill)
+        if folder is not None:
+            return folder.read(path, limit)
+        text = self.texts([skill]).get(skill.row)
+        if path != SKILL_FILE or text is None:
+            raise UnknownSkill(path)
+        from toolcrib.skills.formats.pack import skill_markdown  # noqa: PLC0415 - no start waits for the formats
+
+        return skill_markdown(text, skill.folder.rpartition("/")[2]).encode()
 
     def modified_ms(self, skill: Skill) -> int | None:
         """Return the modification time of a skill's file, in milliseconds since the epoch; None if it has no file."""

@@ -186,7 +186,7 @@ class SkillDoctor:
     """Examines all skills visible to a caller, using the skill use cases."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
+        self._use_cases, self._dependencies = skill_use_cases, skill_use_cases.dependencies
 
     async def examine(self, session: Session, now: float) -> Examined:
         """Examine the skills visible to the session's caller. ``now`` is in seconds since the epoch.
@@ -195,15 +195,15 @@ class SkillDoctor:
             StoreError: their stored data cannot be read.
 
         """
-        return await self._skill_use_cases.worked_out(partial(self._examine, session, now))
+        return await self._use_cases.run(partial(self._examine, session, now))
 
     def _examine(self, session: Session, now: float) -> Examined:
-        visible, cleaner = self._skill_use_cases.visible(session)
-        unlisted = tuple(self._parts.indexer.unlisted())
-        called = recorded_calls(self._parts.settings.events_file)
-        texts, uses = self._parts.catalog.texts(visible.skills), self._parts.catalog.uses()
+        visible, cleaner = self._use_cases.visible(session)
+        unlisted = tuple(self._dependencies.indexer.unlisted())
+        called = recorded_calls(self._dependencies.settings.events_file)
+        texts, uses = self._dependencies.catalog.texts(visible.skills), self._dependencies.catalog.uses()
         named = {
-            skill: self._skill_use_cases.binding.named_by(session, skill, texts[skill.row])
+            skill: self._use_cases.tools.named_by(session, skill, texts[skill.row])
             for skill in visible.skills
             if skill.row in texts
         }
@@ -222,7 +222,7 @@ class SkillDoctor:
                     denied=denied,
                     is_found=self._is_found(skill, visible, cleaner),
                     stale_days=self._stale_days(skill, now),
-                    outcomes=tuple(self._parts.standing.told(skill)),
+                    outcomes=tuple(self._dependencies.standing.told(skill)),
                 )
             )
         return Examined(tuple(sorted(found, key=lambda each: each.name)), unlisted)
@@ -231,12 +231,12 @@ class SkillDoctor:
         self, session: Session, missing: Iterable[str], unlisted: Collection[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return which of these spellings nobody has, and which policy hides from the caller."""
-        catalog, absent, denied = self._parts.indexer.current(), list[str](), list[str]()
+        catalog, absent, denied = self._dependencies.indexer.current(), list[str](), list[str]()
         for spelling in missing:
             spelled = host_spellings(spelling)
             if any(bare_name(each, key) is not None for each in spelled for key in unlisted):
                 continue
-            whys = {self._parts.gate.why_refused(session, each, catalog) for each in spelled}
+            whys = {self._dependencies.gate.why_refused(session, each, catalog) for each in spelled}
             (absent if whys == {"unknown"} and not any(map(catalog.withholds, spelled)) else denied).append(spelling)
         return tuple(absent), tuple(denied)
 
@@ -246,13 +246,13 @@ class SkillDoctor:
             if not words.strip():
                 continue
             query = SkillQuery(truncate(words, QUERY_MAX), limit=_HITS)
-            found = self._parts.searcher.search(query, visible, cleaner.mentions)
+            found = self._dependencies.searcher.search(query, visible, cleaner.mentions)
             if any(visible.number(match.document) == visible.number(skill) for match in found.matches):
                 return True
         return False
 
     def _stale_days(self, skill: Skill, now: float) -> int | None:
-        modified = self._parts.catalog.modified_ms(skill) if skill.task_type is TaskType.BROWSER else None
+        modified = self._dependencies.catalog.modified_ms(skill) if skill.task_type is TaskType.BROWSER else None
         days = int((now - modified / 1000) // _DAY_S) if modified is not None else 0
         return days if days >= STALE_AFTER_DAYS else None
 

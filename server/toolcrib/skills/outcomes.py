@@ -118,7 +118,7 @@ class OutcomeReports:
     """Accepts reports of skills' outcomes, and explains their effects."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
+        self._use_cases, self._dependencies = skill_use_cases, skill_use_cases.dependencies
 
     async def report(self, session: Session, request: OutcomeRequest) -> Skill:
         """Record the outcome of a skill that this session received, once each time, and return the skill (R255).
@@ -128,8 +128,8 @@ class OutcomeReports:
 
         """
         began = time.perf_counter()
-        skill, note = await self._skill_use_cases.worked_out(partial(self._report, session, request))
-        self._parts.events.emit(
+        skill, note = await self._use_cases.run(partial(self._report, session, request))
+        self._dependencies.events.emit(
             SkillOutcome(skill_name=skill.name, success=request.success, note=note),
             session=session.label,
             duration_ms=elapsed_ms(began),
@@ -137,12 +137,12 @@ class OutcomeReports:
         return skill
 
     def _report(self, session: Session, request: OutcomeRequest) -> tuple[Skill, str]:
-        _, cleaner = self._skill_use_cases.visible(session)
+        _, cleaner = self._use_cases.visible(session)
         skill = _taken(session, request.name, cleaner)
-        note = truncate(self._parts.settings.redactor.redact(cleaner.text(one_line(request.note))), _NOTE_MAX)
+        note = truncate(self._dependencies.settings.redactor.redact(cleaner.text(one_line(request.note))), _NOTE_MAX)
         try:
             report = Report(skill.id, skill.content_hash, request.success, note)
-            self._parts.standing.record(session.caller.principal, report)
+            self._dependencies.standing.record(session.caller.principal, report)
         except StoreError as error:
             session.sent_skills.unreported[skill.id] = skill
             raise BadRequest(
@@ -157,19 +157,22 @@ class OutcomeReports:
             StoreError: the reports cannot be read.
 
         """
-        return await self._skill_use_cases.worked_out(partial(self._explained, session, skills))
+        return await self._use_cases.run(partial(self._explained, session, skills))
 
     def _explained(self, session: Session, skills: Sequence[Skill]) -> list[Explained]:
-        frames, called = self._parts.settings.toolcrib.skills.frames, recorded_calls(self._parts.settings.events_file)
-        texts = self._parts.catalog.texts(skills)
+        frames, called = (
+            self._dependencies.settings.toolcrib.skills.frames,
+            recorded_calls(self._dependencies.settings.events_file),
+        )
+        texts = self._dependencies.catalog.texts(skills)
         explained: list[Explained] = []
         for skill in skills:
             text = texts.get(skill.row)
-            named = self._skill_use_cases.binding.named_by(session, skill, text).tools if text else ()
+            named = self._use_cases.tools.named_by(session, skill, text).tools if text else ()
             explained.append(
                 Explained(
                     tuple(frame for frame in frames if has_tag(skill, frame_tags(frame, frames))),
-                    tuple(self._parts.standing.told(skill)),
+                    tuple(self._dependencies.standing.told(skill)),
                     calls_of(called, skill.name, {tool.public_name for tool in named}),
                 )
             )

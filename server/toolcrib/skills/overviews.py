@@ -17,17 +17,9 @@ from toolcrib.catalog.gate import SkillToolStates
 from toolcrib.config.schema import SkillsDirectoryConfig
 from toolcrib.events.kinds import SkillDirectoryRendered
 from toolcrib.policy.sessions import Session
+from toolcrib.skills.answers import LoadError, Overview, SkillsStatus, did_you_mean
 from toolcrib.skills.identity import of_repository, skill_uri
-from toolcrib.skills.requests import (
-    ERRORS_MAX,
-    LoadError,
-    Overview,
-    SkillsStatus,
-    did_you_mean,
-    told_to_agents,
-    told_to_person,
-)
-from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.skills.use_cases import ERRORS_MAX, SkillUseCases
 
 _OPEN, _CLOSE = "<skill_directory>", "</skill_directory>"
 _TITLE_MAX = 80
@@ -245,7 +237,7 @@ CATALOG_PAGES = "toolcrib://skills/"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:-]{0,63}")
 """A harmless label of a repository's skill in instructions, including its location: a name, not a sentence."""
 
-_PATIENCE_S = 1.5
+_DIRECTORY_WAIT_S = 1.5
 """How long a connecting client may have to wait for the directory of skills, in seconds."""
 
 
@@ -253,8 +245,8 @@ class Overviews:
     """Four overviews of the available skills."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._skill_use_cases, self._parts = skill_use_cases, skill_use_cases.parts
-        self._catalog, self._section = self._parts.catalog, self._parts.settings.toolcrib.skills
+        self._use_cases, self._dependencies = skill_use_cases, skill_use_cases.dependencies
+        self._catalog, self._section = self._dependencies.catalog, self._dependencies.settings.toolcrib.skills
 
     async def directory(self, session: Session, max_bytes: int, *, is_rehearsal: bool = False) -> str:
         """Return the ``<skill_directory>`` for the instructions, at most ``max_bytes`` of UTF-8 (R122).
@@ -266,18 +258,18 @@ class Overviews:
         if not section.enabled or max_bytes < 1:
             return ""
         bounded = section.model_copy(update={"max_bytes": min(section.max_bytes, max_bytes)})
-        made = await self._skill_use_cases.soon(partial(self._directory, session, bounded), _PATIENCE_S)
+        made = await self._use_cases.run_within(_DIRECTORY_WAIT_S, partial(self._directory, session, bounded))
         if made is None:
             return ""
         text, count = made
         if not is_rehearsal:
-            self._parts.events.emit(SkillDirectoryRendered(count=count), session=session.label)
+            self._dependencies.events.emit(SkillDirectoryRendered(count=count), session=session.label)
         return text
 
     def _directory(self, session: Session, section: SkillsDirectoryConfig) -> tuple[str, int]:
         # Instructions speak with the authority of whoever configured toolcrib. People who clone a repository have not
         # read its skills: these are named only, and their descriptions are returned as data, by skill_search.
-        visible, cleaner = self._skill_use_cases.visible(session)
+        visible, cleaner = self._use_cases.visible(session)
         uses = self._catalog.uses()
         spelled = ((skill, visible.spelling(skill)) for skill in visible.skills)
         entries = [
@@ -305,7 +297,7 @@ class Overviews:
         bounds = self._section.initial
 
         def rendered() -> str:
-            visible, cleaner = self._skill_use_cases.visible(session)
+            visible, cleaner = self._use_cases.visible(session)
             rest = visible.skills[start:]
             entries = [
                 CatalogEntry(
@@ -319,15 +311,15 @@ class Overviews:
             next_uri = partial(_page_uri, form, start)
             return catalog_block(entries, len(rest), bounds.max_bytes, form, next_uri)[0]
 
-        return await self._skill_use_cases.worked_out(rendered)
+        return await self._use_cases.run(rendered)
 
     async def status(self, session: Session) -> SkillsStatus:
         """Return how many skills there are, which of them this session has, and which files could not be loaded."""
-        states = SkillToolStates(self._parts.gate, self._parts.around.has_failed)
+        states = SkillToolStates(self._dependencies.gate, self._dependencies.runtime.has_failed)
 
         def status() -> SkillsStatus:
-            visible, cleaner = self._skill_use_cases.visible(session)
-            errors = told_to_agents(self._catalog, session.caller, cleaner)
+            visible, cleaner = self._use_cases.visible(session)
+            errors = self._use_cases.load_errors(session.caller, cleaner)
             loaded = {skill_id: digest for skill_id, digest, _ in session.sent_skills}
             sources = Counter[str]()
             for source, count in Counter(skill.source for skill in visible.skills).items():
@@ -342,28 +334,28 @@ class Overviews:
                 errors_count=len(errors),
                 errors=tuple(errors[:ERRORS_MAX]),
                 sources=sources,
-                active=states.of(session, self._parts.indexer.current()),
+                active=states.of(session, self._dependencies.indexer.current()),
             )
 
-        return await self._skill_use_cases.worked_out(status)
+        return await self._use_cases.run(status)
 
     async def overview(self, session: Session) -> Overview:
         """Return all skills in the caller's scope, and why some of them are hidden."""
 
         def overview() -> Overview:
-            visible, cleaner = self._skill_use_cases.visible(session)
+            visible, cleaner = self._use_cases.visible(session)
             return Overview(
-                skills=tuple(self._skill_use_cases.shown(cleaner, visible, skill) for skill in visible.skills),
+                skills=tuple(self._use_cases.shown(cleaner, visible, skill) for skill in visible.skills),
                 withheld=tuple((each.skill, each.reason) for each in self._catalog.withheld(session.caller)),
-                changed=sum(load.changes.added + load.changes.updated for load in self._skill_use_cases.loads),
+                changed=sum(load.changes.added + load.changes.updated for load in self._use_cases.loads),
                 untrusted=self._catalog.untrusted_count(),
                 errors=(
                     *(LoadError("", problem.path, _without_path(problem)) for problem in self._catalog.problems),
-                    *told_to_person(self._catalog, session.caller, cleaner),
+                    *self._use_cases.load_errors(session.caller, cleaner, for_person=True),
                 ),
             )
 
-        return await self._skill_use_cases.worked_out(overview)
+        return await self._use_cases.run(overview)
 
     async def switch(self, session: Session, name: str, *, enabled: bool) -> Skill:
         """Enable or disable the one skill of this name permanently, and return it.
@@ -384,7 +376,7 @@ class Overviews:
             self._catalog.switch(found[0], enabled=enabled)
             return found[0]
 
-        return await self._skill_use_cases.worked_out(switch)
+        return await self._use_cases.run(switch)
 
 
 def _page_uri(form: Literal["xml", "json"], start: int, count: int) -> str:

@@ -10,15 +10,14 @@ from hashlib import sha256
 from mimetypes import MimeTypes
 
 from toolcrib.base.cache import RecentBy
-from toolcrib.base.errors import BadRequest, UnknownSkill
+from toolcrib.base.errors import UnknownSkill
 from toolcrib.base.model import JsonObject, Skill, SkillProblem, SkillText
 from toolcrib.config.settings import Settings
 from toolcrib.skills.catalog import SkillCatalog
 from toolcrib.skills.formats.agent_skill import conformance, read_agent_skill
 from toolcrib.skills.formats.frontmatter import MENDED
-from toolcrib.skills.formats.pack import skill_markdown
 from toolcrib.skills.identity import SKILL_FILE, parse_uri, skill_uri
-from toolcrib.skills.sources.files import FileDigest, Manifests, list_inside, read_inside
+from toolcrib.skills.sources.files import FileDigest, Manifests, decoded
 from toolcrib.skills.text.cleaning import Cleaner
 from toolcrib.skills.visible import VisibleSkills
 
@@ -71,7 +70,7 @@ class Content:
     @property
     def text(self) -> str | None:
         """Return the bytes as text, None if they are not text."""
-        return _text_of(self.data)
+        return decoded(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +155,6 @@ class Publisher:
             raise UnknownSkill(uri)
         return [found[name] for name in sorted(found)]
 
-    def text_of_file(self, skill: Skill, path: str, cleaner: Cleaner) -> str:
-        """Return one file of a skill as text for a model.
-
-        Raises:
-            UnknownSkill: there is no such file.
-            BadRequest: the file is not text.
-
-        """
-        text = _text_of(self._bytes(skill, path, self._limits.result_max_bytes))
-        if text is None:
-            uri = skill_uri(skill.source, skill.folder, path)
-            raise BadRequest(f"{path} is not text. A host can read it as the resource {uri}.")
-        return cleaner.about(skill, text)
-
     def mime_type(self, path: str) -> str:
         """Return the MIME type for the suffix of a file's name."""
         if path.lower().endswith(".md"):
@@ -208,15 +193,15 @@ class Publisher:
 
     def _files(self, skill: Skill, cleaner: Cleaner) -> tuple[tuple[PublishedFile, ...] | None, bool]:
         """Return the files as served, None if one of them must not be, and whether the list is complete."""
-        home = self._catalog.home_of(skill)
-        if home is None:
+        folder = self._catalog.folder_of(skill)
+        if folder is None:
             data = self._served(skill, SKILL_FILE, cleaner)
             return (None if data is None else (_published_file(SKILL_FILE, data),)), True
-        manifest = self._manifests.of(home.folder, self._limits, base=home.base)
+        manifest = self._manifests.of(folder.real, self._limits, base=folder.base)
         files: list[PublishedFile] = []
-        for file in filter(lambda file: home.has(file.path), manifest.files):
+        for file in filter(lambda file: folder.has(file.path), manifest.files):
             # The standard requires SKILL.md in the URI, however the file is spelled on disk.
-            path = SKILL_FILE if file.path == home.file_name else file.path
+            path = SKILL_FILE if file.path == folder.file_name else file.path
             served = self._known_file(skill, path, file, cleaner) if cleaner.verbatim(skill, path) == path else None
             if served is None:
                 return None, True
@@ -227,16 +212,16 @@ class Publisher:
         """Return the files of a published skill with their sizes as served, None if there are too many to be read."""
         if published.files is not None:
             return {file.path: file.size for file in published.files}
-        home = self._catalog.home_of(published.skill)
-        if home is None:
+        folder = self._catalog.folder_of(published.skill)
+        if folder is None:
             return {}
         # No file is read here, so only the number of names is bounded.
         names_only = {"skill_files": _LISTED_MAX, "skill_files_max_bytes": sys.maxsize}
         try:
-            listing = list_inside(home.folder, self._limits.model_copy(update=names_only), base=home.base)
+            listing = folder.list(self._limits.model_copy(update=names_only))
         except UnknownSkill:
             return {}
-        paths = (SKILL_FILE if path == home.file_name else path for path in filter(home.has, listing.files))
+        paths = (SKILL_FILE if path == folder.file_name else path for path in listing.files)
         return {path: None for path in paths if cleaner.verbatim(published.skill, path) == path}
 
     def _known_file(self, skill: Skill, path: str, file: FileDigest, cleaner: Cleaner) -> PublishedFile | None:
@@ -253,8 +238,8 @@ class Publisher:
 
     def _served(self, skill: Skill, path: str, cleaner: Cleaner) -> bytes | None:
         """Return a file's bytes as served: redacted if published, None if not."""
-        data = self._bytes(skill, path, self._limits.skill_files_max_bytes)
-        text = _text_of(data)
+        data = self._catalog.read_file(skill, path, self._limits.skill_files_max_bytes)
+        text = decoded(data)
         if text is None:
             return data
         if len(data) > self._limits.skill_text_max_bytes:
@@ -263,17 +248,6 @@ class Publisher:
         if cleaned == text:
             return data
         return _with_plain_fields(cleaned).encode("utf-8", "surrogatepass") if self._publishes_redacted else None
-
-    def _bytes(self, skill: Skill, path: str, limit: int) -> bytes:
-        home = self._catalog.home_of(skill)
-        if home is not None:
-            if not home.has(path):
-                raise UnknownSkill(path)
-            return read_inside(home.folder, home.file_name if path == SKILL_FILE else path, limit, base=home.base)
-        text = self._catalog.texts([skill]).get(skill.row)
-        if path != SKILL_FILE or text is None:
-            raise UnknownSkill(path)
-        return skill_markdown(text, _last(skill.folder)).encode()
 
 
 def _published_file(path: str, data: bytes) -> PublishedFile:
@@ -323,14 +297,3 @@ def _with_lists_of(text: str, cleaner: Cleaner) -> str:
 
 def _last(folder: str) -> str:
     return folder.rpartition("/")[2]
-
-
-def _text_of(data: bytes) -> str | None:
-    """Return the bytes as text, None if they are not text."""
-    # A NUL is valid UTF-8, but a file that contains one is binary.
-    if b"\0" in data:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None

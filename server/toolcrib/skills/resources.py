@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from toolcrib.base.paging import page_of
 from toolcrib.policy.asking import Asker
 from toolcrib.policy.sessions import Session
-from toolcrib.skills.confirmations import Confirmed
-from toolcrib.skills.use_cases import SkillUseCases
+from toolcrib.skills.use_cases import ConfirmedTexts, SkillUseCases
 
 if TYPE_CHECKING:
     from toolcrib.skills.publishing import Child, Content, Published
@@ -19,17 +18,17 @@ class SkillResources:
     """The published skills."""
 
     def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._skill_use_cases = skill_use_cases
+        self._use_cases, self._catalog = skill_use_cases, skill_use_cases.dependencies.catalog
 
     async def published(self, session: Session, after: str) -> "tuple[list[Published], bool]":
         """Return the next published skills by URI, those after the URI ``after``, and whether there are more."""
 
         def page() -> "tuple[list[Published], bool]":
-            found = self._skill_use_cases.publisher.skills(*self._skill_use_cases.visible(session), after)
+            found = self._use_cases.publisher.skills(*self._use_cases.visible(session), after)
             skills = list(islice(found, _PAGE + 1))
             return skills[:_PAGE], len(skills) > _PAGE
 
-        return await self._skill_use_cases.worked_out(page)
+        return await self._use_cases.run(page)
 
     async def published_skill(self, session: Session, uri: str) -> "Published":
         """Return the published skill at ``uri``.
@@ -38,8 +37,8 @@ class SkillResources:
             UnknownSkill: there is no such skill for this caller.
 
         """
-        return await self._skill_use_cases.worked_out(
-            lambda: self._skill_use_cases.publisher.skill(*self._skill_use_cases.visible(session), uri)
+        return await self._use_cases.run(
+            lambda: self._use_cases.publisher.skill(*self._use_cases.visible(session), uri)
         )
 
     async def read(self, session: Session, uri: str, asker: Asker) -> "Content":
@@ -50,16 +49,17 @@ class SkillResources:
             NotConfirmed, MustAsk: a person has to confirm first.
 
         """
-        use_cases = self._skill_use_cases
+        use_cases = self._use_cases
 
-        def read(confirmed: Confirmed) -> "Content":
+        def read(confirmed: ConfirmedTexts) -> "Content":
             content, skill = use_cases.publisher.read(*use_cases.visible(session), uri)
-            if use_cases.confirmed.has_changed(skill):  # a confirmation is for what is read now
+            # A confirmation is for the text that is read now, not for the indexed one.
+            if self._catalog.must_confirm(skill) and self._catalog.freshen([skill]):
                 content, skill = use_cases.publisher.read(*use_cases.visible(session), uri)
-            use_cases.confirmed.refuse_unconfirmed([skill], confirmed)
+            use_cases.require_confirmed([skill], confirmed)
             return content
 
-        return await use_cases.confirmed.given(session, asker, read)
+        return await use_cases.run_confirmed(session, asker, read)
 
     async def children(self, session: Session, uri: str, cursor: str | None) -> "tuple[list[Child], str | None]":
         """Return one page of the direct children of a folder of a published skill.
@@ -69,7 +69,7 @@ class SkillResources:
             BadRequest: the cursor is invalid.
 
         """
-        found = await self._skill_use_cases.worked_out(
-            lambda: self._skill_use_cases.publisher.children(*self._skill_use_cases.visible(session), uri)
+        found = await self._use_cases.run(
+            lambda: self._use_cases.publisher.children(*self._use_cases.visible(session), uri)
         )
         return page_of(found, lambda child: (child.name,), cursor, _PAGE)

@@ -1,92 +1,147 @@
-"""The use cases of skills: search, get, list, what is relevant to a task, and the directory."""
+"""The use cases of skills: search, get, list, what is relevant to a task, and which skills are active."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from toolcrib.base.errors import BadRequest, ToolcribError, UnknownSkill
-from toolcrib.base.model import Skill
+from toolcrib.base.errors import BadRequest, ToolcribError, Unavailable
+from toolcrib.base.model import Caller, Skill
 from toolcrib.base.paging import page_of
 from toolcrib.base.text import QUERY_MAX, one_line, truncate
+from toolcrib.catalog.gate import Gate
+from toolcrib.catalog.indexing import Indexer
+from toolcrib.catalog.wording import Wordings
+from toolcrib.config.settings import Settings
 from toolcrib.events.kinds import SkillGet, SkillList, SkillPackLoaded, SkillSearchQuery, SkillsRetrieved
-from toolcrib.events.log import elapsed_ms
+from toolcrib.events.log import EventLog, elapsed_ms
 from toolcrib.policy.asking import NOBODY, Asker
+from toolcrib.policy.confirmations import Confirmations, Subject
 from toolcrib.policy.sessions import Session
+from toolcrib.policy.state import Approval
 from toolcrib.search.documents import Found
-from toolcrib.skills.catalog import Footing, RootLoad, Scope
-from toolcrib.skills.confirmations import Confirmed, ConfirmedSkills
-from toolcrib.skills.requests import (
-    ERRORS_MAX,
+from toolcrib.skills.answers import (
     FoundSkill,
     GetAnswer,
     GetRequest,
     ListAnswer,
     ListRequest,
+    LoadError,
     RelevantAnswer,
     RelevantRequest,
     SearchAnswer,
-    SkillUseCaseParts,
-    by_name,
-    told_to_agents,
 )
-from toolcrib.skills.search import CANDIDATES, SkillQuery, both, chosen, frame_tags
-from toolcrib.skills.visible import VisibleSkills, Wanted
+from toolcrib.skills.catalog import RootLoad, Scope, SkillCatalog, SkillInputs
+from toolcrib.skills.index import LEARNED_KEPT
+from toolcrib.skills.search import CANDIDATES, SkillQuery, SkillSearcher, Standing, both, chosen, frame_tags
+from toolcrib.skills.sources.scanning import LIMITS_MET
+from toolcrib.skills.visible import Resolved, VisibleSkills
 
 if TYPE_CHECKING:
-    from toolcrib.skills.binding import SkillBinding
     from toolcrib.skills.loading import SkillLoader
     from toolcrib.skills.publishing import Publisher
     from toolcrib.skills.text.cleaning import Cleaner
+    from toolcrib.skills.tools import SkillTools
+
+ERRORS_MAX = 20
+"""Maximum number of files that could not be loaded, named in one answer."""
 
 _Answer = TypeVar("_Answer")
 _TRIGGER_MAX = 160
 _WHOLE_TOKENS = 6000
-_UNASKED_S = 0.5
-"""Delay, in seconds, after which the skills are scanned even if nobody has requested them."""
+_UNREQUESTED_S = 0.5
+"""Delay, in seconds, after which the skills are scanned even if no client has requested them."""
+_CONFIRMATIONS_MAX = 5
+_SUMMARY_MAX = 400
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRuntime:
+    """The process that skills are served by. Until ``deadline``, on anyio's clock, requests wait for the first scan.
+
+    ``is_local``: the only caller is the client of this process, on this machine. ``has_failed`` returns whether a
+    server has failed. ``keep`` makes a session's active skills outlive the request, where nothing else does.
+    """
+
+    deadline: float
+    is_local: bool = True
+    has_failed: Callable[[str], bool] = lambda _server: False
+    keep: Callable[[Session], None] = lambda _session: None
+
+
+@dataclass(frozen=True, slots=True)
+class SkillDependencies:
+    """The dependencies of the use cases; assembled by the composition root."""
+
+    settings: Settings
+    catalog: SkillCatalog
+    searcher: SkillSearcher
+    standing: Standing
+    gate: Gate
+    indexer: Indexer
+    wordings: Wordings
+    events: EventLog
+    confirmations: Confirmations
+    runtime: SkillRuntime
+
+
+ConfirmedTexts = Collection[tuple[str, str]] | None
+"""The skills, by id and content hash, whose texts a person has released to a request; None: all of them."""
+
+
+class _UnconfirmedError(Exception):
+    """The texts of these skills require a confirmation that has not been given yet."""
+
+    def __init__(self, skills: list[Skill]) -> None:
+        super().__init__()
+        self.skills = skills
+
+
+def approval_of(principal: str, skill: Skill) -> Approval:
+    """Return the key of a principal's lasting confirmation of a skill; it holds for this version of the text only."""
+    return Approval(principal, "skill", f"{skill.source}/{skill.folder}", skill.content_hash)
 
 
 class SkillUseCases:
     """The use cases of one set of dependencies. Blocking work is done in worker threads."""
 
-    def __init__(self, parts: SkillUseCaseParts) -> None:
-        self.parts = parts
-        self._section = parts.settings.toolcrib.skills
-        self._catalog, self._events = parts.catalog, parts.events
+    def __init__(self, dependencies: SkillDependencies) -> None:
+        self.dependencies = dependencies
+        self._section = dependencies.settings.toolcrib.skills
+        self._catalog, self._events = dependencies.catalog, dependencies.events
         self._cleaners: dict[tuple[int, ...], Cleaner] = {}
         self.loads: list[RootLoad] = []
-        self.confirmed = ConfirmedSkills(parts.catalog, parts.confirmations, self.worked_out, self.cleaner)
         self._is_wanted, self._is_loaded = anyio.Event(), anyio.Event()
         self._stopped = threading.Event()
 
     @cached_property
-    def publisher(self) -> "Publisher":
-        """Publishes skills as resources; created lazily, like the loader, so that no start waits for its modules."""
-        from toolcrib.skills.publishing import Publisher  # noqa: PLC0415
-
-        return Publisher(self.parts.settings, self.parts.catalog)
-
-    @cached_property
     def loader(self) -> "SkillLoader":
-        """Renders texts of skills within a budget."""
+        """Renders texts of skills within a budget; created lazily, so that no start waits for its modules."""
         from toolcrib.skills.loading import SkillLoader  # noqa: PLC0415
 
-        return SkillLoader(self.parts.settings, self.parts.catalog, self.binding, is_local=self.parts.around.is_local)
+        return SkillLoader(self.dependencies, self.tools)
 
     @cached_property
-    def binding(self) -> "SkillBinding":
-        """Describes the tools that skills name, and activates skills."""
-        from toolcrib.skills.binding import SkillBinding  # noqa: PLC0415
+    def tools(self) -> "SkillTools":
+        """Describes the tools that skills name, and activates skills; lazy like the loader."""
+        from toolcrib.skills.tools import SkillTools  # noqa: PLC0415
 
-        return SkillBinding(self.parts)
+        return SkillTools(self.dependencies)
+
+    @cached_property
+    def publisher(self) -> "Publisher":
+        """Publishes skills as resources; lazy like the loader."""
+        from toolcrib.skills.publishing import Publisher  # noqa: PLC0415
+
+        return Publisher(self.dependencies.settings, self._catalog)
 
     # -- loading ---------------------------------------------------------------------------------
 
@@ -96,66 +151,67 @@ class SkillUseCases:
         Begins when somebody requests skills, and soon in any case: a client that first requests its tools gets those
         first.
         """
-        with anyio.move_on_after(_UNASKED_S):
+        with anyio.move_on_after(_UNREQUESTED_S):
             await self._is_wanted.wait()
         if self._stopped.is_set():
             return
         try:
-            await self._scan()
+            self.loads = await anyio.to_thread.run_sync(self._catalog.refresh, self._stopped)
+            # Before the warnings: requests wait for this.
+            self._is_loaded.set()
+            for load in self.loads:
+                if load.root.is_pack:
+                    self._events.emit(
+                        SkillPackLoaded(
+                            pack_name=load.root.origin_ref,
+                            skill_count=load.skill_count,
+                            updated_count=load.changes.added + load.changes.updated,
+                        )
+                    )
             lacking = await anyio.to_thread.run_sync(self._catalog.lacking)
             for problem in (*self._catalog.problems, *lacking):
                 _log.warning("%s", problem)
         except ToolcribError as error:
             _log.warning("skills could not be scanned: %s %s", error, error.detail)
-
-    async def _scan(self) -> None:
-        try:
-            self.loads = await anyio.to_thread.run_sync(self._catalog.refresh, self._stopped)
         finally:
             self._is_loaded.set()
-        for load in self.loads:
-            if load.root.is_pack:
-                self._events.emit(
-                    SkillPackLoaded(
-                        pack_name=load.root.origin_ref,
-                        skill_count=load.skill_count,
-                        updated_count=load.changes.added + load.changes.updated,
-                    )
-                )
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the first scan is over."""
-        return self._is_loaded.is_set()
-
-    async def footing(self, session: Session) -> Footing | None:
+    async def inputs(self, session: Session) -> SkillInputs | None:
         """Return what the caller's visible skills depend on besides rows; None if that is not known for certain."""
-        return await anyio.to_thread.run_sync(self._catalog.footing, session.caller) if self.is_loaded else None
+        if not self._is_loaded.is_set():
+            return None
+        return await anyio.to_thread.run_sync(self._catalog.inputs, session.caller)
 
     def stop(self) -> None:
         """Stop the current scan soon, and start no other."""
         self._stopped.set()
         self._is_wanted.set()
 
-    async def worked_out(self, work: Callable[[], _Answer]) -> _Answer:
-        """Return the result of ``work``, run in a worker thread after the first scan, or once that takes too long."""
+    # -- worker threads --------------------------------------------------------------------------
+
+    async def run(self, work: Callable[[], _Answer]) -> _Answer:
+        """Return the result of ``work``, run in a worker thread after the first scan, or once that takes too long.
+
+        Before it runs, files that have changed since the last look are indexed again.
+        """
         self._is_wanted.set()
-        with anyio.move_on_after(self.parts.around.deadline - anyio.current_time()):
+        with anyio.move_on_after(self.dependencies.runtime.deadline - anyio.current_time()):
             await self._is_loaded.wait()
-        answer, changed = await anyio.to_thread.run_sync(partial(self._looked, work))
-        self._catalog.tell_changed(changed)
+
+        def run() -> tuple[_Answer, frozenset[Scope]]:
+            if self._is_loaded.is_set():
+                try:
+                    self._catalog.refresh_if_due(self._stopped)
+                except ToolcribError as error:
+                    _log.warning("skills could not be looked at: %s %s", error, error.detail)
+            return work(), self._catalog.changed_scopes()
+
+        answer, changed = await anyio.to_thread.run_sync(run)
+        # Subscribers announce changes to clients, which only the event loop's thread may do.
+        self._catalog.announce(changed)
         return answer
 
-    def _looked(self, work: Callable[[], _Answer]) -> tuple[_Answer, frozenset[Scope]]:
-        """Return the result of ``work`` after checking for changed skills, and the scopes whose skills changed."""
-        if self.is_loaded:
-            try:
-                self._catalog.look(self._stopped)
-            except ToolcribError as error:
-                _log.warning("skills could not be looked at: %s %s", error, error.detail)
-        return work(), self._catalog.changed_scopes()
-
-    async def soon(self, work: Callable[[], _Answer], within_s: float) -> _Answer | None:
+    async def run_within(self, within_s: float, work: Callable[[], _Answer]) -> _Answer | None:
         """Return the result of ``work``, run in a worker thread, or None if it is not done in time.
 
         The first scan is awaited for half of the time; after that, what was indexed before it is used.
@@ -167,22 +223,67 @@ class SkillUseCases:
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         return None
 
+    async def run_confirmed(
+        self, session: Session, asker: Asker | None, work: Callable[[ConfirmedTexts], _Answer]
+    ) -> _Answer:
+        """Return the result of ``work``, run like :meth:`run`, after the confirmations that it requires.
+
+        ``work`` calls :meth:`require_confirmed` with what it is given. ``asker`` reaches the caller of the request;
+        None: the person at this machine, who is not asked.
+
+        Raises:
+            NotConfirmed: the person has not confirmed.
+            MustAsk: they can be asked, but not while this request is under way.
+
+        """
+        if asker is None:
+            return await self.run(partial(work, None))
+        confirmed: set[tuple[str, str]] = set()
+        # A file may change while the person reads the question: then its new text needs a confirmation of its own.
+        for _ in range(_CONFIRMATIONS_MAX):
+            try:
+                return await self.run(partial(work, confirmed))
+            except _UnconfirmedError as error:
+                unconfirmed = error.skills
+            for skill in unconfirmed:
+                await self.dependencies.confirmations.require(session, asker, self._subject(session, skill))
+                confirmed.add((skill.id, skill.content_hash))
+        raise Unavailable("", "The skill changes again and again. Nothing was given; try later.")
+
+    def require_confirmed(self, skills: Iterable[Skill], confirmed: ConfirmedTexts) -> None:
+        """Interrupt the work of :meth:`run_confirmed` if texts of these skills need a confirmation first."""
+        unconfirmed = [
+            skill
+            for skill in skills
+            if confirmed is not None
+            and self._catalog.must_confirm(skill)
+            and (skill.id, skill.content_hash) not in confirmed
+        ]
+        if unconfirmed:
+            raise _UnconfirmedError(unconfirmed)
+
+    def _subject(self, session: Session, skill: Skill) -> Subject:
+        approval = approval_of(session.caller.principal, skill)
+
+        def question() -> str:
+            clean = partial(self.visible(session)[1].about, skill)
+            summary = truncate(one_line(clean(skill.summary)), _SUMMARY_MAX) or "nothing"
+            return f"May the model be given the skill {one_line(clean(approval.name))}?\nIt says of itself: {summary}"
+
+        return Subject(approval, "Nothing was given.", lambda: anyio.to_thread.run_sync(question))
+
     def visible(self, session: Session) -> tuple[VisibleSkills, "Cleaner"]:
         """Return the skills visible to the session's caller, and the cleaner that redacts their texts for that caller.
 
         The single decision behind every answer here. May block.
         """
-        mentions = self.parts.gate.mentions(session, self.parts.indexer.current())
+        mentions = self.dependencies.gate.mentions(session, self.dependencies.indexer.current())
         cleaner = self._cleaners.get(mentions.permissions.key)
-        if cleaner is None or not cleaner.is_for(mentions):
+        if cleaner is None or cleaner.mentions is not mentions:
             from toolcrib.skills.text.cleaning import Cleaner  # noqa: PLC0415 - as above
 
             cleaner = self._cleaners[mentions.permissions.key] = Cleaner(mentions, redact=self._section.redact_pii)
         return self._catalog.visible(session.caller), cleaner
-
-    def cleaner(self, session: Session) -> "Cleaner":
-        """Return the cleaner that redacts texts for the session's caller. May block."""
-        return self.visible(session)[1]
 
     # -- search ----------------------------------------------------------------------------------
 
@@ -196,7 +297,7 @@ class SkillUseCases:
         if not query.query.strip():
             raise BadRequest("'query' is blank. Say in a few words what you want to do, e.g. 'fill a pdf form'.")
         began = time.perf_counter()
-        answer = await self.worked_out(partial(self._search, session, query))
+        answer = await self.run(partial(self._search, session, query))
         self._events.emit(
             SkillSearchQuery(
                 query=self._for_events(session, answer.query),
@@ -212,10 +313,10 @@ class SkillUseCases:
     def _search(self, session: Session, query: SkillQuery) -> SearchAnswer:
         visible, cleaner = self.visible(session)
         named = visible.find(query.query) if "://" in query.query else ()
-        query_here = replace(query, query=named[0].id) if named else query
+        resolved = replace(query, query=named[0].id) if named else query
         if query.usable:
-            query_here = replace(query_here, without=self.binding.lacking(session, visible))
-        found = self._found(session, query_here, visible, cleaner)
+            resolved = replace(resolved, without=self.tools.lacking(session, visible))
+        found = self._found(session, resolved, visible, cleaner)
         return SearchAnswer(
             hits=tuple(
                 replace(self.shown(cleaner, visible, match.document), score=match.score, reason=match.reason)
@@ -231,8 +332,8 @@ class SkillUseCases:
         )
 
     def _found(self, session: Session, query: SkillQuery, visible: VisibleSkills, cleaner: "Cleaner") -> Found[Skill]:
-        setbacks = self.parts.standing.setbacks(session.caller.principal)
-        return self.parts.searcher.search(query, visible, cleaner.mentions, setbacks)
+        setbacks = self.dependencies.standing.setbacks(session.caller.principal)
+        return self.dependencies.searcher.search(query, visible, cleaner.mentions, setbacks)
 
     # -- get -------------------------------------------------------------------------------------
 
@@ -248,9 +349,10 @@ class SkillUseCases:
 
         """
         began = time.perf_counter()
-        answer = await self.confirmed.given(session, asker, partial(self._get, session, request))
-        self.loader.remember(session, answer, request)
-        await self.binding.activate(session, answer.skills)
+        answer = await self.run_confirmed(session, asker, partial(self._get, session, request))
+        # On the event loop, since a session is not safe to change from worker threads.
+        self.loader.record_sent(session, answer, request)
+        await self.tools.activate(session, answer.skills)
         names = [given.text.name for given in answer.skills]
         session.trail.given(names)
         self._events.emit(
@@ -265,37 +367,65 @@ class SkillUseCases:
         )
         return answer
 
-    def _get(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
-        wanted, cleaner = self.wanted(session, request)
-        if self._catalog.freshen(wanted.skills):
-            wanted, cleaner = self.wanted(session, request)
-        if not wanted.skills:
-            return self.loader.missing(wanted, request.max_tokens)
-        self.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
+    def _get(self, session: Session, request: GetRequest, confirmed: ConfirmedTexts) -> GetAnswer:
+        resolved, cleaner = self._resolved(session, request)
+        if self._catalog.freshen(resolved.skills):
+            # The new version may have another name, or be hidden.
+            resolved, cleaner = self._resolved(session, request)
+        if not resolved.skills:
+            return self.loader.not_found(resolved, request.max_tokens)
+        self.require_confirmed(resolved.skills, confirmed)
         if request.file is None:
-            answer = self.loader.load(wanted, request, cleaner, session)
+            answer = self.loader.load(resolved, request, cleaner, session)
         elif len(request.names) > 1:
             raise BadRequest("'file' takes exactly one name in 'names'.")
         else:
-            answer = self._file(wanted, request.file, cleaner)
-        self._catalog.record_use(wanted.skills)
+            answer = self.loader.load_file(resolved, request.file, cleaner)
+        self._catalog.record_use(resolved.skills)
         return answer
 
-    def wanted(self, session: Session, request: GetRequest) -> tuple[Wanted, "Cleaner"]:
-        """Return the skills that the names of a request refer to, and the caller's cleaner. May block."""
+    def _resolved(self, session: Session, request: GetRequest) -> tuple[Resolved, "Cleaner"]:
         visible, cleaner = self.visible(session)
         if request.by_person:
             visible = self._catalog.for_person(session.caller)
         return visible.resolve(request.names, cleaner.about), cleaner
 
-    def _file(self, wanted: Wanted, written: str, cleaner: "Cleaner") -> GetAnswer:
-        [skill] = wanted.skills
-        path = self.loader.file_of(skill, written, cleaner)
-        try:
-            content = self.publisher.text_of_file(skill, path, cleaner)
-        except UnknownSkill:
-            raise self.loader.without_file(skill, written, cleaner) from None
-        return self.loader.load_file(wanted, path, content, cleaner)
+    async def whole(self, session: Session, name: str, asker: Asker) -> str:
+        """Return one skill as requested by a person: as much of it as the largest budget allows.
+
+        Raises:
+            NotConfirmed, MustAsk: a person has to confirm first.
+            BadRequest: no visible skill has this name, or several have.
+
+        """
+        request = GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
+        answer = await self.get(session, request, asker)
+        if not answer.skills:
+            raise BadRequest(answer.formatted)
+        return answer.formatted
+
+    async def activate(self, session: Session, request: GetRequest, asker: Asker) -> GetAnswer:
+        """Activate skills without returning their texts, and return information about their tools.
+
+        Raises:
+            NotConfirmed, MustAsk: a person has to confirm first, as for the text.
+
+        """
+
+        def describe(confirmed: ConfirmedTexts) -> GetAnswer:
+            resolved, cleaner = self._resolved(session, request)
+            self.require_confirmed(resolved.skills, confirmed)
+            return self.loader.load_tools_only(resolved, request.max_tokens, cleaner, session)
+
+        answer = await self.run_confirmed(session, asker, describe)
+        await self.tools.activate(session, answer.skills)
+        return answer
+
+    async def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
+        """Deactivate skills; return those of ``names`` that match no active skill."""
+        # The first caller waits until the modules are loaded, in a thread.
+        tools = await anyio.to_thread.run_sync(lambda: self.tools)
+        return await tools.deactivate(session, names)
 
     # -- list ------------------------------------------------------------------------------------
 
@@ -307,7 +437,7 @@ class SkillUseCases:
 
         """
         began = time.perf_counter()
-        answer = await self.worked_out(partial(self._list, session, request))
+        answer = await self.run(partial(self._list, session, request))
         source = request.source and self._for_events(session, request.source)
         filters = {"task_type": request.task_type, "origin": request.origin, "scope": request.scope, "source": source}
         self._events.emit(
@@ -321,14 +451,14 @@ class SkillUseCases:
 
     def _list(self, session: Session, request: ListRequest) -> ListAnswer:
         visible, cleaner = self.visible(session)
-        lacking = self.binding.lacking(session, visible) if request.usable else ()
+        lacking = self.tools.lacking(session, visible) if request.usable else ()
         fitting = (skill for skill in visible.skills if request.passes(skill) and skill.row not in lacking)
-        wanted = sorted(fitting, key=by_name)
-        page, next_cursor = page_of(wanted, by_name, request.cursor, request.page_size)
-        errors = told_to_agents(self._catalog, session.caller, cleaner)
+        ordered = sorted(fitting, key=_by_name)
+        page, next_cursor = page_of(ordered, _by_name, request.cursor, request.page_size)
+        errors = self.load_errors(session.caller, cleaner)
         return ListAnswer(
             skills=tuple(self.shown(cleaner, visible, skill) for skill in page),
-            total=len(wanted),
+            total=len(ordered),
             next_cursor=next_cursor,
             errors_count=len(errors),
             errors=tuple(errors[:ERRORS_MAX]),
@@ -342,7 +472,7 @@ class SkillUseCases:
         Skills that need confirmation are included only if confirmed: nobody is asked about skills that nobody named.
         """
         began = time.perf_counter()
-        answer, raw_tokens = await self.worked_out(partial(self._relevant, session, request))
+        answer, raw_tokens = await self.run(partial(self._relevant, session, request))
         self._events.emit(
             SkillsRetrieved(
                 skill_count=len(answer.names),
@@ -367,59 +497,41 @@ class SkillUseCases:
         if tags and len(matches) >= CANDIDATES:
             of_frame = self._found(session, replace(query, tags=tags), visible, cleaner)
             matches = both(matches, of_frame.matches)
-        skills = self.confirmed.unasked(session, chosen(matches, tags, request.task_type))[:top_k]
-        text, raw_tokens = self.loader.render(skills, cleaner, session, request.max_tokens or self._section.max_tokens)
+        confirmations, principal = self.dependencies.confirmations, session.caller.principal
+        skills = [
+            skill
+            for skill in chosen(matches, tags, request.task_type)
+            if not self._catalog.must_confirm(skill) or confirmations.is_allowed(session, approval_of(principal, skill))
+        ][:top_k]
+        text, raw_tokens = self.loader.load_brief(
+            skills, cleaner, session, request.max_tokens or self._section.max_tokens
+        )
         return RelevantAnswer(text, tuple(skill.name for skill in skills)), raw_tokens
 
-    async def whole(self, session: Session, name: str, asker: Asker) -> str:
-        """Return one skill as requested by a person: as much of it as the largest budget allows.
-
-        Raises:
-            NotConfirmed, MustAsk: a person has to confirm first.
-            BadRequest: no visible skill has this name, or several have.
-
-        """
-        request = GetRequest((name,), format="raw", max_tokens=_WHOLE_TOKENS, force=True, by_person=True)
-        answer = await self.get(session, request, asker)
-        if not answer.skills:
-            raise BadRequest(answer.formatted)
-        return answer.formatted
-
-    # -- what overviews tell too -----------------------------------------------------------------
+    # -- what overviews need too -----------------------------------------------------------------
 
     def shown(self, cleaner: "Cleaner", visible: VisibleSkills, skill: Skill) -> FoundSkill:
         """Return a skill's entry in a list: its shortest unambiguous spelling, its title, its truncated trigger."""
         title, summary = (one_line(cleaner.about(skill, text)) for text in (skill.title, skill.summary))
         return FoundSkill(skill, visible.name_for(skill, cleaner.about), title, truncate(summary, _TRIGGER_MAX))
 
-    def _for_events(self, session: Session, query: str) -> str:
-        return self.parts.gate.without_denied_names(session, query, self.parts.indexer.current())
+    def load_errors(self, caller: Caller, cleaner: "Cleaner", *, for_person: bool = False) -> list[LoadError]:
+        """Return every file of the caller's roots that could not be loaded, and every limit that omits some.
 
-
-class SkillActivation:
-    """Activates and deactivates skills, using the skill use cases."""
-
-    def __init__(self, skill_use_cases: SkillUseCases) -> None:
-        self._cases = skill_use_cases
-
-    async def activate(self, session: Session, request: GetRequest, asker: Asker) -> GetAnswer:
-        """Activate skills without returning their texts, and return information about their tools.
-
-        Raises:
-            NotConfirmed, MustAsk: a person has to confirm first, as for the text.
-
+        ``for_person`` includes problems of skills that agents may not know of (R113).
         """
-        answer = await self._cases.confirmed.given(session, asker, partial(self._activated, session, request))
-        await self._cases.binding.activate(session, answer.skills)
-        return answer
+        codes = (*LIMITS_MET, LEARNED_KEPT) if for_person else LIMITS_MET
+        return [
+            LoadError(source, cleaner.text(problem.path), cleaner.text(problem.message), problem.line)
+            for source, problem in self._catalog.reports(caller, hidden=for_person)
+            if problem.level == "error" or problem.code in codes
+        ]
 
-    def _activated(self, session: Session, request: GetRequest, confirmed: Confirmed) -> GetAnswer:
-        wanted, cleaner = self._cases.wanted(session, request)
-        self._cases.confirmed.refuse_unconfirmed(wanted.skills, confirmed)
-        return self._cases.loader.without_texts(wanted, request.max_tokens, cleaner, session)
+    def _for_events(self, session: Session, query: str) -> str:
+        dependencies = self.dependencies
+        return dependencies.gate.without_denied_names(session, query, dependencies.indexer.current())
 
-    async def deactivate(self, session: Session, names: tuple[str, ...]) -> list[str]:
-        """Deactivate skills; return those of ``names`` that match no active skill."""
-        # The first caller waits until the modules are loaded, in a thread.
-        binding = await anyio.to_thread.run_sync(lambda: self._cases.binding)
-        return await binding.let_go(session, names)
+
+def _by_name(skill: Skill) -> tuple[str, str]:
+    # With the id the key is unique, as page_of requires.
+    return skill.name, skill.id

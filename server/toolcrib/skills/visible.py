@@ -30,7 +30,7 @@ def as_it_is(_skill: Skill, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Resolved:
     """The skills that the names of a request refer to.
 
     ``ambiguous``: for a name of several skills, unambiguous names of each. ``near``: for an unknown name, suggestions,
@@ -80,7 +80,7 @@ class VisibleSkills:
         """Return the distinct names, sorted."""
         return tuple(sorted(self._by_name))
 
-    def resolve(self, names: Iterable[str], clean: Clean = as_it_is) -> Wanted:
+    def resolve(self, names: Iterable[str], clean: Clean = as_it_is) -> Resolved:
         """Return the skills that ``names`` refer to; each skill once, however often it is named (R170, R179).
 
         ``clean`` redacts suggested names for the caller.
@@ -97,7 +97,7 @@ class VisibleSkills:
             else:
                 not_found.append(name)
         near = {name: meant for name in not_found if (meant := self.near(name, clean))}
-        return Wanted(tuple(skills.values()), tuple(not_found), ambiguous, near)
+        return Resolved(tuple(skills.values()), tuple(not_found), ambiguous, near)
 
     def find(self, name: str) -> Sequence[Skill]:
         """Return the skills that ``name`` may mean: a name, ``source/name``, an id or a ``skill://`` URI."""

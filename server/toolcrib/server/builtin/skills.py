@@ -37,11 +37,10 @@ from toolcrib.server.builtin.tool import (
     list_of,
     object_of,
 )
-from toolcrib.skills.answers import get_json, get_meta, list_json, search_json
+from toolcrib.skills.answers import GetRequest, ListAnswer, ListRequest, SearchAnswer
 from toolcrib.skills.outcomes import OutcomeReports, OutcomeRequest
-from toolcrib.skills.requests import GetRequest, ListAnswer, ListRequest, SearchAnswer
 from toolcrib.skills.search import SkillQuery
-from toolcrib.skills.use_cases import SkillActivation, SkillUseCases
+from toolcrib.skills.use_cases import SkillUseCases
 
 _SOURCE_MAX = 200
 
@@ -122,7 +121,7 @@ class SearchSkills(BuiltinTool[SearchArguments]):
             usable=given.usable,
         )
         answer = await self._skill_use_cases.search(session, query)
-        return Answer(_search_text(answer), search_json(answer))
+        return Answer(_search_text(answer), answer.as_json)
 
 
 def _search_text(answer: SearchAnswer) -> str:
@@ -273,7 +272,7 @@ class GetSkills(SkillTool[GetArguments]):
         """
         request = GetRequest(given.names, given.format, given.max_tokens, given.file, given.force)
         answer = await self._skill_use_cases.get(session, request, call(self.name, None).asker)
-        return Answer(answer.formatted, get_json(answer, request), get_meta(answer))
+        return Answer(answer.formatted, answer.as_json(request), answer.meta)
 
 
 _PAGE, _PAGE_MAX = 50, 200
@@ -358,7 +357,7 @@ class ListSkills(SkillTool[ListArguments]):
         """
         request = ListRequest(**given.model_dump())
         answer = await self._skill_use_cases.list_skills(session, request)
-        return Answer(_list_text(answer), list_json(answer))
+        return Answer(_list_text(answer), answer.as_json)
 
 
 def _list_text(answer: ListAnswer) -> str:
@@ -432,7 +431,7 @@ class ActivateSkills(_SwitchesSkills):
 
         """
         request = GetRequest(given.names, max_tokens=_TOLD_TOKENS)
-        answer = await SkillActivation(self._skill_use_cases).activate(session, request, call(self.name, None).asker)
+        answer = await self._skill_use_cases.activate(session, request, call(self.name, None).asker)
         active = _active(session)
         said: JsonObject = {"active": active}
         said |= {"not_found": list(answer.not_found)} if answer.not_found else {}
@@ -452,7 +451,7 @@ class DeactivateSkills(_SwitchesSkills):
 
     async def run(self, session: Session, given: NamesArguments, _call: CallMaker) -> Answer:
         """Deactivate the skills; return which are still active."""
-        unknown = await SkillActivation(self._skill_use_cases).deactivate(session, given.names)
+        unknown = await self._skill_use_cases.deactivate(session, given.names)
         active = _active(session)
         lines = [_active_text(active), *([f"Not active: {', '.join(map(one_line, unknown))}"] if unknown else [])]
         return Answer("\n".join(lines), {"active": active, **({"not_active": unknown} if unknown else {})})

@@ -79,6 +79,46 @@ class _Mark:
         return cls(status.st_mtime_ns, status.st_size, status.st_ino)
 
 
+@dataclass(frozen=True, slots=True)
+class SkillFolder:
+    """The folder of a skill with a SKILL.md, called ``file_name``. ``base``: the folder that links must not leave.
+
+    ``hidden`` are folders inside it that belong to hidden skills: they are not part of this one (R181).
+    """
+
+    real: Path
+    base: Path | None
+    file_name: str
+    hidden: tuple[str, ...] = ()
+
+    def has(self, path: str) -> bool:
+        """Return whether a file of the folder, given as a POSIX path, is part of the skill."""
+        return not any(path.startswith(f"{folder}/") for folder in self.hidden)
+
+    def list(self, limits: LimitsSection) -> Listing:
+        """Return the files that are part of the skill, as :func:`list_inside` does."""
+        listing = list_inside(self.real, limits, base=self.base)
+        files = tuple(filter(self.has, listing.files))
+        return Listing(files, listing.total - len(listing.files) + len(files), listing.truncated)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Return a file of the skill, as :func:`read_inside` does; its SKILL.md whatever its spelling on disk."""
+        if not self.has(path):
+            raise UnknownSkill(path)
+        return read_inside(self.real, self.file_name if path == SKILL_FILE else path, limit, base=self.base)
+
+
+def decoded(data: bytes) -> str | None:
+    """Return the bytes of a file as text, None if they are not text."""
+    # A NUL is valid UTF-8, but a file that contains one is binary.
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def place_of(folder: Path, path: str) -> tuple[Path, str]:
     """Return the real folder of ``path``, relative to ``folder``, and the file's name in it."""
     real = Path(os.path.realpath(folder / path))
