@@ -15,7 +15,6 @@ from toolcrib.base.names import name_digest
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import SearchTexts
 from toolcrib.downstream.states import Failure
-from toolcrib.policy.state import EarlierTable, drop_when_empty
 from toolcrib.search.english import VERSION, stem
 from toolcrib.search.postings import Version
 from toolcrib.storage.full_text import FullText
@@ -225,36 +224,18 @@ CREATE TABLE servers (
     refused TEXT NOT NULL DEFAULT '[]'
 ) WITHOUT ROWID"""
 
-_ACTIVATIONS = """
-CREATE TABLE activations (
-    principal TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    name TEXT NOT NULL,
-    last_used REAL NOT NULL,
-    PRIMARY KEY (principal, session_id, name)
-) WITHOUT ROWID"""
-
 _META = "CREATE TABLE tool_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
 def _first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (_TOOLS, _SERVERS, _ACTIVATIONS, _META):
+    for statement in (_TOOLS, _SERVERS, _META):
         connection.execute(statement)
     for column in ("namespace", "loading_mode", "side_effects"):
         connection.execute(f"CREATE INDEX tools_by_{column} ON tools({column})")
 
 
-def _activations_elsewhere(connection: sqlite3.Connection) -> None:
-    drop_when_empty(connection, EARLIER_ACTIVATIONS.table)
-
-
-EARLIER_ACTIVATIONS = EarlierTable(
-    application_id=APPLICATION_ID,
-    table="activations",
-    rows="SELECT principal, session_id, name, last_used FROM activations ORDER BY last_used, name",
-    leave=("DROP TABLE activations",),
-)
-"""Where the activations of session ids were before there was ``state.db``."""
+def _without_activations(connection: sqlite3.Connection) -> None:
+    connection.execute("DROP TABLE IF EXISTS activations")  # they are in state.db (ADR 14)
 
 
 def _names_in_texts(connection: sqlite3.Connection) -> None:
@@ -351,7 +332,7 @@ TOOLS_SCHEMA = Schema(
     (
         _first_tables,
         create_vectors,
-        _activations_elsewhere,
+        _without_activations,
         _names_in_texts,
         _denied_names,
         _failures,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.auth.records import login_text
-from toolcrib.base.errors import ModelUnavailable, StoreError
+from toolcrib.base.errors import ModelUnavailable
 from toolcrib.cli.in_process import status_now, with_tools
 from toolcrib.cli.output import (
     ConfigOption,
@@ -121,25 +121,17 @@ def clear(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def discard_indexes(settings: "Settings") -> None:
-    """Remove the indexes of a config, unless decisions would go with them.
+    """Remove the indexes of a config.
 
     Raises:
-        StoreError: they would, or a file cannot be removed.
+        StoreError: a file cannot be removed.
 
     """
-    from toolcrib.gateway.offline import Clocks, open_decisions
     from toolcrib.storage.files import discard
 
-    indexes = [file for file in (settings.tool_cache, settings.skill_cache) if file.exists()]
-    if indexes:
-        with open_decisions(settings, Clocks()) as state:
-            if not state.has_all:
-                raise StoreError(
-                    "Nothing was removed: the index has decisions of an earlier version that could not be moved to "
-                    f"{settings.state_file}. Make that file's folder writable, or set another toolcrib.state_dir."
-                )
-    for file in indexes:
-        discard(file)
+    for file in (settings.tool_cache, settings.skill_cache):
+        if file.exists():
+            discard(file)
 
 
 @commands.command()

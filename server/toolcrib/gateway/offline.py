@@ -14,7 +14,7 @@ from toolcrib.catalog.arguments import SchemaChecker
 from toolcrib.catalog.denied_names import Mentions
 from toolcrib.catalog.finding import ToolFinder
 from toolcrib.catalog.gate import Gate
-from toolcrib.catalog.index import EARLIER_ACTIVATIONS, TOOL_TEXTS, TOOLS_SCHEMA, KeptFailures, ToolIndex
+from toolcrib.catalog.index import TOOL_TEXTS, TOOLS_SCHEMA, KeptFailures, ToolIndex
 from toolcrib.catalog.indexing import Indexer, ServerFailures
 from toolcrib.catalog.learning import Learning
 from toolcrib.catalog.offer_search import OfferGate, OfferTexts
@@ -26,10 +26,9 @@ from toolcrib.events.kinds import IndexRebuilt, StateReplaced
 from toolcrib.events.log import EventFile, EventLog, open_event_log
 from toolcrib.policy.confirmations import Confirmations
 from toolcrib.policy.rules import Policy, policy_of
-from toolcrib.policy.state import Earlier, KeptBounds, State, open_state
+from toolcrib.policy.state import KeptBounds, State, open_state
 from toolcrib.search.engine import SearchSettings
 from toolcrib.search.semantic import Semantic, SharedModel, VectorStore, load_model
-from toolcrib.skills.index import EARLIER_DECISIONS
 from toolcrib.storage.store import Store
 from toolcrib.storage.vectors import VectorCache
 
@@ -165,7 +164,7 @@ def gate_of(settings: Settings, policy: Policy) -> tuple[Gate, Mentions]:
 
 @contextmanager
 def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], None] | None = None) -> Generator[State]:
-    """Open what a person has decided, with what an earlier version kept of it in the indexes.
+    """Open ``state.db``, with what a person has decided.
 
     ``told`` gets the reason, from any thread, where another file or memory is used in its place.
 
@@ -175,9 +174,8 @@ def open_decisions(settings: Settings, clocks: Clocks, told: Callable[[str], Non
     """
     limits = settings.toolcrib.limits
     bounds = KeptBounds(limits.sessions_kept, limits.activations_kept, limits.sessions_kept_s)
-    earlier = Earlier((settings.tool_cache, EARLIER_ACTIVATIONS), (settings.skill_cache, EARLIER_DECISIONS))
     told = told or teller(None, StateReplaced, STATE)
-    with open_state(settings.state_file, bounds, earlier, clock=clocks.lasting_clock, told=told) as state:
+    with open_state(settings.state_file, bounds, clock=clocks.lasting_clock, told=told) as state:
         yield state
 
 

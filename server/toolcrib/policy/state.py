@@ -4,11 +4,10 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 from toolcrib.base.errors import StoreError
 from toolcrib.base.json_values import as_list
@@ -16,138 +15,10 @@ from toolcrib.base.model import Caller
 from toolcrib.policy.activations import Active, Change, active_of, changed, json_of
 from toolcrib.policy.rules import VisibilityRule
 from toolcrib.search.learned_words import HALF_LIFE_S, NOTHING_LEARNT, Entry, Lesson, Vocabulary, vocabulary_of
-from toolcrib.storage.opening import Schema, connect_existing, is_damage
+from toolcrib.storage.opening import Schema
 from toolcrib.storage.store import Store
 
-_MARK = "taken_over"
-_COPIED, _DONE = "copied", "done"
-
-Keep = Callable[[sqlite3.Connection, Sequence[tuple[Any, ...]]], object]
-"""Writes rows into ``state.db``, on a connection inside a transaction, but not over what is there."""
-
-_Answer = TypeVar("_Answer")
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierTable:
-    """Where an index of an earlier version kept decisions.
-
-    ``table`` is there as long as nobody has taken them over; ``rows`` reads them, ``leave`` removes it and all that
-    needs it.
-    """
-
-    application_id: int
-    table: str
-    rows: str
-    leave: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierFile:
-    """One file with such a table, and what writes its rows into ``state.db``."""
-
-    path: Path
-    kept_in: EarlierTable
-    keep: Keep
-
-
-class _NotNowError(Exception):
-    """An earlier file cannot be read or written for the moment."""
-
-
-def take_over(store: Store, files: Sequence[EarlierFile]) -> bool:
-    """Move decisions from earlier files into ``store``; at any later start this does nothing.
-
-    Return whether the old files hold nothing more that is not safe.
-
-    They are copied in one transaction that leaves a mark, so that of several processes one does it. Only when they
-    are safe on disk do they leave the old files; until then no migration of these drops them. A file that cannot be
-    used for the moment puts it off to the next start.
-
-    Raises:
-        StoreError: the store cannot be read or written.
-
-    """
-    with store.read() as connection:
-        if _mark(connection) == _DONE:
-            return True
-    try:
-        count = store.change(lambda connection: _copy(connection, files))
-        if count:
-            _log.info("took over %d rows of decisions and use from the cache directory", count)
-        if store.path is None:
-            # In memory nothing is safe, so the old files keep what they have.
-            return not count
-        for file in files:
-            _asked(file, partial(_leave, file.kept_in), "BEGIN IMMEDIATE")
-        store.change(lambda connection: _set_mark(connection, _DONE))
-    except _NotNowError as reason:
-        _log.warning("What was decided before is not all taken over; the next start goes on: %s", reason)
-        return False
-    return True
-
-
-def drop_when_empty(connection: sqlite3.Connection, table: str) -> None:
-    """Drop an earlier table that is there, unless it still holds something to take over: for a migration."""
-    is_there = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
-    if is_there and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone():  # noqa: S608 - own name
-        connection.execute(f"DROP TABLE {table}")
-
-
-def _mark(connection: sqlite3.Connection) -> str | None:
-    row = connection.execute("SELECT value FROM state_meta WHERE key = ?", (_MARK,)).fetchone()
-    return row and row[0]
-
-
-def _set_mark(connection: sqlite3.Connection, mark: str) -> None:
-    connection.execute("INSERT OR REPLACE INTO state_meta VALUES (?, ?)", (_MARK, mark))
-
-
-def _copy(connection: sqlite3.Connection, files: Iterable[EarlierFile]) -> int:
-    if _mark(connection) is not None:
-        return 0
-    count = 0
-    for file in files:
-        rows = _asked(file, partial(_rows, file.kept_in), "BEGIN") or []
-        file.keep(connection, rows)
-        count += len(rows)
-    _set_mark(connection, _COPIED)
-    return count
-
-
-def _rows(table: EarlierTable, earlier: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    return earlier.execute(table.rows).fetchall()
-
-
-def _leave(table: EarlierTable, earlier: sqlite3.Connection) -> None:
-    for statement in table.leave:
-        earlier.execute(statement)
-
-
-def _asked(file: EarlierFile, ask: Callable[[sqlite3.Connection], _Answer], begin: str) -> _Answer | None:
-    """Return what an earlier file answers; None where it is not there, is not ours, or has nothing to take over.
-
-    In one transaction, begun by ``begin``: another process may be leaving it at this moment.
-    Its errors are told from those of the store. Of a damaged one there is nothing to wait for.
-    """
-    if not file.path.is_file():
-        return None
-    try:
-        with closing(connect_existing(file.path)) as earlier:
-            earlier.execute(begin)
-            is_ours = earlier.execute("PRAGMA application_id").fetchone() == (file.kept_in.application_id,)
-            query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-            is_kept_there = is_ours and earlier.execute(query, (file.kept_in.table,)).fetchone()
-            answer = ask(earlier) if is_kept_there else None
-            earlier.execute("COMMIT")
-            return answer
-    except sqlite3.Error as error:
-        if not is_damage(error):
-            raise _NotNowError(f"{file.path}: {error}") from error
-        _log.warning("%s is damaged; what was decided there and not taken over yet is lost: %s", file.path, error)
-        return None
 
 
 APPLICATION_ID = int.from_bytes(b"tcST")
@@ -353,10 +224,17 @@ class KeptSessions:
         return names
 
     def record(self, principal: str, session_id: str, name: str, now: float) -> None:
-        """Keep an activation under a caller and a session id."""
+        """Store an activation for a caller and a session id; beyond the bounds the oldest are deleted."""
+        key = principal, session_id
 
         def record(connection: sqlite3.Connection) -> None:
-            self.keep(connection, [(principal, session_id, name, now)])
+            connection.execute(
+                "INSERT INTO sessions(principal, session_id, last_used) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                (*key, now),
+            )
+            statement = f"INSERT INTO activations(session, name) VALUES (({_SESSION}), ?) ON CONFLICT DO NOTHING"  # noqa: S608
+            if connection.execute(statement, (*key, name)).rowcount:
+                self._forget_oldest(connection, *key)
 
         self._store.change(record, owed=f"activation {principal, session_id, name}")
 
@@ -390,18 +268,6 @@ class KeptSessions:
             return after
 
         return self._store.change(change, owed=f"active skills {key} {changes}")
-
-    def keep(self, connection: sqlite3.Connection, rows: Iterable[tuple[str, str, str, float]]) -> None:
-        """Write activations as (principal, session id, name, time of last use), within the bounds."""
-        for principal, session_id, name, last_used in rows:
-            key = principal, session_id
-            connection.execute(
-                "INSERT INTO sessions(principal, session_id, last_used) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                (*key, last_used),
-            )
-            statement = f"INSERT INTO activations(session, name) VALUES (({_SESSION}), ?) ON CONFLICT DO NOTHING"  # noqa: S608
-            if connection.execute(statement, (*key, name)).rowcount:
-                self._forget_oldest(connection, *key)
 
     def _forget_oldest(self, connection: sqlite3.Connection, principal: str, session_id: str) -> None:
         connection.execute(
@@ -495,10 +361,6 @@ class SkillDecisions:
         used = self._store.change(use, owed=f"use {now} {ids}")
         self._known = {**self._known, **{row[0]: row for row in used}}
 
-    def keep(self, connection: sqlite3.Connection, rows: Iterable[_SkillRow]) -> None:
-        """Write what was known of skills (id, whether it is off, uses, last use), but not over what is there."""
-        connection.executemany("INSERT INTO skills VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
-
     def _read(self) -> Collection[_SkillRow]:
         with self._store.read() as connection:
             self._known = {row[0]: row for row in connection.execute(_ALL_SKILLS)}
@@ -508,7 +370,7 @@ class SkillDecisions:
         known = self._known
         if known:
             with store.write() as connection:
-                self.keep(connection, known.values())
+                connection.executemany("INSERT INTO skills VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", known.values())
 
 
 OUTCOME_HALF_LIFE_S = 30 * 86_400.0
@@ -746,10 +608,7 @@ def _word_rows(known: Vocabularies) -> list[_WordRow]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What was decided, and what cannot be made again.
-
-    ``has_all``: the file has what an earlier version kept elsewhere; otherwise that must not be removed there.
-    """
+    """The parts of an open ``state.db``: a person's decisions, and what cannot be rebuilt."""
 
     store: Store
     sessions: KeptSessions
@@ -757,42 +616,24 @@ class State:
     outcomes: SkillOutcomes
     approvals: Approvals
     vocabularies: KeptVocabularies
-    has_all: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """Where earlier versions kept decisions: the index of tools the activations, that of skills the rest."""
-
-    activations: tuple[Path, EarlierTable]
-    skills: tuple[Path, EarlierTable]
 
 
 @contextmanager
 def open_state(
-    file: Path, bounds: KeptBounds, earlier: Earlier, *, clock: Callable[[], float], told: Callable[[str], None]
+    file: Path, bounds: KeptBounds, *, clock: Callable[[], float], told: Callable[[str], None]
 ) -> Generator[State]:
-    """Open ``state.db``, with what an earlier version kept elsewhere. ``told`` is the store's.
-
-    A file that another process keeps locked for long stops no start: what was to be done first is done at the next.
+    """Open ``state.db`` and delete what has expired in it. ``told`` is the store's.
 
     Raises:
         StoreError: it can neither be opened nor replaced.
 
     """
     with Store(file, STATE_SCHEMA, fts="off", clock=clock, told=told) as store:
-        sessions, skills, outcomes = KeptSessions(store, bounds), SkillDecisions(store), SkillOutcomes(store)
-        files: Sequence[EarlierFile] = (
-            EarlierFile(*earlier.activations, sessions.keep),
-            EarlierFile(*earlier.skills, skills.keep),
-        )
-        vocabularies = KeptVocabularies(store)
-        has_all = False
+        sessions, outcomes, vocabularies = KeptSessions(store, bounds), SkillOutcomes(store), KeptVocabularies(store)
         try:
-            has_all = take_over(store, files)
-            sessions.expire(clock())
-            outcomes.expire(clock())
-            vocabularies.expire(clock())
+            for part in (sessions, outcomes, vocabularies):
+                part.expire(clock())
+        # A file that another process keeps locked for long must stop no start: the next one deletes it.
         except StoreError as error:
             _log.warning("%s: %s %s", file.name, error, error.detail)
-        yield State(store, sessions, skills, outcomes, Approvals(store), vocabularies, has_all)
+        yield State(store, sessions, SkillDecisions(store), outcomes, Approvals(store), vocabularies)

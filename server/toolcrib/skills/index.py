@@ -21,7 +21,6 @@ from toolcrib.base.model import (
 )
 from toolcrib.base.patterns import SUBJECT_MAX
 from toolcrib.base.text import words
-from toolcrib.policy.state import EarlierTable, drop_when_empty
 from toolcrib.search.english import stem
 from toolcrib.storage.full_text import FullText
 from toolcrib.storage.opening import Schema
@@ -320,31 +319,11 @@ CREATE TABLE skill_files (
 
 _ROOTS = "CREATE TABLE skill_roots (root TEXT PRIMARY KEY, used_at REAL NOT NULL) WITHOUT ROWID"
 
-_MEMORY = """
-CREATE TABLE skill_memory (
-    id TEXT PRIMARY KEY,
-    status TEXT NOT NULL DEFAULT 'enabled',
-    use_count INTEGER NOT NULL DEFAULT 0,
-    last_used REAL
-) WITHOUT ROWID"""
-
-_REMEMBER = """
-CREATE TRIGGER skills_remembered BEFORE DELETE ON skills WHEN old.use_count > 0 OR old.status <> 'enabled' BEGIN
-    INSERT OR REPLACE INTO skill_memory VALUES (old.id, old.status, old.use_count, old.last_used);
-END"""
-
-_RECALL = """
-CREATE TRIGGER skills_recalled AFTER INSERT ON skills WHEN EXISTS (SELECT 1 FROM skill_memory WHERE id = new.id) BEGIN
-    UPDATE skills SET (status, use_count, last_used) =
-        (SELECT status, use_count, last_used FROM skill_memory WHERE id = new.id) WHERE rowid = new.rowid;
-    DELETE FROM skill_memory WHERE id = new.id;
-END"""
-
 _META = "CREATE TABLE skill_index_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
 def _first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (_SKILLS, _FILES, _ROOTS, _MEMORY, _REMEMBER, _RECALL, _META):
+    for statement in (_SKILLS, _FILES, _ROOTS, _META):
         connection.execute(statement)
     connection.execute("CREATE INDEX skills_by_place ON skills(root, path)")
     connection.execute("CREATE INDEX skills_by_scope ON skills(scope_mode, tenant_id, project_id)")
@@ -357,32 +336,11 @@ def _files_read_anew(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM skill_files")
 
 
-_DECIDED = (
-    "SELECT id, status <> 'enabled', use_count, last_used FROM skill_memory "
-    "UNION ALL SELECT id, status <> 'enabled', use_count, last_used FROM skills "
-    "WHERE use_count > 0 OR status <> 'enabled'"
-)
-_NOT_REMEMBERED = tuple(f"DROP TRIGGER IF EXISTS {name}" for name in ("skills_remembered", "skills_recalled"))
-
-EARLIER_DECISIONS = EarlierTable(
-    application_id=APPLICATION_ID,
-    table="skill_memory",
-    rows=_DECIDED,
-    leave=(*_NOT_REMEMBERED, "DROP TABLE skill_memory"),
-)
-"""Where switches and usage were before there was ``state.db``: in the rows of skills, and here for deleted ones."""
-
-
-def _decisions_elsewhere(connection: sqlite3.Connection) -> None:
-    """Move decisions from the rows to a table, until they are taken over."""
-    for statement in _NOT_REMEMBERED:
-        connection.execute(statement)
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'skill_memory'").fetchone():
-        connection.execute(
-            "INSERT OR REPLACE INTO skill_memory SELECT id, status, use_count, last_used FROM skills "
-            "WHERE use_count > 0 OR status <> 'enabled'"
-        )
-        drop_when_empty(connection, "skill_memory")
+def _without_decisions(connection: sqlite3.Connection) -> None:
+    """Drop switches and usage: they are in ``state.db`` (ADR 14)."""
+    for trigger in ("skills_remembered", "skills_recalled"):
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
+    connection.execute("DROP TABLE IF EXISTS skill_memory")
 
 
 def _names_in_texts(connection: sqlite3.Connection) -> None:
@@ -397,7 +355,7 @@ SKILLS_SCHEMA = Schema(
         _first_tables,
         _files_read_anew,
         create_vectors,
-        _decisions_elsewhere,
+        _without_decisions,
         _names_in_texts,
         *(_files_read_anew, _files_read_anew, _files_read_anew, _files_read_anew),
     ),
